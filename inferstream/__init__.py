@@ -1,0 +1,1 @@
+"""inferstream: a streaming model server for the V2 / Open Inference Protocol."""

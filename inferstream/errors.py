@@ -1,0 +1,252 @@
+"""Every error of the product, as one tree; each class carries one neutral code.
+
+    InferstreamError
+    ├── ModelError                 what model code raises to answer with a message and a status of its own
+    ├── InvalidRequest             the request is wrong
+    │   ├── CodecError             a payload and a codec do not fit
+    │   │   ├── CodecNotFound
+    │   │   ├── OutputNotFound
+    │   │   └── InputsNotFound
+    │   └── InvalidModelURI
+    ├── PayloadTooLarge
+    ├── UnsupportedEncoding
+    ├── ModelNotFound
+    ├── AlreadyExists
+    ├── PermissionDenied
+    ├── ModelNotReady
+    ├── Overloaded                 the queue of the model is full
+    ├── DeadlineExceeded
+    ├── Draining                   the server is shutting down
+    ├── Abandoned                  the client left before the end
+    ├── Unsupported                a thing this model or server does not do
+    ├── InferenceFailed            model code raised
+    │   └── InvalidOutput          model code answered something that is not a response
+    ├── ModelLoadFailed
+    └── InvalidSettings            never reaches a client: the process does not start
+
+No class knows a transport: `server/status.py` maps codes to HTTP, gRPC and SSE.
+"""
+
+from enum import Enum
+
+
+class Code(Enum):
+    """What kind of end a call came to, in words every transport can translate."""
+
+    INVALID = "invalid"
+    TOO_LARGE = "too_large"
+    UNSUPPORTED_ENCODING = "unsupported_encoding"
+    NOT_FOUND = "not_found"
+    ALREADY_EXISTS = "already_exists"
+    PERMISSION_DENIED = "permission_denied"
+    NOT_READY = "not_ready"
+    OVERLOADED = "overloaded"
+    DEADLINE_EXCEEDED = "deadline_exceeded"
+    DRAINING = "draining"
+    CANCELLED = "cancelled"
+    UNSUPPORTED = "unsupported"
+    INTERNAL = "internal"
+
+
+class InferstreamError(Exception):
+    """Base of every error; `message` is meant for the client and holds no path and no traceback."""
+
+    code = Code.INTERNAL
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class ModelError(InferstreamError):
+    """Raised by model code to answer with its own message and, if given, its own HTTP status."""
+
+    code = Code.INVALID
+
+    def __init__(self, message: str, status_code: int = 400) -> None:
+        super().__init__(message)
+        self.status_code = status_code
+        self.code = _code_of_status(status_code)
+
+
+def _code_of_status(status: int) -> Code:
+    known = {
+        401: Code.PERMISSION_DENIED,
+        403: Code.PERMISSION_DENIED,
+        404: Code.NOT_FOUND,
+        409: Code.ALREADY_EXISTS,
+        413: Code.TOO_LARGE,
+        415: Code.UNSUPPORTED_ENCODING,
+        429: Code.OVERLOADED,
+        501: Code.UNSUPPORTED,
+        503: Code.NOT_READY,
+        504: Code.DEADLINE_EXCEEDED,
+    }
+    return known.get(status, Code.INVALID if status < 500 else Code.INTERNAL)
+
+
+class InvalidRequest(InferstreamError):
+    """The request breaks the protocol or the model's declaration; `detail` lists single faults."""
+
+    code = Code.INVALID
+
+    def __init__(self, message: str, detail: list[dict[str, object]] | None = None) -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+class CodecError(InvalidRequest):
+    """A payload cannot be decoded or encoded by the codec that was chosen for it."""
+
+
+class CodecNotFound(CodecError):
+    """No codec answers for a content type, a payload or a type hint."""
+
+    def __init__(
+        self,
+        name: str | None = None,
+        payload_type: str | None = None,
+        is_input: bool = False,
+        is_request: bool = False,
+    ) -> None:
+        part = "request" if is_request else "input" if is_input else "output"
+        subject = f" {name!r}" if name else ""
+        kind = f" of type {payload_type}" if payload_type else ""
+        super().__init__(f"No codec found for {part}{subject}{kind}.")
+
+
+class OutputNotFound(CodecError):
+    """A signature returns a value for which no output can be built."""
+
+    def __init__(self, output_index: int, output_type: str, output_hints: list[str]) -> None:
+        super().__init__(
+            f"No output type found at position {output_index} for a payload of type {output_type}; "
+            f"the signature declares {len(output_hints)}: {', '.join(output_hints) or 'none'}."
+        )
+
+
+class InputsNotFound(CodecError):
+    """A signature asks for inputs that the request does not carry."""
+
+    def __init__(self, input_hints: dict[str, str]) -> None:
+        expected = ", ".join(f"{name} ({hint})" for name, hint in input_hints.items())
+        super().__init__(f"The request has no input for: {expected}.")
+
+
+class InvalidModelURI(InvalidRequest):
+    """`parameters.uri` of a model names nothing that exists."""
+
+    def __init__(self, name: str, uri: str | None = None) -> None:
+        super().__init__(f"Invalid URI for model {name}" + (f": {uri}" if uri else ""))
+
+
+class PayloadTooLarge(InferstreamError):
+    """A body, before or after decompression, is over the limit in bytes."""
+
+    code = Code.TOO_LARGE
+
+
+class UnsupportedEncoding(InferstreamError):
+    """A content encoding or media type that no route accepts."""
+
+    code = Code.UNSUPPORTED_ENCODING
+
+
+class ModelNotFound(InferstreamError):
+    """No loaded model answers to this name and version."""
+
+    code = Code.NOT_FOUND
+
+    def __init__(self, name: str, version: str | None = None) -> None:
+        super().__init__(
+            f"Model {name} with version {version} not found" if version else f"Model {name} not found"
+        )
+        self.name = name
+        self.version = version
+
+
+class AlreadyExists(InferstreamError):
+    """Two things claim one name."""
+
+    code = Code.ALREADY_EXISTS
+
+
+class PermissionDenied(InferstreamError):
+    """The operation is closed to this caller."""
+
+    code = Code.PERMISSION_DENIED
+
+
+class ModelNotReady(InferstreamError):
+    """The model is known and cannot answer now."""
+
+    code = Code.NOT_READY
+
+    def __init__(self, name: str, version: str | None = None) -> None:
+        which = f"Model {name} with version {version}" if version else f"Model {name}"
+        super().__init__(f"{which} is not ready yet.")
+
+
+class Overloaded(InferstreamError):
+    """The queue is full; `retry_after` is a hint in seconds."""
+
+    code = Code.OVERLOADED
+
+    def __init__(self, message: str, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class DeadlineExceeded(InferstreamError):
+    """The time the caller, or the model's settings, allowed has passed."""
+
+    code = Code.DEADLINE_EXCEEDED
+
+    def __init__(self, message: str = "The deadline of the request has passed.") -> None:
+        super().__init__(message)
+
+
+class Draining(InferstreamError):
+    """The server is shutting down."""
+
+    code = Code.DRAINING
+
+    def __init__(self, message: str = "The server is shutting down.") -> None:
+        super().__init__(message)
+
+
+class Abandoned(InferstreamError):
+    """The reader of a reply left before its end; watchers see it, clients never do."""
+
+    code = Code.CANCELLED
+
+    def __init__(self) -> None:
+        super().__init__("The client left before the end of the reply.")
+
+
+class Unsupported(InferstreamError):
+    """The model or the server does not do what was asked."""
+
+    code = Code.UNSUPPORTED
+
+
+class InferenceFailed(InferstreamError):
+    """Model code raised; the cause is chained for the log and never sent to a client."""
+
+    code = Code.INTERNAL
+
+
+class InvalidOutput(InferenceFailed):
+    """Model code answered something that is not a valid response; names the output."""
+
+
+class ModelLoadFailed(InferstreamError):
+    """A model could not be loaded; the message says why in one line."""
+
+    code = Code.INTERNAL
+
+
+class InvalidSettings(InferstreamError):
+    """A settings file, variable or flag is wrong; the message names the source, field and rule."""
+
+    code = Code.INVALID

@@ -1,0 +1,145 @@
+"""From loosely shaped Python values and wire bytes to exact tensor values, refusing what does not fit."""
+
+import struct
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .datatypes import DTYPES, FLOATS
+
+MAX_RANK = 32
+"""Nesting allowed in `data`; NumPy itself stops at 64, clients never need more than a handful."""
+
+
+def flatten(values: Any) -> list[Any]:
+    """Nested lists to one flat list in row-major order; a lone value becomes a list of one.
+
+    Raises ValueError for ragged nesting and for nesting deeper than `MAX_RANK`.
+    """
+    return _flatten(values)[0]
+
+
+def _flatten(values: Any) -> tuple[list[Any], set[type]]:
+    """The flat list and the types found in it; `map` and `set` keep the walk in C."""
+    if not isinstance(values, (list, tuple)):
+        return ([], set()) if values is None else ([values], {type(values)})
+    level: list[Any] = values if isinstance(values, list) else list(values)
+    for _ in range(MAX_RANK):
+        kinds = set(map(type, level))
+        if list not in kinds and tuple not in kinds:
+            return level, kinds
+        if not kinds <= {list, tuple} or len(set(map(len, level))) > 1:
+            raise ValueError("data is ragged: nested lists of different lengths")
+        level = list(chain.from_iterable(level))
+    raise ValueError(f"data is nested deeper than {MAX_RANK} levels")
+
+
+def array_from_values(values: Any, datatype: str) -> npt.NDArray[Any]:
+    """Python values to a flat array of the dtype of `datatype`, without ever changing a value.
+
+    NumPy alone would parse strings, truncate fractions and overflow to infinity; here each of these
+    is a ValueError. Missing values (`None`) become NaN in floating-point tensors only.
+    """
+    flat, kinds = _flatten(values)
+    if any(issubclass(kind, np.generic) for kind in kinds):
+        flat = [value.item() if isinstance(value, np.generic) else value for value in flat]
+        kinds = set(map(type, flat))
+    dtype = DTYPES[datatype]
+    if not flat:
+        return np.empty(0, dtype)
+    if datatype == "BOOL":
+        return _booleans(flat, kinds)
+    if datatype in FLOATS:
+        return _floats(flat, kinds, datatype, dtype)
+    return _integers(flat, kinds, datatype, dtype)
+
+
+def _booleans(flat: list[Any], kinds: set[type]) -> npt.NDArray[Any]:
+    if kinds == {bool} or (kinds <= {bool, int} and all(value in (0, 1) for value in flat)):
+        return np.array(flat, dtype=bool)
+    culprit = next(value for value in flat if not isinstance(value, (bool, int)) or value not in (0, 1))
+    raise ValueError(f"BOOL needs true or false, got {_brief(culprit)}")
+
+
+def _floats(flat: list[Any], kinds: set[type], datatype: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    if not kinds <= {float, int, type(None)}:
+        culprit = next(value for value in flat if type(value) not in (float, int, type(None)))
+        raise ValueError(f"{datatype} needs a number, got {_brief(culprit)}")
+    if dtype.itemsize < 8 and type(None) not in kinds:
+        try:
+            # Unlike NumPy, `struct` refuses what overflows, at the same speed.
+            return np.frombuffer(bytearray(struct.pack(f"<{len(flat)}{dtype.char}", *flat)), dtype)
+        except (OverflowError, struct.error):
+            raise ValueError(f"a value is out of range for {datatype}") from None
+    try:
+        wide = np.array(flat, dtype=np.float64)
+    except OverflowError:
+        raise ValueError(f"a value is out of range for {datatype}") from None
+    return wide if dtype.itemsize == 8 else wide.astype(dtype)
+
+
+def _integers(flat: list[Any], kinds: set[type], datatype: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    if kinds != {int}:
+        flat = [_integer(value, datatype) for value in flat]
+    try:
+        return np.array(flat, dtype=dtype)
+    except OverflowError:
+        limits = np.iinfo(dtype)
+        culprit = next(value for value in flat if not limits.min <= value <= limits.max)
+        raise ValueError(f"{_brief(culprit)} is out of range for {datatype}") from None
+
+
+def _integer(value: Any, datatype: str) -> int:
+    if type(value) is int:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    raise ValueError(f"{datatype} needs an integer, got {_brief(value)}")
+
+
+def check_bytes(values: Any) -> int:
+    """How many BYTES elements there are; ValueError unless each is text, bytes or missing."""
+    flat, kinds = _flatten(values)
+    if not kinds <= {str, bytes, type(None)}:
+        for value in flat:
+            if value is not None and not isinstance(value, (str, bytes, bytearray, memoryview)):
+                raise ValueError(f"BYTES needs strings, got {_brief(value)}")
+    return len(flat)
+
+
+def split_bytes(raw: memoryview | bytes) -> list[bytes]:
+    """BYTES elements out of the raw representation.
+
+    Raises ValueError when a length points past the end or bytes are left over.
+    """
+    view = memoryview(raw)
+    elements: list[bytes] = []
+    position, end = 0, len(view)
+    while position < end:
+        start = position + 4
+        if start > end:
+            raise ValueError(f"{end - position} bytes are left over after the last BYTES element")
+        position = start + int.from_bytes(view[position:start], "little")
+        if position > end:
+            raise ValueError(
+                f"BYTES element {len(elements)} claims {position - start} bytes, {end - start} are left"
+            )
+        elements.append(bytes(view[start:position]))
+    return elements
+
+
+def join_bytes(values: list[Any]) -> bytes:
+    """BYTES elements in the raw representation: each behind its 4-byte little-endian length."""
+    parts: list[bytes] = []
+    for value in values:
+        element = value.encode() if isinstance(value, str) else b"" if value is None else bytes(value)
+        parts.append(len(element).to_bytes(4, "little"))
+        parts.append(element)
+    return b"".join(parts)
+
+
+def _brief(value: Any) -> str:
+    text = "null" if value is None else repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,66 @@
+"""The datatypes of the V2 protocol and the NumPy dtypes that hold them."""
+
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Datatype(str, Enum):
+    """Names of tensor element types on the wire (Open Inference Protocol, "Tensor Data Types").
+
+    BF16 is Triton's addition: two bytes on the wire, `float32` in NumPy.
+    """
+
+    BOOL = "BOOL"
+    UINT8 = "UINT8"
+    UINT16 = "UINT16"
+    UINT32 = "UINT32"
+    UINT64 = "UINT64"
+    INT8 = "INT8"
+    INT16 = "INT16"
+    INT32 = "INT32"
+    INT64 = "INT64"
+    FP16 = "FP16"
+    BF16 = "BF16"
+    FP32 = "FP32"
+    FP64 = "FP64"
+    BYTES = "BYTES"
+
+
+NAMES = {member: member.value for member in Datatype} | {member.value: member.value for member in Datatype}
+"""Enum members and plain strings to the plain name, so that one lookup both checks and normalises."""
+
+DTYPES: dict[str, np.dtype[np.generic]] = {
+    "BOOL": np.dtype("bool"),
+    "UINT8": np.dtype("<u1"),
+    "UINT16": np.dtype("<u2"),
+    "UINT32": np.dtype("<u4"),
+    "UINT64": np.dtype("<u8"),
+    "INT8": np.dtype("<i1"),
+    "INT16": np.dtype("<i2"),
+    "INT32": np.dtype("<i4"),
+    "INT64": np.dtype("<i8"),
+    "FP16": np.dtype("<f2"),
+    "BF16": np.dtype("<f4"),
+    "FP32": np.dtype("<f4"),
+    "FP64": np.dtype("<f8"),
+}
+"""The dtype a model sees for each fixed-size datatype."""
+
+WIRE_SIZES = {name: (2 if name == "BF16" else dtype.itemsize) for name, dtype in DTYPES.items()}
+"""Bytes of one element in raw contents; BYTES has no fixed size and is absent."""
+
+INTEGERS = frozenset(name for name, dtype in DTYPES.items() if dtype.kind in "iu")
+FLOATS = frozenset(name for name, dtype in DTYPES.items() if dtype.kind == "f")
+
+
+def widen_bf16(raw: memoryview | bytes) -> npt.NDArray[np.float32]:
+    """BF16 wire bytes to float32: BF16 is the upper half of a float32."""
+    halves = np.frombuffer(raw, dtype="<u2")
+    return (halves.astype("<u4") << 16).view("<f4")
+
+
+def narrow_bf16(array: npt.NDArray[np.float32]) -> bytes:
+    """float32 to BF16 wire bytes, truncating the lower half as Triton's clients do."""
+    return (np.ascontiguousarray(array, dtype="<f4").view("<u4") >> 16).astype("<u2").tobytes()

@@ -1,0 +1,132 @@
+"""Inference requests and responses (Open Inference Protocol, "Inference Request JSON Object" and on)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+
+from .base import BaseModel
+from .datatypes import NAMES, Datatype
+from .tensor import TensorData
+
+
+def _datatype_name(value: Any) -> Any:
+    name = NAMES.get(value) if isinstance(value, str) else None
+    if name is None:
+        raise ValueError(f"unknown datatype {value!r}; known are {', '.join(Datatype.__members__)}")
+    return name
+
+
+DatatypeName = Annotated[
+    str, BeforeValidator(_datatype_name), WithJsonSchema({"type": "string", "enum": list(Datatype.__members__)})
+]
+
+
+class Headers(Mapping[str, str]):
+    """Request headers or gRPC metadata by lower-case name, decoded only when somebody looks.
+
+    Of a repeated header the last value is kept, as MLServer does.
+    """
+
+    __slots__ = ("_decoded", "_raw")
+
+    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+        self._raw = raw
+        self._decoded: dict[str, str] | None = None
+
+    def _all(self) -> dict[str, str]:
+        if self._decoded is None:
+            self._decoded = {
+                name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._raw
+            }
+        return self._decoded
+
+    def __getitem__(self, name: str) -> str:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+
+class Parameters(BaseModel):
+    """Free key-value pairs at any level; `content_type` names a codec, `headers` carries transport headers."""
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=(), use_enum_values=True)
+
+    content_type: str | None = None
+    headers: Annotated[
+        Mapping[str, Any] | None, PlainSerializer(lambda headers: None if headers is None else dict(headers))
+    ] = None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a parameter, declared or free; `default` when it was not sent."""
+        if name in type(self).model_fields:
+            value = self.__dict__[name]
+        else:
+            value = (self.__pydantic_extra__ or {}).get(name)
+        return default if value is None else value
+
+    def items(self) -> dict[str, Any]:
+        """What was sent, without headers and absent values."""
+        found = dict(self.__pydantic_extra__ or {})
+        if self.content_type is not None:
+            found["content_type"] = self.content_type
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class RequestInput(BaseModel):
+    """One input tensor: `shape` holds one size per dimension, `data` as many values as their product."""
+
+    name: str
+    shape: list[int]
+    datatype: DatatypeName
+    parameters: Parameters | None = None
+    data: TensorData
+
+
+class RequestOutput(BaseModel):
+    """One output the client asks for, by name."""
+
+    name: str
+    parameters: Parameters | None = None
+
+
+class ResponseOutput(BaseModel):
+    """One output tensor: `shape` holds one size per dimension, `data` as many values as their product."""
+
+    name: str
+    shape: list[int]
+    datatype: DatatypeName
+    parameters: Parameters | None = None
+    data: TensorData
+
+
+class InferenceRequest(BaseModel):
+    """What a model is asked."""
+
+    id: str | None = None
+    parameters: Parameters | None = None
+    inputs: list[RequestInput]
+    outputs: list[RequestOutput] | None = None
+
+
+class InferenceResponse(BaseModel):
+    """What a model answers, whole or as one item of a stream."""
+
+    model_name: str
+    model_version: str | None = None
+    id: str | None = None
+    parameters: Parameters | None = None
+    outputs: list[ResponseOutput]
+
+
+class InferenceErrorResponse(BaseModel):
+    """The body of every failed V2 call."""
+
+    error: str | None = None

@@ -1,0 +1,99 @@
+"""Server, model and repository descriptions (Open Inference Protocol and the model repository extension)."""
+
+from collections.abc import Iterator
+from enum import Enum
+
+from pydantic import RootModel
+
+from .base import BaseModel
+from .inference import DatatypeName, Parameters
+
+
+class MetadataTensor(BaseModel):
+    """A declared input or output; -1 in `shape` stands for any size."""
+
+    name: str
+    datatype: DatatypeName
+    shape: list[int]
+    parameters: Parameters | None = None
+
+
+class MetadataServerResponse(BaseModel):
+    """Answer of `GET /v2`."""
+
+    name: str
+    version: str
+    extensions: list[str]
+
+
+class MetadataModelResponse(BaseModel):
+    """Answer of `GET /v2/models/{name}`."""
+
+    name: str
+    platform: str
+    versions: list[str] | None = None
+    inputs: list[MetadataTensor] | None = None
+    outputs: list[MetadataTensor] | None = None
+    parameters: Parameters | None = None
+
+
+class MetadataServerErrorResponse(BaseModel):
+    """Body of a failed server metadata call."""
+
+    error: str
+
+
+class MetadataModelErrorResponse(BaseModel):
+    """Body of a failed model metadata call."""
+
+    error: str
+
+
+class State(str, Enum):
+    """Where a model of the repository stands."""
+
+    UNKNOWN = "UNKNOWN"
+    READY = "READY"
+    UNAVAILABLE = "UNAVAILABLE"
+    LOADING = "LOADING"
+    UNLOADING = "UNLOADING"
+
+
+class RepositoryIndexRequest(BaseModel):
+    """Body of the index call; `ready` keeps only models that are ready."""
+
+    ready: bool | None = None
+
+
+class RepositoryIndexResponseItem(BaseModel):
+    """One version of one model; `reason` says why it is not ready."""
+
+    name: str
+    version: str | None = None
+    state: State
+    reason: str
+
+
+class RepositoryIndexResponse(RootModel[list[RepositoryIndexResponseItem]]):
+    """Answer of the index call."""
+
+    def __iter__(self) -> Iterator[RepositoryIndexResponseItem]:  # type: ignore[override]  # a list, not fields
+        return iter(self.root)
+
+    def __getitem__(self, index: int) -> RepositoryIndexResponseItem:
+        return self.root[index]
+
+    def __len__(self) -> int:
+        return len(self.root)
+
+
+class RepositoryLoadErrorResponse(BaseModel):
+    """Body of a failed load."""
+
+    error: str | None = None
+
+
+class RepositoryUnloadErrorResponse(BaseModel):
+    """Body of a failed unload."""
+
+    error: str | None = None

@@ -1,0 +1,174 @@
+"""The values of a tensor, kept in the form they arrived in and converted at most once."""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from .conversion import array_from_values, check_bytes, flatten, join_bytes, split_bytes
+from .datatypes import DTYPES, WIRE_SIZES, narrow_bf16, widen_bf16
+
+
+class TensorData:
+    """Values in row-major order: Python lists (nested or flat), a NumPy array, or raw wire bytes.
+
+    Behaves as the list it stands for: `data.root`, `data[0]`, `len(data)`, iteration.
+    Raw bytes follow the protocol's raw representation: little endian, BYTES elements each with a
+    4-byte little-endian length in front.
+    """
+
+    __slots__ = ("_array", "_raw", "_raw_datatype", "_root")
+
+    def __init__(self, root: Any) -> None:
+        self._root: Any = None
+        self._array: npt.NDArray[Any] | None = None
+        self._raw: memoryview | None = None
+        self._raw_datatype = ""
+        if isinstance(root, TensorData):
+            self._root, self._array = root._root, root._array
+            self._raw, self._raw_datatype = root._raw, root._raw_datatype
+        elif isinstance(root, np.ndarray):
+            self._array = root
+        else:
+            self._root = root
+
+    @classmethod
+    def from_raw(cls, raw: memoryview | bytes, datatype: str) -> "TensorData":
+        """Values in the protocol's raw representation; nothing is copied."""
+        data = cls.__new__(cls)
+        data._root = data._array = None
+        data._raw = memoryview(raw)
+        data._raw_datatype = datatype
+        return data
+
+    @property
+    def root(self) -> Any:
+        """The values as Python objects; a flat list unless the client sent another nesting.
+
+        Handing out the list forgets converted forms of it, because the caller may change it.
+        """
+        root = self._values()
+        self._array = self._raw = None
+        return root
+
+    __root__ = root
+
+    def _values(self) -> Any:
+        if self._root is None:
+            if self._array is not None:
+                self._root = _to_list(self._array)
+            elif self._raw is not None:
+                if self._raw_datatype == "BYTES":
+                    self._root = split_bytes(self._raw)
+                else:
+                    self._root = _to_list(self._from_wire())
+        return self._root
+
+    def _from_wire(self) -> npt.NDArray[Any]:
+        assert self._raw is not None
+        if self._raw_datatype == "BF16":
+            return widen_bf16(self._raw)
+        return np.frombuffer(self._raw, dtype=DTYPES[self._raw_datatype])
+
+    @property
+    def array(self) -> npt.NDArray[Any] | None:
+        """The array these values are held in, if they are held in one."""
+        return self._array
+
+    def flat(self) -> list[Any]:
+        """The values as a flat list of Python objects, whatever the nesting; a lone value is one element."""
+        return flatten(self._values())
+
+    def to_numpy(self, datatype: str, shape: Sequence[int] | None = None) -> npt.NDArray[Any]:
+        """The values as an array of the dtype of `datatype` (not BYTES), reshaped when `shape` is given.
+
+        The array may share memory with the request and may then be read-only.
+        Raises ValueError or OverflowError with the reason when a value does not fit the datatype.
+        """
+        if self._array is None:
+            if self._raw is not None:
+                self._array = self._from_wire()
+            else:
+                self._array = array_from_values(self._root, datatype)
+        array = self._array
+        dtype = DTYPES[datatype]
+        if array.dtype != dtype:
+            array = array.astype(dtype)
+        return array if shape is None else array.reshape(shape)
+
+    def to_raw(self, datatype: str) -> bytes | memoryview:
+        """The values in the protocol's raw representation."""
+        if self._raw is not None and self._raw_datatype == datatype:
+            return self._raw
+        if datatype == "BYTES":
+            return join_bytes(self.flat())
+        array = self.to_numpy(datatype)
+        if datatype == "BF16":
+            return narrow_bf16(array)
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        return memoryview(array.reshape(-1).view(np.uint8)) if array.size else b""
+
+    def check(self, datatype: str, shape: Sequence[int]) -> None:
+        """Raise ValueError unless the values are as many as `shape` holds and fit `datatype`."""
+        expected = prod(shape)
+        if datatype == "BYTES":
+            if self._raw is not None and self._root is None:
+                self._root = split_bytes(self._raw)
+            if self._array is not None and self._root is None:
+                found = self._array.size
+            else:
+                found = check_bytes(self._root)
+        elif self._raw is not None:
+            size = WIRE_SIZES[datatype]
+            if self._raw.nbytes != expected * size:
+                raise ValueError(f"shape {list(shape)} needs {expected * size} bytes of {datatype}, got {self._raw.nbytes}")
+            return
+        else:
+            found = self.to_numpy(datatype).size
+        if found != expected:
+            raise ValueError(f"shape {list(shape)} needs {expected} values, got {found}")
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._values()[index]
+
+    def __len__(self) -> int:
+        return len(self._values())
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._values() == (other._values() if isinstance(other, TensorData) else other))
+
+    __hash__ = None  # type: ignore[assignment]  # mutable, like the list it stands for
+
+    def __repr__(self) -> str:
+        return f"TensorData(root={self._values()!r})"
+
+    def model_dump(self, **_: Any) -> Any:
+        """The values as Python objects, as the field of a model dumps them."""
+        return self._values()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, cls) else cls(value),
+            serialization=core_schema.plain_serializer_function_ser_schema(cls._values),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "array", "items": {}, "description": "Values in row-major order, flat or nested."}
+
+
+def _to_list(array: npt.NDArray[Any]) -> list[Any]:
+    values: list[Any] = array.reshape(-1).tolist()
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        # JSON has no NaN; `None` is what both directions of the wire use for a missing number.
+        return [None if value != value else value for value in values]
+    return values
