@@ -1,0 +1,30 @@
+"""What users configure: settings of the server and of each model."""
+
+from .environment import (
+    ENV_FILE as ENV_FILE_SETTINGS,
+)
+from .environment import (
+    MLSERVER_MODEL_PREFIX,
+    MLSERVER_PREFIX,
+    MODEL_PREFIX,
+    PREFIX,
+)
+from .model import ModelParameters, ModelSettings
+from .server import CORSSettings, Settings
+from .sources import MODEL_SETTINGS_FILE, SETTINGS_FILE, load_model_settings, load_settings
+
+__all__ = [
+    "CORSSettings",
+    "ENV_FILE_SETTINGS",
+    "MLSERVER_MODEL_PREFIX",
+    "MLSERVER_PREFIX",
+    "MODEL_PREFIX",
+    "MODEL_SETTINGS_FILE",
+    "ModelParameters",
+    "ModelSettings",
+    "PREFIX",
+    "SETTINGS_FILE",
+    "Settings",
+    "load_model_settings",
+    "load_settings",
+]

@@ -1,0 +1,1 @@
+"""What operators see: meters and log lines."""

@@ -99,6 +99,21 @@ def _integer(value: Any, datatype: str) -> int:
     raise ValueError(f"{datatype} needs an integer, got {_brief(value)}")
 
 
+def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:
+    """An array in the dtype of `datatype`; floating point may lose precision, nothing else may change.
+
+    Raises ValueError when a value would wrap, be truncated or change its kind.
+    """
+    dtype = DTYPES[datatype]
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{datatype} cannot hold an array of {array.dtype}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = array.astype(dtype)
+    if dtype.kind != "f" and not np.array_equal(cast, array):
+        raise ValueError(f"{datatype} cannot hold every value of an array of {array.dtype}")
+    return cast
+
+
 def check_bytes(values: Any) -> int:
     """How many BYTES elements there are; ValueError unless each is text, bytes or missing."""
     flat, kinds = _flatten(values)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer, PrivateAttr, WithJsonSchema
 
-from .base import BaseModel
+from .base import BaseModel, assign
 from .datatypes import NAMES, Datatype
 from .tensor import TensorData
 
@@ -54,6 +54,9 @@ class Headers(Mapping[str, str]):
         return repr(self._all())
 
 
+_NOTHING = object()
+
+
 class Parameters(BaseModel):
     """Free key-value pairs at any level; `content_type` names a codec, `headers` carries transport headers."""
 
@@ -63,6 +66,27 @@ class Parameters(BaseModel):
     headers: Annotated[
         Mapping[str, Any] | None, PlainSerializer(lambda headers: None if headers is None else dict(headers))
     ] = None
+
+    _decoded: Any = PrivateAttr(default=_NOTHING)
+
+    @property
+    def has_decoded(self) -> bool:
+        """Whether a decoded form of the tensor or request is kept here; it never reaches a wire."""
+        private = self.__pydantic_private__
+        return private is not None and private.get("_decoded", _NOTHING) is not _NOTHING
+
+    @property
+    def decoded(self) -> Any:
+        """The decoded form. Only there when `has_decoded`."""
+        return self._decoded
+
+    def keep_decoded(self, value: Any) -> None:
+        """Remember what a codec made of the tensor or request, so that it is decoded once."""
+        private = self.__pydantic_private__
+        if private is None:
+            assign(self, "__pydantic_private__", {"_decoded": value})
+        else:
+            private["_decoded"] = value
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of a parameter, declared or free; `default` when it was not sent."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from .conversion import array_from_values, check_bytes, flatten, join_bytes, split_bytes
+from .conversion import array_from_values, cast_exactly, check_bytes, flatten, join_bytes, split_bytes
 from .datatypes import DTYPES, WIRE_SIZES, narrow_bf16, widen_bf16
 
 
@@ -51,13 +51,14 @@ class TensorData:
 
         Handing out the list forgets converted forms of it, because the caller may change it.
         """
-        root = self._values()
+        root = self.peek()
         self._array = self._raw = None
         return root
 
     __root__ = root
 
-    def _values(self) -> Any:
+    def peek(self) -> Any:
+        """The values as Python objects, for a reader who will not change them."""
         if self._root is None:
             if self._array is not None:
                 self._root = _to_list(self._array)
@@ -81,7 +82,7 @@ class TensorData:
 
     def flat(self) -> list[Any]:
         """The values as a flat list of Python objects, whatever the nesting; a lone value is one element."""
-        return flatten(self._values())
+        return flatten(self.peek())
 
     def to_numpy(self, datatype: str, shape: Sequence[int] | None = None) -> npt.NDArray[Any]:
         """The values as an array of the dtype of `datatype` (not BYTES), reshaped when `shape` is given.
@@ -94,11 +95,9 @@ class TensorData:
                 self._array = self._from_wire()
             else:
                 self._array = array_from_values(self._root, datatype)
-        array = self._array
-        dtype = DTYPES[datatype]
-        if array.dtype != dtype:
-            array = array.astype(dtype)
-        return array if shape is None else array.reshape(shape)
+        if self._array.dtype != DTYPES[datatype]:
+            self._array = cast_exactly(self._array, datatype)
+        return self._array if shape is None else self._array.reshape(shape)
 
     def to_raw(self, datatype: str) -> bytes | memoryview:
         """The values in the protocol's raw representation."""
@@ -126,7 +125,11 @@ class TensorData:
         elif self._raw is not None:
             size = WIRE_SIZES[datatype]
             if self._raw.nbytes != expected * size:
-                raise ValueError(f"shape {list(shape)} needs {expected * size} bytes of {datatype}, got {self._raw.nbytes}")
+                raise ValueError(
+                    f"shape {list(shape)} needs {expected * size} bytes of {datatype}, got {self._raw.nbytes}"
+                )
+            if datatype == "BOOL" and expected and max(self._raw) > 1:
+                raise ValueError("BOOL needs bytes that are 0 or 1")
             return
         else:
             found = self.to_numpy(datatype).size
@@ -134,31 +137,31 @@ class TensorData:
             raise ValueError(f"shape {list(shape)} needs {expected} values, got {found}")
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._values())
+        return iter(self.peek())
 
     def __getitem__(self, index: Any) -> Any:
-        return self._values()[index]
+        return self.peek()[index]
 
     def __len__(self) -> int:
-        return len(self._values())
+        return len(self.peek())
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._values() == (other._values() if isinstance(other, TensorData) else other))
+        return bool(self.peek() == (other.peek() if isinstance(other, TensorData) else other))
 
     __hash__ = None  # type: ignore[assignment]  # mutable, like the list it stands for
 
     def __repr__(self) -> str:
-        return f"TensorData(root={self._values()!r})"
+        return f"TensorData(root={self.peek()!r})"
 
     def model_dump(self, **_: Any) -> Any:
         """The values as Python objects, as the field of a model dumps them."""
-        return self._values()
+        return self.peek()
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
             lambda value: value if isinstance(value, cls) else cls(value),
-            serialization=core_schema.plain_serializer_function_ser_schema(cls._values),
+            serialization=core_schema.plain_serializer_function_ser_schema(cls.peek),
         )
 
     @classmethod

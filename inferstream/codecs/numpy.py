@@ -1,0 +1,116 @@
+"""NumPy arrays, content type `np`."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import CodecError
+from ..types import Datatype, RequestInput, ResponseOutput, TensorData
+from ..types.datatypes import DTYPES
+from .base import InputCodec, SingleInputRequestCodec, content_type
+from .registry import register_input_codec, register_request_codec
+
+Array = npt.NDArray[Any]
+
+_DATATYPES = {dtype.newbyteorder("="): name for name, dtype in DTYPES.items() if name != "BF16"}
+
+
+def to_dtype(datatype: Datatype | str) -> np.dtype[Any]:
+    """The dtype that holds a datatype; BYTES becomes `object`."""
+    return DTYPES.get(str(getattr(datatype, "value", datatype)), np.dtype(object))
+
+
+def to_datatype(dtype: np.dtype[Any]) -> Datatype:
+    """The datatype of an array's dtype. Raises CodecError for dtypes the protocol does not have."""
+    if dtype.kind in "OSU":
+        return Datatype.BYTES
+    name = _DATATYPES.get(dtype.newbyteorder("="))
+    if name is None:
+        raise CodecError(f"NumPy arrays of {dtype} have no V2 datatype.")
+    return Datatype(name)
+
+
+def batch_shape(shape: list[int]) -> list[int]:
+    """The shape on the wire: [N] becomes [N, 1], a scalar becomes [1]."""
+    return [1] if not shape else [*shape, 1] if len(shape) == 1 else shape
+
+
+def encoded(array: Array) -> tuple[list[int], str, TensorData]:
+    """Shape, datatype and data of an array; numbers stay in the array they are in."""
+    array = np.asarray(array)
+    datatype = to_datatype(array.dtype).value
+    shape = batch_shape(list(array.shape))
+    if datatype == "BYTES":
+        return shape, datatype, TensorData([_element(value) for value in array.reshape(-1).tolist()])
+    return shape, datatype, TensorData(array)
+
+
+def _element(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+def decoded(tensor: RequestInput | ResponseOutput, kind: str) -> Array:
+    """The array of a tensor, in its shape. Raises CodecError naming the tensor."""
+    try:
+        if tensor.datatype == "BYTES":
+            return _strings(tensor.data.flat()).reshape(tensor.shape)
+        return tensor.data.to_numpy(tensor.datatype, tensor.shape)
+    except ValueError as error:
+        raise CodecError(f'{kind} "{tensor.name}": {error}') from None
+
+
+def _strings(values: list[Any]) -> Array:
+    if all(isinstance(value, str) for value in values):
+        return np.array(values, dtype=str)
+    # Fixed-width byte arrays would cut trailing NULs off and pad short elements.
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+@register_input_codec
+class NumpyCodec(InputCodec):
+    """One array to one tensor. [N] travels as [N, 1], as every MLServer client expects."""
+
+    ContentType = "np"
+    TypeHint = np.ndarray
+
+    @classmethod
+    def can_encode(cls, payload: Any) -> bool:
+        return isinstance(payload, np.ndarray)
+
+    @classmethod
+    def encode_output(cls, name: str, payload: Array, **_: Any) -> ResponseOutput:
+        return ResponseOutput.trusted(cls._fields(name, payload))
+
+    @classmethod
+    def decode_output(cls, response_output: ResponseOutput) -> Array:
+        return decoded(response_output, "output")
+
+    @classmethod
+    def encode_input(cls, name: str, payload: Array, **_: Any) -> RequestInput:
+        return RequestInput.trusted(cls._fields(name, payload))
+
+    @classmethod
+    def decode_input(cls, request_input: RequestInput) -> Array:
+        return decoded(request_input, "input")
+
+    @classmethod
+    def _fields(cls, name: str, payload: Array) -> dict[str, Any]:
+        shape, datatype, data = encoded(payload)
+        return {
+            "name": name,
+            "shape": shape,
+            "datatype": datatype,
+            "parameters": content_type(cls.ContentType),
+            "data": data,
+        }
+
+
+@register_request_codec
+class NumpyRequestCodec(SingleInputRequestCodec):
+    """A request or response that is one array."""
+
+    InputCodec = NumpyCodec
+    ContentType = "np"

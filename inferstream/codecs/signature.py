@@ -1,0 +1,174 @@
+"""`decode_args`: codecs picked from the annotations of a model's own method."""
+
+import inspect
+import types
+import typing
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator
+from functools import wraps
+from typing import Any, Union
+
+from ..errors import CodecNotFound, InputsNotFound, InvalidRequest, OutputNotFound
+from ..types import InferenceRequest, InferenceResponse, ResponseOutput
+from .base import OUTPUT_PREFIX, InputCodecLike, RequestCodecLike, response_of
+from .registry import find_input_codec, find_request_codec
+
+_STREAMS = (AsyncIterator, AsyncGenerator, AsyncIterable, Iterator, Generator, Iterable)
+
+
+class SignatureCodec:
+    """Decodes a request into the arguments of a method, and encodes what it returns.
+
+    Raises CodecNotFound when an annotation has no codec, which is at import of the model.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        hints = typing.get_type_hints(function)
+        returned = hints.pop("return", None)
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        self._inputs: dict[str, InputCodecLike] = {}
+        self._requests: dict[str, RequestCodecLike] = {}
+        self._defaults: dict[str, Any] = {}
+        self._hints = {parameter.name: _name(hints.get(parameter.name)) for parameter in parameters}
+        for parameter in parameters:
+            self._add_parameter(parameter, hints.get(parameter.name))
+        self._output_hints = _output_hints(returned)
+        self._outputs = [_codec_of(hint, f"{OUTPUT_PREFIX}{i}") for i, hint in enumerate(self._output_hints)]
+
+    def _add_parameter(self, parameter: inspect.Parameter, hint: Any) -> None:
+        bare, optional = _without_none(hint)
+        name = parameter.name
+        if parameter.default is not inspect.Parameter.empty:
+            self._defaults[name] = parameter.default
+        elif optional:
+            self._defaults[name] = None
+        if (codec := find_input_codec(type_hint=bare)) is not None:
+            self._inputs[name] = codec
+        elif (request_codec := find_request_codec(type_hint=bare)) is not None:
+            self._requests[name] = request_codec
+        else:
+            raise CodecNotFound(name=name, payload_type=_name(hint), is_input=True)
+
+    def decode_request(self, request: InferenceRequest) -> dict[str, Any]:
+        """The arguments by name. Raises InputsNotFound for those the request lacks."""
+        arguments = dict(self._defaults)
+        rest = []
+        for tensor in request.inputs:
+            codec = self._inputs.get(tensor.name)
+            if codec is None:
+                rest.append(tensor)
+            else:
+                arguments[tensor.name] = codec.decode_input(tensor)
+        if rest:
+            name, request_codec = self._request_argument(rest[0].name)
+            others = InferenceRequest.trusted({"inputs": rest, "parameters": request.parameters})
+            arguments[name] = request_codec.decode_request(others)
+        missing = {name: hint for name, hint in self._hints.items() if name not in arguments}
+        if missing:
+            raise InputsNotFound(missing)
+        return arguments
+
+    def _request_argument(self, unclaimed: str) -> tuple[str, RequestCodecLike]:
+        """The argument that takes all inputs no other argument names."""
+        for name, codec in self._requests.items():
+            return name, codec
+        raise InvalidRequest(f'input "{unclaimed}" is not one of the model\'s inputs: {", ".join(self._inputs)}')
+
+    def encode_response(self, payload: Any, model_name: str, model_version: str | None) -> InferenceResponse:
+        """A response of what the method returned: `output-0`, `output-1`, …, or a frame's columns."""
+        if isinstance(payload, InferenceResponse):
+            return payload
+        values = payload if isinstance(payload, tuple) else (payload,)
+        outputs: list[ResponseOutput] = []
+        for index, value in enumerate(values):
+            if index >= len(self._outputs):
+                raise OutputNotFound(index, type(value).__name__, [_name(hint) for hint in self._output_hints])
+            codec = self._outputs[index]
+            if not codec.can_encode(value):
+                raise OutputNotFound(index, type(value).__name__, [_name(hint) for hint in self._output_hints])
+            if hasattr(codec, "encode_output"):
+                outputs.append(codec.encode_output(f"{OUTPUT_PREFIX}{index}", value))
+            else:
+                outputs.extend(codec.encode_response(model_name, value, model_version).outputs)
+        return response_of(model_name, model_version, outputs)
+
+
+def decode_args(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a model's `predict` or `predict_stream` take and return plain Python values.
+
+    `async def predict(self, prompt: list[str], scale: np.ndarray | None = None) -> np.ndarray` becomes a
+    method from request to response; each input is matched by name and decoded by its annotation. A
+    generator becomes a stream that decodes its first request and encodes each value it yields.
+    """
+    codec = SignatureCodec(function)
+
+    def encode(model: Any, value: Any) -> InferenceResponse:
+        return codec.encode_response(value, model.name, model.version)
+
+    if inspect.isasyncgenfunction(function):
+
+        @wraps(function)
+        async def stream(self: Any, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[InferenceResponse]:
+            values = function(self, **codec.decode_request(await anext(aiter(payloads))))
+            try:
+                async for value in values:
+                    yield encode(self, value)
+            finally:
+                # Closing the wrapper would otherwise leave the author's own `finally` to the garbage collector.
+                await values.aclose()
+
+        return stream
+
+    if inspect.isgeneratorfunction(function):
+
+        @wraps(function)
+        def blocking_stream(self: Any, payloads: Iterable[InferenceRequest]) -> Iterator[InferenceResponse]:
+            for value in function(self, **codec.decode_request(next(iter(payloads)))):
+                yield encode(self, value)
+
+        return blocking_stream
+
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def predict(self: Any, payload: InferenceRequest) -> InferenceResponse:
+            return encode(self, await function(self, **codec.decode_request(payload)))
+
+        return predict
+
+    @wraps(function)
+    def blocking_predict(self: Any, payload: InferenceRequest) -> InferenceResponse:
+        return encode(self, function(self, **codec.decode_request(payload)))
+
+    return blocking_predict
+
+
+def _without_none(hint: Any) -> tuple[Any, bool]:
+    """The hint without `None`, and whether it allowed it."""
+    if typing.get_origin(hint) not in (Union, types.UnionType):
+        return hint, False
+    members = [member for member in typing.get_args(hint) if member is not type(None)]
+    optional = len(members) < len(typing.get_args(hint))
+    return (members[0], optional) if len(members) == 1 else (Union[tuple(members)], optional)  # noqa: UP007
+
+
+def _output_hints(returned: Any) -> list[Any]:
+    hint = returned
+    if typing.get_origin(hint) in _STREAMS:
+        hint = typing.get_args(hint)[0]
+    if hint is None or hint is type(None) or hint is InferenceResponse:
+        return []
+    if typing.get_origin(hint) is tuple:
+        return list(typing.get_args(hint))
+    return [hint]
+
+
+def _codec_of(hint: Any, name: str) -> Any:
+    bare, _ = _without_none(hint)
+    codec = find_input_codec(type_hint=bare) or find_request_codec(type_hint=bare)
+    if codec is None:
+        raise CodecNotFound(name=name, payload_type=_name(hint))
+    return codec
+
+
+def _name(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)

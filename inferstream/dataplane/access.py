@@ -1,0 +1,30 @@
+"""May this operation be done here? The only place that answers, for every door alike."""
+
+from ipaddress import ip_address
+
+from ..errors import PermissionDenied
+
+
+class Access:
+    """Repository operations run code from disk, so beyond loopback they are closed unless opened by a setting."""
+
+    def __init__(self, host: str, allow_open_repository: bool) -> None:
+        self.repository_open = allow_open_repository or is_loopback(host)
+
+    def check_repository(self) -> None:
+        """Raise PermissionDenied where index, load and unload are closed."""
+        if not self.repository_open:
+            raise PermissionDenied(
+                "The repository API is closed because the server listens beyond loopback; "
+                "the setting allow_open_repository opens it."
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server bound to `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

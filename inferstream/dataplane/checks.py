@@ -1,0 +1,179 @@
+"""Does a tensor agree with its shape, its datatype and what the model declares? Pure functions."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Literal
+
+from ..errors import InvalidOutput, InvalidRequest
+from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
+from ..types.datatypes import NAMES
+
+Strictness = Literal["lenient", "strict", "off"]
+
+MAX_TENSORS = 256
+MAX_NAME_BYTES = 256
+MAX_RANK = 32
+MAX_ELEMENTS = 2**48
+"""Far above any body, far below where NumPy's own arithmetic overflows."""
+
+
+class Declaration:
+    """What a model declares of its inputs and outputs, indexed once when it loads.
+
+    `lenient` lets a shape differ from the declared one by trailing ones ([N] and [N, 1], as MLServer's
+    codecs send) and by one leading batch dimension; `strict` does not; `off` looks at no declaration.
+    """
+
+    __slots__ = ("_inputs", "_outputs", "_required", "_strict")
+
+    def __init__(
+        self,
+        inputs: Sequence[MetadataTensor],
+        outputs: Sequence[MetadataTensor],
+        strictness: Strictness,
+    ) -> None:
+        off = strictness == "off"
+        self._strict = strictness == "strict"
+        self._inputs = {} if off else {tensor.name: tensor for tensor in inputs}
+        self._outputs = frozenset() if off else frozenset(tensor.name for tensor in outputs)
+        self._required = [tensor.name for tensor in self._inputs.values() if not _optional(tensor)]
+
+    def check(self, request: InferenceRequest) -> None:
+        """Raise InvalidRequest, naming the culprit, unless the request fits the protocol and the model."""
+        inputs = request.inputs
+        if len(inputs) > MAX_TENSORS:
+            raise InvalidRequest(f"{len(inputs)} inputs are more than the {MAX_TENSORS} allowed")
+        names = {tensor.name for tensor in inputs}
+        if len(names) != len(inputs):
+            raise InvalidRequest(f'input "{_duplicate(inputs)}" is given twice')
+        for tensor in inputs:
+            check_input(tensor)
+        if self._inputs:
+            for tensor in inputs:
+                self._check_declared(tensor)
+            for name in self._required:
+                if name not in names:
+                    raise InvalidRequest(f'input "{name}" is missing')
+        if request.outputs:
+            self._check_outputs(request)
+
+    def _check_declared(self, tensor: RequestInput) -> None:
+        declared = self._inputs.get(tensor.name)
+        if declared is None:
+            known = ", ".join(self._inputs)
+            raise InvalidRequest(f'input "{tensor.name}" is not one of the model\'s inputs: {known}')
+        if declared.datatype != tensor.datatype:
+            raise InvalidRequest(
+                f'input "{tensor.name}": the model takes {declared.datatype}, got {tensor.datatype}'
+            )
+        if not _fits(tensor.shape, declared.shape, self._strict):
+            raise InvalidRequest(
+                f'input "{tensor.name}": the model takes shape {declared.shape}, got {tensor.shape}'
+            )
+
+    def _check_outputs(self, request: InferenceRequest) -> None:
+        outputs = request.outputs or []
+        if len(outputs) > MAX_TENSORS:
+            raise InvalidRequest(f"{len(outputs)} outputs are more than the {MAX_TENSORS} allowed")
+        names = {output.name for output in outputs}
+        if len(names) != len(outputs):
+            raise InvalidRequest(f'output "{_duplicate(outputs)}" is requested twice')
+        if self._outputs and not names <= self._outputs:
+            unknown = next(output.name for output in outputs if output.name not in self._outputs)
+            raise InvalidRequest(
+                f'output "{unknown}" is not one of the model\'s outputs: {", ".join(sorted(self._outputs))}'
+            )
+
+
+def _optional(tensor: MetadataTensor) -> bool:
+    return tensor.parameters is not None and bool(tensor.parameters.get("optional"))
+
+
+def _duplicate(tensors: Sequence[object]) -> str:
+    names = [str(tensor.name) for tensor in tensors]  # type: ignore[attr-defined]  # inputs or outputs
+    return next(name for name in names if names.count(name) > 1)
+
+
+def _fits(shape: list[int], declared: list[int], strict: bool) -> bool:
+    if _matches(shape, declared):
+        return True
+    if strict:
+        return False
+    return _matches(_squeezed(shape), _squeezed(declared)) or _matches(shape[1:], declared)
+
+
+def _matches(shape: list[int], declared: list[int]) -> bool:
+    return len(shape) == len(declared) and all(
+        expected in (-1, size) for size, expected in zip(shape, declared, strict=True)
+    )
+
+
+def _squeezed(shape: list[int]) -> list[int]:
+    end = len(shape)
+    while end and shape[end - 1] == 1:
+        end -= 1
+    return shape[:end]
+
+
+def check_input(tensor: RequestInput) -> None:
+    """Raise InvalidRequest unless name, shape, datatype and data of one input agree."""
+    name, shape = tensor.name, tensor.shape
+    if not name or len(name) > MAX_NAME_BYTES or not name.isprintable():
+        raise InvalidRequest(f"input name {name[:40]!r} is empty, too long or not printable")
+    if len(shape) > MAX_RANK:
+        raise InvalidRequest(f'input "{name}": shape has {len(shape)} dimensions, {MAX_RANK} are allowed')
+    for size in shape:
+        if type(size) is not int or size < 0:
+            raise InvalidRequest(f'input "{name}": {size!r} in shape is not a size')
+    if max(shape, default=0) > MAX_ELEMENTS or prod(shape) > MAX_ELEMENTS:
+        raise InvalidRequest(f'input "{name}": shape {shape} holds too many values')
+    try:
+        tensor.data.check(tensor.datatype, shape)
+    except ValueError as error:
+        raise InvalidRequest(f'input "{name}": {error}') from None
+
+
+def check_output(tensor: object, model: str) -> None:
+    """Raise InvalidOutput unless what a model put into `outputs` is a sound tensor."""
+    if not isinstance(tensor, ResponseOutput):
+        raise InvalidOutput(f"Model {model} answered an output that is a {type(tensor).__name__}.")
+    if tensor.datatype not in NAMES:
+        raise InvalidOutput(f'Model {model} answered output "{tensor.name}" of unknown datatype {tensor.datatype!r}.')
+    try:
+        if any(type(size) is not int or size < 0 for size in tensor.shape):
+            raise ValueError(f"shape {tensor.shape} holds something that is not a size")
+        tensor.data.check(tensor.datatype, tensor.shape)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidOutput(f'Model {model} answered a wrong output "{tensor.name}": {error}.') from error
+
+
+def finish(response: object, request: InferenceRequest, model: str, version: str | None) -> InferenceResponse:
+    """A model's response, checked, with the request's id and only the outputs the client asked for.
+
+    The model may keep and reuse its object, so what belongs to one request goes into a copy.
+    Raises InvalidOutput for a response that must not reach a client, InvalidRequest for an output
+    that was asked for and does not exist.
+    """
+    if not isinstance(response, InferenceResponse):
+        raise InvalidOutput(f"Model {model} answered a {type(response).__name__} instead of an InferenceResponse.")
+    outputs = response.outputs
+    for tensor in outputs:
+        check_output(tensor, model)
+    if len(outputs) > 1 and len({tensor.name for tensor in outputs}) != len(outputs):
+        raise InvalidOutput(f'Model {model} answered output "{_duplicate(outputs)}" twice.')
+    if request.outputs:
+        produced = {tensor.name: tensor for tensor in outputs}
+        try:
+            outputs = [produced[wanted.name] for wanted in request.outputs]
+        except KeyError as missing:
+            raise InvalidRequest(f"output {missing} is not one of the model's outputs: {', '.join(produced)}") from None
+    given: dict[str, object] = {
+        "model_name": response.model_name or model,
+        "id": request.id,
+        "outputs": outputs,
+    }
+    if response.model_version or version:
+        given["model_version"] = response.model_version or version
+    if response.parameters is not None:
+        given["parameters"] = response.parameters
+    return InferenceResponse.trusted(given)

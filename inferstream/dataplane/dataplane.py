@@ -1,0 +1,72 @@
+"""Everything a door can ask for: inference, metadata, readiness and the repository."""
+
+from ..errors import ModelNotFound
+from ..settings import Settings
+from ..types import (
+    MetadataModelResponse,
+    MetadataServerResponse,
+    RepositoryIndexResponseItem,
+)
+from .access import Access
+from .call import Call
+from .registry import Registry
+from .reply import Reply
+
+
+class DataPlane:
+    """The face of the server's inside; no method knows which transport asks."""
+
+    def __init__(self, settings: Settings, registry: Registry, access: Access) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._access = access
+        self._metadata = MetadataServerResponse(
+            name=settings.server_name, version=settings.server_version, extensions=settings.extensions
+        )
+
+    async def open(self, call: Call) -> Reply:
+        """Route a call to its model and open the reply.
+
+        Raises ModelNotFound, ModelNotReady, Draining, or whatever a stage or the model refuses with.
+        """
+        return await self._registry.serving(call.model, call.version).handler(call)
+
+    @property
+    def ready(self) -> bool:
+        """Whether every model that should serve does, and the server is not draining."""
+        return self._registry.ready
+
+    def model_ready(self, name: str, version: str | None = None) -> bool:
+        """Whether this model answers; False when it is loading or failed. Raises ModelNotFound."""
+        return self._registry.get(name, version).ready and not self._registry.draining
+
+    def server_metadata(self) -> MetadataServerResponse:
+        return self._metadata
+
+    async def model_metadata(self, name: str, version: str | None = None) -> MetadataModelResponse:
+        """What the model says of itself. Raises ModelNotFound, ModelNotReady."""
+        return await self._registry.serving(name, version).metadata()
+
+    def models(self) -> list[tuple[str, str | None]]:
+        """Name and version of every model that is loaded."""
+        return self._registry.names()
+
+    async def index(self, ready: bool | None = None) -> list[RepositoryIndexResponseItem]:
+        """Every model on disk or in memory, with its state. Raises PermissionDenied."""
+        self._access.check_repository()
+        return await self._registry.index(ready=bool(ready))
+
+    async def load(self, name: str) -> None:
+        """Load, or load anew, every version of a model; returns when it is ready.
+
+        Raises PermissionDenied, ModelNotFound, ModelLoadFailed; a version that was serving goes on
+        serving when its successor fails.
+        """
+        self._access.check_repository()
+        await self._registry.load(name)
+
+    async def unload(self, name: str) -> None:
+        """Take a model out of service once its calls in progress are done. Raises PermissionDenied, ModelNotFound."""
+        self._access.check_repository()
+        if not await self._registry.unload(name):
+            raise ModelNotFound(name)

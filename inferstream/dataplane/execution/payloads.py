@@ -1,0 +1,49 @@
+"""The requests of one call as a model reads them: the first, then the later ones as they arrive."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+from ...types import InferenceRequest
+from ..call import Call
+from ..checks import Declaration
+
+
+class Payloads:
+    """Iterates with `async for` on the event loop and with `for` in a thread.
+
+    Later requests are checked as they pass: an invalid one ends the stream with its error.
+    """
+
+    def __init__(self, call: Call, declaration: Declaration) -> None:
+        self._first: InferenceRequest | None = call.request
+        self._more = call.more
+        self._declaration = declaration
+        self._loop = asyncio.get_running_loop()
+
+    def __aiter__(self) -> AsyncIterator[InferenceRequest]:
+        return self
+
+    async def __anext__(self) -> InferenceRequest:
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
+        if self._more is None:
+            raise StopAsyncIteration
+        request = await anext(self._more)
+        self._declaration.check(request)
+        return request
+
+    def __iter__(self) -> Iterator[InferenceRequest]:
+        return self
+
+    def __next__(self) -> InferenceRequest:
+        if self._first is None and self._more is None:
+            raise StopIteration
+        step = asyncio.run_coroutine_threadsafe(self._next_or_none(), self._loop)
+        request = step.result()
+        if request is None:
+            raise StopIteration
+        return request
+
+    async def _next_or_none(self) -> InferenceRequest | None:
+        return await anext(self, None)

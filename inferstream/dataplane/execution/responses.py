@@ -1,0 +1,68 @@
+"""The responses of one streaming call: checked, translated and closed as they pass."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from ...types import InferenceResponse
+from ..call import Call
+from ..checks import finish
+from ..reply import Reply
+from .failures import translated
+
+logger = logging.getLogger("inferstream.model")
+
+CLOSE_LIMIT = 5.0
+"""Seconds a model's `finally` may take before its caller stops waiting for it."""
+
+Start = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
+
+
+class ModelResponses:
+    """A model's own generator; not a generator itself, so that closing it reaches the model at once."""
+
+    __slots__ = ("_call", "_responses", "_start", "_version")
+
+    def __init__(self, start: Start, call: Call, version: str | None) -> None:
+        self._start = start
+        self._call = call
+        self._version = version
+        self._responses: AsyncIterator[InferenceResponse] | None = None
+
+    async def __anext__(self) -> InferenceResponse:
+        call = self._call
+        try:
+            if self._responses is None:
+                self._responses = await self._start()
+            response = await self._responses.__anext__()
+            return finish(response, call.request, call.model, self._version)
+        except StopAsyncIteration:
+            raise
+        except BaseException as error:
+            raise translated(error, call.model, call.request.id) from error
+
+    async def aclose(self) -> None:
+        """Run the model's `finally`, for at most `CLOSE_LIMIT` seconds."""
+        close = getattr(self._responses, "aclose", None)
+        if close is None:
+            return
+        call = self._call
+        closing = asyncio.ensure_future(close())
+        done, _ = await asyncio.wait([closing], timeout=CLOSE_LIMIT)
+        if not done:
+            closing.cancel()
+            logger.error("model %s still runs its cleanup of request %s; no longer waiting", call.model, call.request.id)
+        elif (error := closing.exception()) is not None:
+            logger.error("model %s failed in its cleanup of request %s", call.model, call.request.id, exc_info=error)
+
+
+async def open_reply(responses: ModelResponses) -> Reply:
+    """The reply, once its first response is there; a failure before that closes the generator."""
+    try:
+        first = await responses.__anext__()
+    except StopAsyncIteration:
+        return Reply(None, responses)
+    except BaseException:
+        await responses.aclose()
+        raise
+    return Reply(first, responses)

@@ -1,0 +1,151 @@
+"""What a model answers: the first response and, for a stream, the rest."""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import NoReturn, Protocol, Self
+
+from ..errors import Abandoned
+from ..types import InferenceResponse
+
+End = Callable[[BaseException | None], None]
+"""Told once how a reply ended: None when by itself, `Abandoned` when its reader left."""
+
+Item = Callable[[InferenceResponse], None]
+"""Shown each response as it passes. Quick, synchronous, never raises."""
+
+
+class Responses(Protocol):
+    """The responses after the first: an async generator, or whatever else can be closed."""
+
+    async def __anext__(self) -> InferenceResponse: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Reply:
+    """Awaiting a handler gives a reply holding the first response; iterating it gives them all.
+
+    Always used as `async with await handler(call) as reply`. Leaving the block closes the model's
+    generator, so its `finally` has run when the block is left, and then tells each watcher the end,
+    exactly once. A stream without any response has no `first`.
+    """
+
+    __slots__ = ("_closed", "_ends", "_failure", "_given", "_items", "_reader", "_rest", "first")
+
+    def __init__(self, first: InferenceResponse | None, rest: Responses | None = None) -> None:
+        self.first = first
+        self._rest = rest
+        self._given = first is None
+        self._ends: list[End] | None = None
+        self._items: list[Item] | None = None
+        self._reader: asyncio.Task[object] | None = None
+        self._failure: Exception | None = None
+        self._closed = rest is None
+
+    @property
+    def single(self) -> bool:
+        """Whether this is a whole answer rather than the start of a stream."""
+        return self._rest is None
+
+    def watch(self, end: End, item: Item | None = None) -> Self:
+        """Show `item` every response, then tell `end` how it ended; a single answer has already ended."""
+        if item is not None and self.first is not None:
+            item(self.first)
+        if self._closed:
+            end(None)
+            return self
+        if self._ends is None:
+            self._ends = []
+        self._ends.append(end)
+        if item is not None:
+            if self._items is None:
+                self._items = []
+            self._items.append(item)
+        return self
+
+    def fail(self, error: Exception) -> None:
+        """End from outside: the reader gets `error` at its pending or its next step."""
+        if self._failure is None and not self._closed:
+            self._failure = error
+            if self._reader is not None:
+                self._reader.cancel()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> InferenceResponse:
+        if not self._given:
+            self._given = True
+            assert self.first is not None
+            return self.first
+        if self._closed:
+            raise StopAsyncIteration
+        response = await self._step()
+        if self._items is not None:
+            for item in self._items:
+                item(response)
+        return response
+
+    async def _step(self) -> InferenceResponse:
+        if self._failure is not None:
+            await self.aclose(self._failure)
+            raise self._failure
+        assert self._rest is not None
+        self._reader = reader = _current_task()
+        try:
+            response = await self._rest.__anext__()
+        except StopAsyncIteration:
+            await self.aclose(None)
+            raise
+        except asyncio.CancelledError as cancelled:
+            if self._failure is None:
+                await self.aclose(cancelled)
+                raise
+            reader.uncancel()
+            await self.aclose(self._failure)
+            raise self._failure from None
+        except BaseException as error:
+            await self.aclose(error)
+            raise
+        finally:
+            self._reader = None
+        if self._failure is not None or reader.cancelling():
+            await self._end_despite_model(reader)
+        return response
+
+    async def _end_despite_model(self, reader: asyncio.Task[object]) -> NoReturn:
+        """The model swallowed a cancel and went on; the cancel stands all the same."""
+        error: BaseException = asyncio.CancelledError()
+        if self._failure is not None:
+            reader.uncancel()
+            error = self._failure
+        await self.aclose(error)
+        raise error
+
+    async def aclose(self, error: BaseException | None) -> None:
+        """Run the model's `finally` now and tell the watchers that the reply ended with `error`."""
+        if self._closed:
+            return
+        self._closed = True
+        assert self._rest is not None
+        try:
+            await self._rest.aclose()
+        finally:
+            for end in reversed(self._ends or ()):
+                end(error)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self._closed:
+            await self.aclose(error or Abandoned())
+
+
+def _current_task() -> asyncio.Task[object]:
+    task = asyncio.current_task()
+    assert task is not None, "a reply is read inside a task"
+    return task

@@ -1,0 +1,38 @@
+"""Ends a call whose time has passed, whether it waits, runs or streams."""
+
+import asyncio
+from collections.abc import Awaitable
+
+from ...errors import DeadlineExceeded
+from ..call import Call
+from ..handler import Handler
+from ..reply import Reply
+
+
+class Deadline:
+    """One timer per call that has a deadline of its own or a time limit (seconds) from the settings."""
+
+    def __init__(self, inner: Handler, limit: float | None) -> None:
+        self._inner = inner
+        self._limit = limit
+
+    def __call__(self, call: Call) -> Awaitable[Reply]:
+        if call.deadline is None and self._limit is None:
+            return self._inner(call)
+        return self._timed(call)
+
+    async def _timed(self, call: Call) -> Reply:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._limit is not None:
+            call.deadline = min(call.deadline or now + self._limit, now + self._limit)
+        assert call.deadline is not None
+        if call.deadline <= now:
+            raise DeadlineExceeded
+        timer = loop.call_at(call.deadline, call.fail, DeadlineExceeded())
+        try:
+            reply = await self._inner(call)
+        except BaseException:
+            timer.cancel()
+            raise
+        return reply.watch(lambda _: timer.cancel())

@@ -1,0 +1,63 @@
+"""Knows every call in progress, so that each can be waited for, or ended, from outside."""
+
+import asyncio
+
+from ..call import Call
+from ..handler import Handler
+from ..reply import Reply
+
+
+class Live:
+    """The calls of one model from their arrival to the end of their reply."""
+
+    def __init__(self, inner: Handler) -> None:
+        self._inner = inner
+        self.calls: set[Call] = set()
+        self._emptied: asyncio.Event | None = None
+
+    async def __call__(self, call: Call) -> Reply:
+        call.task = asyncio.current_task()
+        self.calls.add(call)
+        try:
+            reply = await self._inner(call)
+        except asyncio.CancelledError:
+            self._leave(call)
+            if call.failure is None:
+                raise
+            _take_back_cancel(call)
+            raise call.failure from None
+        except BaseException:
+            self._leave(call)
+            raise
+        if call.failure is not None:
+            # Ended from outside while the model swallowed the cancel: its answer comes too late.
+            self._leave(call)
+            _take_back_cancel(call)
+            await reply.aclose(call.failure)
+            raise call.failure
+        call.task = None
+        call.reply = reply
+        return reply.watch(lambda _: self._leave(call))
+
+    def _leave(self, call: Call) -> None:
+        self.calls.discard(call)
+        call.reply = call.task = None
+        if self._emptied is not None and not self.calls:
+            self._emptied.set()
+
+    async def emptied(self) -> None:
+        """Wait until no call is in progress."""
+        if self.calls:
+            self._emptied = asyncio.Event()
+            await self._emptied.wait()
+
+    def fail(self, error: Exception) -> None:
+        """End every call in progress with `error`."""
+        for call in list(self.calls):
+            call.fail(error)
+
+
+def _take_back_cancel(call: Call) -> None:
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()

@@ -1,0 +1,57 @@
+"""Counts every call and how it ended, refusals included."""
+
+from time import perf_counter
+
+from ...errors import Abandoned, InferstreamError
+from ...telemetry.metrics import ModelMeters
+from ...types import InferenceResponse
+from ..call import Call
+from ..handler import Handler
+from ..reply import Reply
+
+
+class Metrics:
+    """The outermost stage: what it sees is what the client sees."""
+
+    def __init__(self, inner: Handler, meters: ModelMeters) -> None:
+        self._inner = inner
+        self._meters = meters
+
+    async def __call__(self, call: Call) -> Reply:
+        meters = self._meters
+        started = perf_counter()
+        meters.in_flight += 1
+        try:
+            reply = await self._inner(call)
+        except BaseException as error:
+            meters.in_flight -= 1
+            meters.ended(perf_counter() - started, _kind(error))
+            raise
+        if reply.single:
+            meters.in_flight -= 1
+            meters.ended(perf_counter() - started, "success")
+            return reply
+        return _watch_stream(reply, meters, started)
+
+
+def _watch_stream(reply: Reply, meters: ModelMeters, started: float) -> Reply:
+    last = perf_counter()
+    if reply.first is not None:
+        meters.first_item.observe(last - started)
+
+    def item(_: InferenceResponse) -> None:
+        meters.stream_items += 1
+
+    def end(error: BaseException | None) -> None:
+        meters.in_flight -= 1
+        meters.ended(perf_counter() - started, _kind(error))
+
+    return reply.watch(end, item)
+
+
+def _kind(error: BaseException | None) -> str:
+    if error is None:
+        return "success"
+    if isinstance(error, InferstreamError) and not isinstance(error, Abandoned):
+        return error.code.value
+    return "cancelled" if isinstance(error, Abandoned) or not isinstance(error, Exception) else "internal"

@@ -1,0 +1,347 @@
+"""V2 requests and responses as JSON, with and without binary tensors behind it."""
+
+import base64
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from ..errors import InvalidOutput, InvalidRequest
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    Parameters,
+    RequestInput,
+    RequestOutput,
+    TensorData,
+)
+from ..types.datatypes import NAMES
+
+MAX_PARAMETERS = 256
+MAX_ID = 256
+
+Wish = tuple[bool, dict[str, bool]]
+"""Which outputs the client wants as binary: the default, and the exceptions by name (protocol §3.1)."""
+
+_LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def load(body: bytes | bytearray | memoryview) -> Any:
+    """The JSON document in `body`. Raises InvalidRequest for anything that is not one."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        reason = str(error)
+    text = bytes(body)
+    if (b"NaN" in text or b"Infinity" in text) and not _LONE_SURROGATE.search(text):
+        # Not JSON, yet Triton's client writes non-finite floats so; `json` reads them and orjson does not.
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+    raise InvalidRequest(f"The body is not valid JSON: {reason}")
+
+
+def parse_request(body: memoryview, header_length: int | None) -> tuple[InferenceRequest, Wish | None]:
+    """A V2 inference request, and which of its outputs are wanted as binary (None: none of them).
+
+    `header_length` is the number of bytes of JSON in front of the binary tensors; None when the whole
+    body is JSON. Raises InvalidRequest naming the field that is wrong.
+    """
+    if header_length is None:
+        return build_request(load(body), body, None)
+    return build_request(load(body[:header_length]), body[:header_length], body[header_length:])
+
+
+def build_request(
+    document: Any, text: memoryview, tail: memoryview | None
+) -> tuple[InferenceRequest, Wish | None]:
+    """A V2 inference request out of its parsed JSON `text`, with the binary tensors in `tail`."""
+    if not isinstance(document, dict):
+        raise InvalidRequest("The body must be a JSON object.")
+    keys = len(document)
+    inputs = document.get("inputs")
+    if not isinstance(inputs, list):
+        raise InvalidRequest('"inputs" is missing' if inputs is None else '"inputs" must be a list')
+    tensors: list[RequestInput] = []
+    position = 0
+    for index, item in enumerate(inputs):
+        if not isinstance(item, dict):
+            raise InvalidRequest(f"inputs[{index}] must be an object")
+        keys += len(item)
+        tensor, position, count = _input(item, index, tail, position)
+        keys += count
+        tensors.append(tensor)
+    if tail is not None and position != len(tail):
+        raise InvalidRequest(f"{len(tail) - position} bytes are left over after the last binary input")
+    given: dict[str, Any] = {"inputs": tensors}
+    if (request_id := document.get("id")) is not None and request_id != "":
+        given["id"] = check_id(request_id)
+    parameters, count = _parameters(document.get("parameters"), "parameters")
+    keys += count
+    default = False
+    if parameters is not None:
+        default = _flag(parameters, "binary_data_output", "parameters")
+        _refuse_reserved(parameters)
+        given["parameters"] = parameters
+    outputs, named, count = _outputs(document.get("outputs"))
+    keys += count
+    if outputs:
+        given["outputs"] = outputs
+    _refuse_duplicate_keys(text, keys)
+    wish = (default, named) if default or named else None
+    return InferenceRequest.trusted(given), wish
+
+
+def _input(
+    item: dict[str, Any], index: int, tail: memoryview | None, position: int
+) -> tuple[RequestInput, int, int]:
+    name = item.get("name")
+    if type(name) is not str:
+        raise InvalidRequest(f"inputs[{index}]: name must be a string, got {_kind(name)}")
+    datatype = item.get("datatype")
+    if type(datatype) is not str or datatype not in NAMES:
+        raise InvalidRequest(f'input "{name}": unknown datatype {datatype!r}')
+    shape = item.get("shape")
+    if type(shape) is not list:
+        raise InvalidRequest(f'input "{name}": shape must be a list of sizes, got {_kind(shape)}')
+    parameters, count = _parameters(item.get("parameters"), f'input "{name}": parameters')
+    values = item.get("data")
+    given: dict[str, Any] = {"name": name, "datatype": datatype, "shape": shape}
+    size = parameters.get("binary_data_size") if parameters is not None else None
+    if size is not None:
+        assert parameters is not None and parameters.__pydantic_extra__ is not None
+        if values is not None:
+            raise InvalidRequest(f'input "{name}": data and binary_data_size exclude each other')
+        del parameters.__pydantic_extra__["binary_data_size"]
+        raw = _slice(name, size, tail, position)
+        position += len(raw)
+        given["data"] = TensorData.from_raw(raw, datatype)
+    elif values is None:
+        if 0 not in shape:
+            raise InvalidRequest(f'input "{name}": data is missing')
+        given["data"] = TensorData([])
+    elif type(values) is dict:
+        raise InvalidRequest(f'input "{name}": data must be a list, got an object')
+    else:
+        given["data"] = TensorData(values)
+    if parameters is not None:
+        given["parameters"] = parameters
+    return RequestInput.trusted(given), position, count
+
+
+def _slice(name: str, size: Any, tail: memoryview | None, position: int) -> memoryview:
+    if type(size) is not int or size < 0:
+        raise InvalidRequest(f'input "{name}": binary_data_size {size!r} is not a number of bytes')
+    if tail is None:
+        if size == 0:
+            return memoryview(b"")
+        raise InvalidRequest(
+            f'input "{name}": binary_data_size needs the header Inference-Header-Content-Length'
+        )
+    if position + size > len(tail):
+        raise InvalidRequest(
+            f'input "{name}": binary_data_size is {size}, only {len(tail) - position} bytes are left'
+        )
+    return tail[position : position + size]
+
+
+def _parameters(given: Any, where: str) -> tuple[Parameters | None, int]:
+    """Parameters, and how many JSON keys they held; null values are absent ones."""
+    if given is None:
+        return None, 0
+    if type(given) is not dict:
+        raise InvalidRequest(f"{where} must be an object, got {_kind(given)}")
+    if len(given) > MAX_PARAMETERS:
+        raise InvalidRequest(f"{where}: {len(given)} are more than the {MAX_PARAMETERS} allowed")
+    known: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name == "headers":
+            continue  # the transport's own headers take their place
+        if isinstance(value, (dict, list)):
+            raise InvalidRequest(f'{where}: "{name}" must be a string, a number or a boolean, got {_kind(value)}')
+        if name == "content_type":
+            if type(value) is not str:
+                raise InvalidRequest(f"{where}: content_type must be a string, got {_kind(value)}")
+            known[name] = value
+        else:
+            extra[name] = value
+    return Parameters.trusted(known, extra), len(given)
+
+
+def _flag(parameters: Parameters, name: str, where: str) -> bool:
+    value = (parameters.__pydantic_extra__ or {}).pop(name, None)
+    if value is not None and type(value) is not bool:
+        raise InvalidRequest(f"{where}: {name} must be true or false, got {_kind(value)}")
+    return bool(value)
+
+
+def _refuse_reserved(parameters: Parameters) -> None:
+    for name in parameters.__pydantic_extra__ or ():
+        if name.startswith("triton_"):
+            raise InvalidRequest(f'parameters: "{name}" is reserved')
+
+
+def _outputs(given: Any) -> tuple[list[RequestOutput], dict[str, bool], int]:
+    """The requested outputs, which of them name a binary form, and how many JSON keys they held."""
+    if given is None:
+        return [], {}, 0
+    if type(given) is not list:
+        raise InvalidRequest(f'"outputs" must be a list, got {_kind(given)}')
+    outputs: list[RequestOutput] = []
+    named: dict[str, bool] = {}
+    keys = 0
+    for index, item in enumerate(given):
+        name = item.get("name") if type(item) is dict else None
+        if type(name) is not str:
+            raise InvalidRequest(f"outputs[{index}] must be an object with a name")
+        parameters, count = _parameters(item.get("parameters"), f'output "{name}": parameters')
+        keys += len(item) + count
+        if parameters is not None and parameters.get("binary_data") is not None:
+            named[name] = _flag(parameters, "binary_data", f'output "{name}": parameters')
+        fields = {"name": name} if parameters is None else {"name": name, "parameters": parameters}
+        outputs.append(RequestOutput.trusted(fields))
+    return outputs, named, keys
+
+
+def _refuse_duplicate_keys(text: memoryview, expected: int) -> None:
+    """Raise InvalidRequest when an object of the document names a key twice.
+
+    orjson keeps the last one silently. Counting `":` is nearly free and right for almost every body;
+    when the count is off (a space before the colon, `":` in a string), the slow parser decides.
+    """
+    if bytes(text).count(b'":') == expected:
+        return
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            names = [name for name, _ in pairs]
+            raise InvalidRequest(f'key "{next(name for name in names if names.count(name) > 1)}" is given twice')
+        return found
+
+    try:
+        json.loads(bytes(text), object_pairs_hook=unique)
+    except RecursionError:
+        raise InvalidRequest("The body is nested too deeply.") from None
+
+
+def check_id(value: Any) -> str:
+    """A request id that can be logged and echoed. Raises InvalidRequest."""
+    if type(value) is not str:
+        raise InvalidRequest(f"id must be a string, got {_kind(value)}")
+    if len(value) > MAX_ID or not value.isprintable():
+        raise InvalidRequest(f"id must be at most {MAX_ID} printable characters")
+    return value
+
+
+def raw_request(body: memoryview, inputs: Sequence[MetadataTensor]) -> tuple[InferenceRequest, Wish]:
+    """A request whose whole body is the one input of the model (header length 0, protocol §3.1)."""
+    if len(inputs) != 1:
+        raise InvalidRequest(f"A raw binary body needs a model that declares one input; this one declares {len(inputs)}.")
+    declared = inputs[0]
+    if declared.datatype == "BYTES":
+        shape, data = [1], TensorData([bytes(body)])
+        if len(declared.shape) > 1:
+            shape = [1] * len(declared.shape)
+    else:
+        data = TensorData.from_raw(body, declared.datatype)
+        shape = _raw_shape(declared, len(body))
+    tensor = RequestInput.trusted(
+        {"name": declared.name, "datatype": declared.datatype, "shape": shape, "data": data}
+    )
+    return InferenceRequest.trusted({"inputs": [tensor]}), (True, {})
+
+
+def _raw_shape(declared: MetadataTensor, size: int) -> list[int]:
+    from math import prod
+
+    from ..types.datatypes import WIRE_SIZES
+
+    if declared.shape.count(-1) > 1:
+        # The leading dimension is the batch, which is one for a raw body.
+        declared = declared.model_copy(update={"shape": [1, *declared.shape[1:]]})
+    if declared.shape.count(-1) > 1:
+        raise InvalidRequest(f'input "{declared.name}": a raw binary body allows one variable dimension')
+    fixed = prod(size for size in declared.shape if size != -1) * WIRE_SIZES[declared.datatype]
+    if not fixed or size % fixed:
+        raise InvalidRequest(f'input "{declared.name}": {size} bytes do not fill shape {declared.shape}')
+    return [size // fixed if dimension == -1 else dimension for dimension in declared.shape]
+
+
+def dump_response(response: InferenceResponse, wish: Wish | None = None) -> tuple[bytes, list[bytes | memoryview]]:
+    """A response as compact JSON, and the raw bytes of each output wanted as binary, in output order.
+
+    Raises InvalidOutput when a value cannot be written.
+    """
+    document: dict[str, Any] = {"model_name": response.model_name}
+    if response.model_version is not None:
+        document["model_version"] = response.model_version
+    if response.id is not None:
+        document["id"] = response.id
+    if response.parameters is not None:
+        document["parameters"] = response.parameters.items()
+    blobs: list[bytes | memoryview] = []
+    outputs: list[dict[str, Any]] = []
+    for tensor in response.outputs:
+        item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
+        parameters = tensor.parameters.items() if tensor.parameters is not None else None
+        if wish is not None and wish[1].get(tensor.name, wish[0]):
+            blob = tensor.data.to_raw(tensor.datatype)
+            blobs.append(blob)
+            parameters = {**(parameters or {}), "binary_data_size": len(blob)}
+        else:
+            item["data"], encoded = json_values(tensor.data, tensor.datatype)
+            if encoded:
+                parameters = {**(parameters or {}), "content_type": "base64"}
+        if parameters:
+            item["parameters"] = parameters
+        outputs.append(item)
+    document["outputs"] = outputs
+    return dump(document), blobs
+
+
+def dump(document: Any) -> bytes:
+    """Compact JSON; NaN and infinities become null, which every client can read. Raises InvalidOutput."""
+    try:
+        return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError as error:
+        raise InvalidOutput(f"The response cannot be written as JSON: {error}.") from error
+
+
+def json_values(data: TensorData, datatype: str) -> tuple[Any, bool]:
+    """The values of a tensor for the JSON writer, and whether they had to be base64 encoded."""
+    if datatype == "BYTES":
+        return _text(data.peek())
+    array = data.array
+    if array is None or array.dtype.kind not in "biuf":
+        return data.peek(), False
+    flat = data.to_numpy(datatype).reshape(-1)
+    return (flat if flat.dtype.isnative else flat.astype(flat.dtype.newbyteorder("="))), False
+
+
+def _text(values: Any) -> tuple[Any, bool]:
+    if not isinstance(values, list):
+        values = [values]
+    try:
+        return [_decoded(value) for value in values], False
+    except UnicodeDecodeError:
+        flat = TensorData(values).flat()
+        return [base64.b64encode(value if isinstance(value, bytes) else str(value).encode()).decode() for value in flat], True
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    return value if isinstance(value, str) or value is None else bytes(value).decode()
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    return "nothing" if value is None else names.get(type(value), type(value).__name__)

@@ -1,0 +1,63 @@
+"""From the import path in a settings file to a class, found first beside that file."""
+
+import importlib
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import InvalidSettings
+
+_importing = threading.RLock()
+"""`sys.path` and `sys.modules` are changed for the length of an import, so one import at a time."""
+
+_folders: set[Path] = set()
+"""Folders that code was imported from; only modules living in one of these are ever imported anew."""
+
+
+def resolve_class(path: str, source: str | None) -> type[Any]:
+    """The class that `path` (module.Class) names, with the folder of the file `source` first on the path.
+
+    Two folders may both hold a `model.py`: each import starts without the other folder's modules, and
+    without this folder's older ones, so a reload sees changed code. The folder stays at the end of
+    `sys.path` for imports that model code does later, inside its functions.
+    Raises InvalidSettings when the path names no class; errors of the imported code pass as they are.
+    """
+    module_name, _, class_name = path.rpartition(".")
+    if not module_name or not class_name.isidentifier():
+        raise InvalidSettings(f'implementation "{path}" is not of the form module.Class')
+    folder = Path(source).resolve().parent if source else None
+    with _importing:
+        module = importlib.import_module(module_name) if folder is None else _import_from(folder, module_name)
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type):
+        raise InvalidSettings(f'implementation "{path}": module {module_name} has no class {class_name}')
+    return found
+
+
+def _import_from(folder: Path, module_name: str) -> ModuleType:
+    _folders.add(folder)
+    for name in _stale(folder):
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    entry = str(folder)
+    sys.path.insert(0, entry)
+    try:
+        return importlib.import_module(module_name)
+    finally:
+        sys.path.remove(entry)
+        if entry not in sys.path:
+            sys.path.append(entry)
+
+
+def _stale(folder: Path) -> list[str]:
+    """Modules from model folders that this folder has under the same name, or that are its own."""
+    claimed = {entry.name.removesuffix(".py") for entry in folder.iterdir()}
+    stale = []
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in claimed:
+            file = getattr(module, "__file__", None)
+            if file is not None and not _folders.isdisjoint(Path(file).resolve().parents):
+                stale.append(name)
+    return stale

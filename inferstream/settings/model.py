@@ -1,0 +1,105 @@
+"""Settings of one model: `model-settings.json`, then the environment."""
+
+from typing import Any, Literal
+
+from pydantic import AliasChoices, Field, PrivateAttr, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from ..types import MetadataTensor
+from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, environment_sources
+from .implementation import resolve_class
+
+class ModelParameters(BaseSettings):
+    """Free settings of the runtime; keys that are not declared here are kept as attributes."""
+
+    model_config = SettingsConfigDict(extra="allow", protected_namespaces=())
+
+    uri: str | None = Field(None, description="File or folder of the model's artefacts; the settings file's folder if absent.")
+    version: str | None = Field(None, description="Version that clients address as /versions/{version}.")
+    environment_path: str | None = Field(None, description="Folder of an unpacked Python environment.")
+    environment_tarball: str | None = Field(None, description="Packed Python environment, relative to the settings file.")
+    inference_pool_gid: str | None = Field(None, description="Name of the worker pool to run in.")
+    autogenerate_inference_pool_gid: bool = Field(False, description="Run in a worker pool of its own.")
+    format: str | None = Field(None, description="Format of the artefacts, for runtimes that know several.")
+    content_type: str | None = Field(None, description="Content type that decodes requests naming none.")
+    extra: dict[str, Any] | None = Field(default_factory=dict, description="Runtime-specific settings.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings, *environment_sources(settings_cls, MODEL_PREFIX, MLSERVER_MODEL_PREFIX))
+
+
+class ModelSettings(BaseSettings):
+    """Everything `model-settings.json` may say. The file wins over the environment."""
+
+    model_config = SettingsConfigDict(
+        extra="ignore", protected_namespaces=(), populate_by_name=True
+    )
+
+    _source: str | None = PrivateAttr(default=None)
+    implementation_: str = Field(
+        alias="implementation",
+        validation_alias=AliasChoices(
+            "implementation", f"{MODEL_PREFIX}IMPLEMENTATION", f"{MLSERVER_MODEL_PREFIX}IMPLEMENTATION"
+        ),
+        description="Import path of the MLModel subclass.",
+    )
+    name: str = Field("", description="Name that clients address; the folder's name if empty.")
+    platform: str = Field("", description="Shown in the model's metadata.")
+    versions: list[str] = Field(default_factory=list, description="Versions of the framework, shown in metadata.")
+    inputs: list[MetadataTensor] = Field(default_factory=list, description="Declared inputs.")
+    outputs: list[MetadataTensor] = Field(default_factory=list, description="Declared outputs.")
+    parallel_workers: int | None = Field(None, description="0 runs the model in the server process.")
+    warm_workers: bool = Field(False, description="Accepted for compatibility; has never had an effect.")
+    max_batch_size: int = Field(0, ge=0, description="Requests in one batch; 0 or 1 switches batching off.")
+    max_batch_time: float = Field(0.0, ge=0, description="Seconds to wait for a batch to fill.")
+    cache_enabled: bool = Field(False, description="Answer repeated requests from the response cache.")
+    parameters: ModelParameters | None = Field(None, description="Artefacts, version and free settings.")
+
+    max_concurrency: int | None = Field(None, ge=1, description="Calls that may run at once.")
+    max_queue: int = Field(1024, ge=0, description="Calls that may wait for their turn.")
+    threads: int = Field(64, ge=1, description="Threads for blocking model code.")
+    request_timeout: float | None = Field(None, gt=0, description="Seconds a call may take, waiting included.")
+    input_validation: Literal["lenient", "strict", "off"] = Field(
+        "lenient", description="How closely requests must match the declared inputs."
+    )
+    grpc_stream_dialect: Literal["mlserver", "triton"] | None = Field(
+        None, description="Response type of ModelStreamInfer when the client gives no hint."
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings, *environment_sources(settings_cls, MODEL_PREFIX, MLSERVER_MODEL_PREFIX))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_class(cls, values: Any) -> Any:
+        """Authors may pass the class itself where the file would hold its import path."""
+        if isinstance(values, dict) and isinstance(values.get("implementation"), type):
+            implementation = values["implementation"]
+            values = {**values, "implementation": f"{implementation.__module__}.{implementation.__qualname__}"}
+        return values
+
+    @property
+    def implementation(self) -> type[Any]:
+        """The model's class. Raises ModelLoadFailed when it cannot be imported."""
+        return resolve_class(self.implementation_, self._source)
+
+    @property
+    def version(self) -> str | None:
+        return self.parameters.version if self.parameters is not None else None
+
+    @property
+    def source(self) -> str | None:
+        """Path of the file these settings came from."""
+        return self._source
+
+    def dict(self, **options: Any) -> Any:
+        return self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, **options)
+
+    def json(self, **options: Any) -> str:
+        return self.model_dump_json(by_alias=True, exclude_unset=True, exclude_none=True, **options)

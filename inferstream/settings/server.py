@@ -1,0 +1,114 @@
+"""Settings of the server: `settings.json`, then the environment."""
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from .environment import MLSERVER_PREFIX, PREFIX, environment_sources
+
+
+def _version() -> str:
+    try:
+        return version("inferstream")
+    except PackageNotFoundError:
+        return "0"
+
+
+class CORSSettings(BaseModel):
+    """Which pages of other origins a browser lets talk to this server; none by default."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    allow_origins: list[str] = Field(default_factory=list)
+    allow_origin_regex: str | None = None
+    allow_credentials: bool = False
+    allow_methods: list[str] = Field(default_factory=lambda: ["GET"])
+    allow_headers: list[str] = Field(default_factory=list)
+    expose_headers: list[str] = Field(default_factory=list)
+    max_age: int = 600
+
+
+class Settings(BaseSettings):
+    """Everything `settings.json` may say. Flags win over the file, the file over the environment."""
+
+    model_config = SettingsConfigDict(extra="ignore", protected_namespaces=())
+
+    debug: bool = Field(False, description="Log at debug level, with one line per request.")
+    server_name: str = Field("inferstream", description="Shown in the server's metadata.")
+    server_version: str = Field(default_factory=_version, description="Shown in the server's metadata.")
+    extensions: list[str] = Field(default_factory=list, description="Further extensions to name in metadata.")
+
+    host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 opens the server to the network.")
+    http_port: int = Field(8080, ge=0, le=65535, description="Port of REST and SSE.")
+    grpc_port: int = Field(8081, ge=0, le=65535, description="Port of gRPC.")
+    metrics_port: int = Field(8082, ge=0, le=65535, description="Port of the metrics endpoint.")
+    root_path: str = Field("", description="Path prefix a proxy in front of the server strips.")
+    cors_settings: CORSSettings | None = Field(None, description="Cross-origin rules for browsers.")
+
+    model_repository_root: str = Field(".", description="Folder of models; the command line's argument wins.")
+    model_repository_implementation: str | None = Field(None, description="Import path of a ModelRepository.")
+    model_repository_implementation_args: dict[str, Any] = Field(default_factory=dict)
+    load_models_at_startup: bool = Field(True, description="Load every model found before serving.")
+    model_load_timeout: float = Field(600.0, gt=0, description="Seconds a model may take to load.")
+    strict: bool = Field(False, description="End the process when a model fails to load at start.")
+    allow_open_repository: bool = Field(False, description="Open the repository API beyond loopback.")
+
+    max_body_bytes: int = Field(64 * 2**20, ge=1, description="Largest request body, also after decompression.")
+    grpc_max_message_length: int | None = Field(None, description="Largest gRPC message in bytes, both ways.")
+    gzip_enabled: bool = Field(True, description="Compress large answers for clients that ask for it.")
+    gzip_min_bytes: int = Field(500, ge=0, description="Answers smaller than this are never compressed.")
+    max_connections: int = Field(4096, ge=1, description="Open HTTP connections; one more is answered 503.")
+    header_timeout: float = Field(10.0, gt=0, description="Seconds a client may take to send its headers.")
+    body_timeout: float = Field(60.0, gt=0, description="Seconds a client may take to send its body.")
+
+    request_timeout: float | None = Field(None, gt=0, description="Seconds a call may take, waiting included.")
+    sse_heartbeat: float = Field(15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never.")
+    stream_stall_timeout: float = Field(60.0, gt=0, description="Seconds a stream's reader may read nothing.")
+    grpc_stream_dialect: Literal["mlserver", "triton"] = Field(
+        "mlserver", description="Response type of ModelStreamInfer when the client gives no hint."
+    )
+    grpc_reflection: bool = Field(True, description="Serve gRPC reflection.")
+    status_profile: Literal["default", "mlserver", "triton"] = Field(
+        "default", description="Whose status codes to answer with where servers differ."
+    )
+    shutdown_grace: float = Field(30.0, ge=0, description="Seconds calls in progress may take to finish.")
+    shutdown_delay: float = Field(0.0, ge=0, description="Seconds to serve on, not ready, before refusing.")
+
+    metrics_endpoint: str | None = Field("/metrics", description="Path of the metrics; null or empty for none.")
+    metrics_rest_server_prefix: str = Field("rest_server", description="Prefix of the REST metrics' names.")
+    metrics_dir: str = Field(
+        default_factory=lambda: str(Path.cwd() / ".metrics"), description="Folder of worker metrics."
+    )
+    use_structured_logging: bool = Field(False, description="Log one JSON object per line.")
+    logging_settings: str | dict[str, Any] | None = Field(None, description="Logging configuration, file or inline.")
+    tracing_server: str | None = Field(None, description="OTLP endpoint for traces.")
+
+    parallel_workers: int = Field(0, ge=0, description="Worker processes; 0 runs models in the server process.")
+    parallel_workers_timeout: int = Field(5, ge=0, description="Seconds a worker may take to stop.")
+    environments_dir: str = Field(
+        default_factory=lambda: str(Path.cwd() / ".envs"), description="Folder for unpacked environments."
+    )
+    cache_enabled: bool = Field(False, description="Response cache, for models that enable it too.")
+    cache_size: int = Field(100, ge=1, description="Entries of the response cache.")
+    kafka_enabled: bool = Field(False, description="Serve requests from a Kafka topic.")
+    kafka_servers: str = Field("localhost:9092")
+    kafka_topic_input: str = Field("mlserver-input")
+    kafka_topic_output: str = Field("mlserver-output")
+
+    custom_rest_server_settings: dict[str, Any] | None = Field(None, alias="_custom_rest_server_settings")
+    custom_metrics_server_settings: dict[str, Any] | None = Field(None, alias="_custom_metrics_server_settings")
+    custom_grpc_server_settings: dict[str, Any] | None = Field(None, alias="_custom_grpc_server_settings")
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings, *environment_sources(settings_cls, PREFIX, MLSERVER_PREFIX))
+
+    @field_validator("metrics_endpoint")
+    @classmethod
+    def _empty_is_none(cls, value: str | None) -> str | None:
+        return value or None

@@ -1,0 +1,133 @@
+"""Reads settings files and says precisely what is wrong with them."""
+
+import difflib
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings
+from pydantic_settings.exceptions import SettingsError
+
+from ..errors import InvalidSettings
+from .model import ModelParameters, ModelSettings
+from .server import Settings
+
+logger = logging.getLogger("inferstream.settings")
+
+SETTINGS_FILE = "settings.json"
+MODEL_SETTINGS_FILE = "model-settings.json"
+MAX_FILE_BYTES = 2**20
+
+NOT_BUILT: dict[type[BaseSettings], tuple[str, ...]] = {
+    Settings: (
+        "parallel_workers",
+        "cache_enabled",
+        "kafka_enabled",
+        "tracing_server",
+        "custom_rest_server_settings",
+        "custom_metrics_server_settings",
+        "custom_grpc_server_settings",
+    ),
+    ModelSettings: ("parallel_workers", "max_batch_size", "max_batch_time", "cache_enabled"),
+    ModelParameters: (
+        "environment_path",
+        "environment_tarball",
+        "inference_pool_gid",
+        "autogenerate_inference_pool_gid",
+    ),
+}
+"""Fields that are read and checked, and have no effect yet; setting one is answered by a warning."""
+
+
+def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) -> Settings:
+    """The server's settings: flags over `settings.json` in `folder` over the environment over defaults.
+
+    Raises InvalidSettings naming the source, the field and what is allowed.
+    """
+    path = Path(folder) / SETTINGS_FILE
+    values = read_json(path) if path.exists() else {}
+    _warn_unknown(Settings, values, str(path))
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    root = {"model_repository_root": str(folder)}
+    settings = validated(Settings, {**values, **root, **given}, str(path) if values else "settings")
+    assert isinstance(settings, Settings)
+    _warn_not_built(settings, str(path))
+    return settings
+
+
+def load_model_settings(path: str | Path) -> ModelSettings:
+    """The settings of one model from its file, filled up from the environment.
+
+    Raises InvalidSettings naming the file, the field and what is allowed.
+    """
+    path = Path(path)
+    values = read_json(path)
+    _warn_unknown(ModelSettings, values, str(path))
+    settings = validated(ModelSettings, values, str(path))
+    assert isinstance(settings, ModelSettings)
+    settings._source = str(path)
+    _warn_not_built(settings, str(path))
+    if settings.parameters is not None:
+        _warn_not_built(settings.parameters, f"{path}: parameters")
+    return settings
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file. Raises InvalidSettings with line and column, or for what is no plain file."""
+    try:
+        if not path.is_file():
+            raise InvalidSettings(f"{path}: not a regular file")
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise InvalidSettings(f"{path}: larger than {MAX_FILE_BYTES} bytes")
+        values = json.loads(path.read_text("utf-8"))
+    except json.JSONDecodeError as error:
+        raise InvalidSettings(f"{path}: line {error.lineno} column {error.colno}: {error.msg}") from None
+    except (UnicodeDecodeError, RecursionError):
+        raise InvalidSettings(f"{path}: not a JSON text") from None
+    except OSError as error:
+        raise InvalidSettings(f"{path}: {error.strerror}") from None
+    if not isinstance(values, dict):
+        raise InvalidSettings(f"{path}: must hold a JSON object")
+    return values
+
+
+def validated(settings: type[BaseSettings], values: dict[str, Any], source: str) -> BaseSettings:
+    """An instance of `settings`. Raises InvalidSettings with every wrong field in one message."""
+    try:
+        return settings(**values)
+    except ValidationError as error:
+        faults = [_fault(fault, values) for fault in error.errors()]
+        raise InvalidSettings(f"{source}: " + "; ".join(faults)) from None
+    except SettingsError as error:
+        raise InvalidSettings(f"environment: {error}") from None
+
+
+def _fault(fault: Any, values: Mapping[str, Any]) -> str:
+    location = [str(part) for part in fault["loc"]]
+    field = ".".join(location)
+    where = "" if not location or location[0] in values else " (from the environment)"
+    if fault["type"] == "missing":
+        return f'field "{field}" is required'
+    found = repr(fault["input"])
+    return f'field "{field}"{where}: {fault["msg"]}, got {found if len(found) <= 60 else found[:57] + "..."}'
+
+
+def _warn_unknown(settings: type[BaseSettings], values: Mapping[str, Any], source: str) -> None:
+    known = {field.alias or name for name, field in settings.model_fields.items()} | {"_source"}
+    for key in values:
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f'; did you mean "{close[0]}"?' if close else ""
+            logger.warning('%s: field "%s" is unknown and ignored%s', source, key, hint)
+
+
+def _warn_not_built(settings: BaseSettings, source: str) -> None:
+    for name in NOT_BUILT[type(settings)]:
+        field = type(settings).model_fields[name]
+        value = getattr(settings, name)
+        if value and value != field.default:
+            shown = field.alias or name
+            logger.warning('%s: field "%s" is understood but not built yet and has no effect', source, shown)
