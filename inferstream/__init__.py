@@ -1,1 +1,48 @@
-"""inferstream: a streaming model server for the V2 / Open Inference Protocol."""
+"""inferstream: a streaming model server for the V2 / Open Inference Protocol.
+
+Heavy parts are imported on first use, so that `import inferstream` stays cheap.
+"""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import codecs, errors, types
+    from .model import MLModel
+    from .settings import ModelParameters, ModelSettings, Settings
+    from .telemetry.custom import log, register
+
+try:
+    __version__ = version("inferstream")
+except PackageNotFoundError:
+    __version__ = "0"
+
+__all__ = [
+    "MLModel",
+    "ModelParameters",
+    "ModelSettings",
+    "Settings",
+    "codecs",
+    "errors",
+    "log",
+    "register",
+    "types",
+]
+
+_HOMES = {
+    "MLModel": "model",
+    "ModelParameters": "settings",
+    "ModelSettings": "settings",
+    "Settings": "settings",
+    "log": "telemetry.custom",
+    "register": "telemetry.custom",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    if name in ("codecs", "errors", "types"):
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,6 +15,7 @@ class InputCodec:
 
     ContentType: ClassVar[str] = ""
     TypeHint: ClassVar[Any] = type(None)
+    OtherTypeHints: ClassVar[tuple[Any, ...]] = ()
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
@@ -55,6 +56,7 @@ class RequestCodec:
 
     ContentType: ClassVar[str] = ""
     TypeHint: ClassVar[Any] = type(None)
+    OtherTypeHints: ClassVar[tuple[Any, ...]] = ()
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:

@@ -17,7 +17,8 @@ class DatetimeCodec(InputCodec):
     """A list of datetimes, or of ISO text, to one BYTES tensor of shape [N, 1]."""
 
     ContentType = "datetime"
-    TypeHint = list[datetime]
+    TypeHint = list[str | datetime]
+    OtherTypeHints = (list[datetime],)
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:

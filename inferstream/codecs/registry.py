@@ -1,6 +1,8 @@
 """Which codec answers for a content type, a Python type or a payload."""
 
 import logging
+import types
+import typing
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
@@ -39,7 +41,23 @@ class CodecTable(Generic[Codec]):
     def by_type_hint(self, hint: Any) -> Codec | None:
         """The codec for values annotated with `hint`; `list[str]` and `typing.List[str]` are the same."""
         _load_for(hint)
-        return next((codec for codec in self.codecs.values() if codec.TypeHint == hint), None)
+        wanted = _normal(hint)
+        return next((codec for codec in self.codecs.values() if wanted in map(_normal, _hints(codec))), None)
+
+
+def _hints(codec: InputCodecLike | RequestCodecLike) -> tuple[Any, ...]:
+    return (codec.TypeHint, *codec.OtherTypeHints)
+
+
+def _normal(hint: Any) -> Any:
+    """The hint as comparable parts: `typing.List[str]` does not equal `list[str]`, nor a Union its reverse."""
+    origin = typing.get_origin(hint)
+    if origin is None:
+        return hint
+    arguments = [_normal(argument) for argument in typing.get_args(hint)]
+    if origin in (typing.Union, types.UnionType):
+        return typing.Union, frozenset(arguments)
+    return origin, tuple(arguments)
 
 
 inputs: CodecTable[InputCodecLike] = CodecTable()

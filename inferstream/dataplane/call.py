@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from enum import Enum
+from random import getrandbits
 from typing import TYPE_CHECKING
 
-from ..types import InferenceRequest
+from ..types import InferenceRequest, Parameters
 
 if TYPE_CHECKING:
     from .reply import Reply
@@ -57,3 +58,20 @@ class Call:
             self.reply.fail(error)
         elif self.task is not None:
             self.task.cancel()
+
+
+def identify(request: InferenceRequest, headers: Mapping[str, str]) -> None:
+    """Give a request an id if it has none, and its transport's headers as `parameters.headers`."""
+    if not request.id:
+        request.__dict__["id"] = _new_id()
+    parameters = request.parameters
+    if parameters is None:
+        request.__dict__["parameters"] = Parameters.trusted({"headers": headers})
+    else:
+        parameters.__dict__["headers"] = headers
+
+
+def _new_id() -> str:
+    """A random UUID as text, at a third of the price of `str(uuid4())`."""
+    digits = f"{getrandbits(128):032x}"
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

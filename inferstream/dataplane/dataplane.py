@@ -1,14 +1,17 @@
 """Everything a door can ask for: inference, metadata, readiness and the repository."""
 
-from ..errors import ModelNotFound
+from typing import Literal
+
+from ..errors import ModelNotFound, ModelNotReady
 from ..settings import Settings
 from ..types import (
     MetadataModelResponse,
     MetadataServerResponse,
+    MetadataTensor,
     RepositoryIndexResponseItem,
 )
 from .access import Access
-from .call import Call
+from .call import Call, identify
 from .registry import Registry
 from .reply import Reply
 
@@ -29,7 +32,26 @@ class DataPlane:
 
         Raises ModelNotFound, ModelNotReady, Draining, or whatever a stage or the model refuses with.
         """
+        identify(call.request, call.headers)
         return await self._registry.serving(call.model, call.version).handler(call)
+
+    def declared_inputs(self, name: str, version: str | None = None) -> list[MetadataTensor]:
+        """The inputs a model declares. Raises ModelNotFound, ModelNotReady."""
+        return self._registry.get(name, version).model.inputs
+
+    def streams(self, name: str, version: str | None = None) -> bool:
+        """Whether a model makes streams of its own; False for one that is not there."""
+        try:
+            return self._registry.get(name, version).pipeline.answers != "predict"
+        except (ModelNotFound, ModelNotReady):
+            return False
+
+    def stream_dialect(self, name: str) -> Literal["mlserver", "triton"] | None:
+        """The dialect a model's settings name for gRPC streams."""
+        try:
+            return self._registry.get(name).model.settings.grpc_stream_dialect
+        except (ModelNotFound, ModelNotReady):
+            return None
 
     @property
     def ready(self) -> bool:

@@ -25,6 +25,7 @@ class Pipeline:
         declaration = Declaration(model.inputs, model.outputs, settings.input_validation)
         self._threads: Executor = ThreadPoolExecutor(settings.threads, thread_name_prefix=f"model-{model.name}")
         local = Local(model, declaration, self._threads)
+        self.answers = local.answers
         slots = settings.max_concurrency or (settings.threads if local.blocks else UNBLOCKED_SLOTS)
         limit = settings.request_timeout if settings.request_timeout is not None else request_timeout
 

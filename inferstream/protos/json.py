@@ -91,7 +91,7 @@ def build_request(
     keys += count
     if outputs:
         given["outputs"] = outputs
-    _refuse_duplicate_keys(text, keys)
+    refuse_duplicate_keys(text, keys)
     wish = (default, named) if default or named else None
     return InferenceRequest.trusted(given), wish
 
@@ -210,13 +210,15 @@ def _outputs(given: Any) -> tuple[list[RequestOutput], dict[str, bool], int]:
     return outputs, named, keys
 
 
-def _refuse_duplicate_keys(text: memoryview, expected: int) -> None:
+def refuse_duplicate_keys(text: memoryview, expected: int | None) -> None:
     """Raise InvalidRequest when an object of the document names a key twice.
 
-    orjson keeps the last one silently. Counting `":` is nearly free and right for almost every body;
+    `expected` is the number of keys that were found, if somebody counted. orjson keeps the last of two
+    equal keys silently. Counting `":` is nearly free and right for almost every body;
     when the count is off (a space before the colon, `":` in a string), the slow parser decides.
     """
-    if bytes(text).count(b'":') == expected:
+    body = bytes(text)
+    if body.count(b'":') == expected:
         return
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -227,7 +229,7 @@ def _refuse_duplicate_keys(text: memoryview, expected: int) -> None:
         return found
 
     try:
-        json.loads(bytes(text), object_pairs_hook=unique)
+        json.loads(body, object_pairs_hook=unique)
     except RecursionError:
         raise InvalidRequest("The body is nested too deeply.") from None
 

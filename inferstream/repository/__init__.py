@@ -1,0 +1,16 @@
+"""Where models are found and how they become objects."""
+
+from .base import BrokenModel, ModelRepository
+from .folder import FolderRepository
+from .loading import load_model, unload_model
+from .uri import get_model_uri, to_absolute_path
+
+__all__ = [
+    "BrokenModel",
+    "FolderRepository",
+    "ModelRepository",
+    "get_model_uri",
+    "load_model",
+    "to_absolute_path",
+    "unload_model",
+]

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -16,7 +16,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from .context import model_name_var, model_version_var
+from .custom import CUSTOM
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -166,38 +166,3 @@ def _by_method(door: DoorMeters) -> dict[tuple[str, str], Durations]:
         sums.counts = [a + b for a, b in zip(sums.counts, durations.counts, strict=True)]
         sums.total += durations.total
     return merged
-
-
-class CustomMetrics(Collector):
-    """Histograms that model code registers and feeds, labelled with the model that does."""
-
-    def __init__(self) -> None:
-        self._histograms: dict[str, Histogram] = {}
-
-    def register(self, name: str, description: str) -> Histogram:
-        """The histogram of this name, made on first use."""
-        if name not in self._histograms:
-            self._histograms[name] = Histogram(
-                name, description, labelnames=["model_name", "model_version"], registry=None
-            )
-        return self._histograms[name]
-
-    def log(self, **values: float) -> None:
-        """Record one value per metric for the model whose code is running.
-
-        Raises RuntimeError outside of a model's code.
-        """
-        model = model_name_var.get("")
-        if not model:
-            raise RuntimeError("metrics can only be logged by a model's own code")
-        for name, value in values.items():
-            histogram = self.register(name, f"Custom metric {name}")
-            histogram.labels(model_name=model, model_version=model_version_var.get("")).observe(value)
-
-    def collect(self) -> Iterable[Metric]:
-        for histogram in self._histograms.values():
-            yield from histogram.collect()
-
-
-CUSTOM = CustomMetrics()
-"""The one registry that model code reaches by `inferstream.log` and `inferstream.register`."""

@@ -1,6 +1,6 @@
 """Inference requests and responses (Open Inference Protocol, "Inference Request JSON Object" and on)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, PlainSerializer, PrivateAttr, WithJsonSchema
@@ -30,16 +30,14 @@ class Headers(Mapping[str, str]):
 
     __slots__ = ("_decoded", "_raw")
 
-    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, raw: Iterable[tuple[bytes | str, bytes | str]]) -> None:
         self._raw = raw
         self._decoded: dict[str, str] | None = None
 
     def _all(self) -> dict[str, str]:
         if self._decoded is None:
-            self._decoded = {
-                name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._raw
-            }
-        return self._decoded
+            self._decoded = {_text(name).lower(): _text(value) for name, value in self._raw}
+        return self._decoded[0] if self._decoded is not None else None
 
     def __getitem__(self, name: str) -> str:
         return self._all()[name]
@@ -54,7 +52,8 @@ class Headers(Mapping[str, str]):
         return repr(self._all())
 
 
-_NOTHING = object()
+def _text(value: bytes | str) -> str:
+    return value if isinstance(value, str) else value.decode("latin-1")
 
 
 class Parameters(BaseModel):
@@ -67,26 +66,26 @@ class Parameters(BaseModel):
         Mapping[str, Any] | None, PlainSerializer(lambda headers: None if headers is None else dict(headers))
     ] = None
 
-    _decoded: Any = PrivateAttr(default=_NOTHING)
+    _decoded: tuple[Any] | None = PrivateAttr(default=None)
 
     @property
     def has_decoded(self) -> bool:
         """Whether a decoded form of the tensor or request is kept here; it never reaches a wire."""
         private = self.__pydantic_private__
-        return private is not None and private.get("_decoded", _NOTHING) is not _NOTHING
+        return private is not None and private.get("_decoded") is not None
 
     @property
     def decoded(self) -> Any:
         """The decoded form. Only there when `has_decoded`."""
-        return self._decoded
+        return self._decoded[0] if self._decoded is not None else None
 
     def keep_decoded(self, value: Any) -> None:
         """Remember what a codec made of the tensor or request, so that it is decoded once."""
         private = self.__pydantic_private__
         if private is None:
-            assign(self, "__pydantic_private__", {"_decoded": value})
+            assign(self, "__pydantic_private__", {"_decoded": (value,)})
         else:
-            private["_decoded"] = value
+            private["_decoded"] = (value,)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of a parameter, declared or free; `default` when it was not sent."""

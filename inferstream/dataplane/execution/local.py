@@ -37,6 +37,11 @@ class Local:
         self._stream_blocks = self._streams and inspect.isgeneratorfunction(inspect.unwrap(model.predict_stream))
 
     @property
+    def answers(self) -> str:
+        """What the model's author wrote: `predict`, `stream`, or both."""
+        return "stream" if self._stream_only else "predict, stream" if self._streams else "predict"
+
+    @property
     def blocks(self) -> bool:
         """Whether any of the model's code occupies a thread."""
         return self._predict_blocks or self._stream_blocks

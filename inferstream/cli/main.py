@@ -1,0 +1,56 @@
+"""The command line: `server` and `inferstream` are the same program."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+
+app = typer.Typer(
+    name="server",
+    help="A streaming model server for the V2 / Open Inference Protocol.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"inferstream, version {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """A streaming model server for the V2 / Open Inference Protocol."""
+
+
+@app.command()
+def start(
+    folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    http_port: Annotated[int | None, typer.Option(help="Port of REST and SSE.")] = None,
+    grpc_port: Annotated[int | None, typer.Option(help="Port of gRPC.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Port of the metrics.")] = None,
+    strict: Annotated[bool | None, typer.Option("--strict", help="End when a model fails to load.")] = None,
+    reload: Annotated[bool, typer.Option("--reload", help="Reload models when their files change.")] = False,
+    debug: Annotated[bool | None, typer.Option("--debug", help="Log at debug level.")] = None,
+) -> None:
+    """Serve every model in FOLDER until SIGTERM or Ctrl-C."""
+    from .start import run
+
+    flags = {
+        "host": host,
+        "http_port": http_port,
+        "grpc_port": grpc_port,
+        "metrics_port": metrics_port,
+        "strict": strict,
+        "debug": debug,
+    }
+    raise typer.Exit(run(folder, flags, reload))

@@ -1,0 +1,70 @@
+"""`server start`: settings, event loop, banner, exit code."""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ..errors import InferstreamError, InvalidSettings
+from ..settings import Settings, load_settings
+from ..telemetry.logs import configure_logging
+from .banner import show
+
+logger = logging.getLogger("inferstream.server")
+
+
+def run(folder: Path, flags: Mapping[str, Any], watch: bool) -> int:
+    """Serve `folder`; returns the exit code: 0 after a signal, 1 for whatever kept the server from starting."""
+    configure_logging(debug=bool(flags.get("debug")), structured=False, custom=None)
+    try:
+        if not folder.is_dir():
+            raise InvalidSettings(f"{folder} is not a folder")
+        settings = load_settings(folder.resolve(), flags)
+        _configure_logging(settings)
+        _serve(settings, watch)
+    except InferstreamError as error:
+        return _end(1, f"error: {error.message}")
+    return _end(0)
+
+
+def _configure_logging(settings: Settings) -> None:
+    try:
+        configure_logging(settings.debug, settings.use_structured_logging, settings.logging_settings)
+    except (ValueError, OSError, KeyError) as error:
+        raise InvalidSettings(f'settings: field "logging_settings": {error}') from None
+
+
+def _serve(settings: Settings, watch: bool) -> None:
+    # Imported late: `server --help` and a wrong setting need no web framework.
+    from ..server.server import Server
+
+    async def main() -> None:
+        server = Server(settings)
+        await server.run(lambda running: show(running, Console(stderr=True)), watch)
+
+    loop = _new_loop()
+    asyncio.set_event_loop(loop)
+    loop.run_until_complete(main())
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _end(code: int, message: str | None = None) -> int:
+    """Leave the process now: the interpreter would otherwise wait for threads stuck in model code."""
+    if message is not None:
+        print(message, file=sys.stderr)  # noqa: T201  # a command line's last word
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

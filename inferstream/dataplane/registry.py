@@ -1,0 +1,233 @@
+"""The models that are loaded, by name and version; swaps and drains them without losing a call."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import Draining, InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady
+from ..model import MLModel
+from ..repository import ModelRepository, load_model, unload_model
+from ..settings import ModelSettings, Settings
+from ..telemetry.metrics import Meters
+from ..types import MetadataModelResponse, RepositoryIndexResponseItem, State
+from .pipeline import Pipeline
+
+logger = logging.getLogger("inferstream.dataplane")
+
+Key = tuple[str, str | None]
+
+
+class Served:
+    """One version of one model, loaded, with its pipeline."""
+
+    def __init__(self, model: MLModel, pipeline: Pipeline) -> None:
+        self.model = model
+        self.pipeline = pipeline
+        self.handler = pipeline.handler
+
+    @property
+    def ready(self) -> bool:
+        return bool(self.model.ready)
+
+    async def metadata(self) -> MetadataModelResponse:
+        return await self.model.metadata()
+
+    async def retire(self, grace: float) -> None:
+        """Unload once the calls in progress are done, or have had `grace` seconds to be."""
+        try:
+            async with asyncio.timeout(grace):
+                await self.pipeline.live.emptied()
+        except TimeoutError:
+            self.pipeline.live.fail(Draining(f"Model {self.model.name} is being unloaded."))
+        await unload_model(self.model)
+        self.pipeline.close()
+
+
+class Registry:
+    """What is loaded, what failed to, and what is on its way; one change of a model at a time."""
+
+    def __init__(self, settings: Settings, repository: ModelRepository, meters: Meters) -> None:
+        self._settings = settings
+        self._repository = repository
+        self._meters = meters
+        self._served: dict[Key, Served] = {}
+        self._defaults: dict[str, Served] = {}
+        self._states: dict[Key, tuple[State, str]] = {}
+        self._changing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._retiring: set[asyncio.Task[None]] = set()
+        self.started = False
+        self.leaving = False
+        """Not ready any more, but still serving: the time a load balancer needs to notice."""
+        self.draining = False
+
+    def serving(self, name: str, version: str | None = None) -> Served:
+        """The model that answers now. Raises Draining, ModelNotFound, ModelNotReady."""
+        if self.draining:
+            raise Draining
+        served = self.get(name, version)
+        if not served.ready:
+            raise ModelNotReady(name, version)
+        return served
+
+    def get(self, name: str, version: str | None = None) -> Served:
+        """The model, ready or not. Raises ModelNotFound, and ModelNotReady where loading is under way or failed."""
+        served = self._served.get((name, version)) if version else self._defaults.get(name)
+        if served is None:
+            keys = [key for key in self._states if key[0] == name and (not version or key[1] == version)]
+            raise ModelNotReady(name, version) if keys else ModelNotFound(name, version)
+        return served
+
+    @property
+    def ready(self) -> bool:
+        """Whether start-up is over, nothing failed that should serve, and every model is ready."""
+        return (
+            self.started
+            and not self.leaving
+            and not self.draining
+            and not self._states
+            and all(served.ready for served in self._served.values())
+        )
+
+    def names(self) -> list[Key]:
+        return sorted(self._served, key=lambda key: (key[0], key[1] or ""))
+
+    def summary(self) -> list[tuple[str, str, str, str]]:
+        """Name, version, what it answers and state of every model, for people."""
+        rows = [
+            (name, version or "", served.pipeline.answers, "ready" if served.ready else "not ready")
+            for (name, version), served in self._served.items()
+        ]
+        rows += [(name, version or "", "", f"{state.value}: {why}") for (name, version), (state, why) in self._states.items()]
+        return sorted(rows)
+
+    async def names_at(self, paths: Sequence[Path]) -> list[str]:
+        """Names of the models on disk whose folders hold any of these absolute paths."""
+        names = set()
+        for settings in await self._repository.list():
+            folder = Path(settings.source).resolve().parent if settings.source else None
+            if folder is not None and any(path.is_relative_to(folder) for path in paths):
+                names.add(settings.name)
+        return sorted(names)
+
+    async def start(self) -> None:
+        """Load everything the repository holds, all at once; a model that fails leaves the others alone.
+
+        Raises the first failure when the settings are strict.
+        """
+        if self._settings.load_models_at_startup:
+            found = await self._repository.list()
+            broken = await self._repository.broken()
+            for model in broken:
+                self._states[model.name, None] = (State.UNAVAILABLE, model.reason)
+                logger.error("model %s cannot be loaded: %s", model.name, model.reason)
+            if broken and self._settings.strict:
+                raise InvalidSettings(f"Model {broken[0].name} cannot be loaded: {broken[0].reason}")
+            results = await asyncio.gather(*map(self._load_version, found), return_exceptions=True)
+            for result in results:
+                if isinstance(result, BaseException):
+                    if self._settings.strict or not isinstance(result, InferstreamError):
+                        raise result
+                    logger.error("%s", result)
+        self.started = True
+
+    async def load(self, name: str) -> None:
+        """Load every version of a model on disk, then retire those that are no longer there."""
+        async with self._changing[name]:
+            found = await self._repository.find(name)
+            for settings in found:
+                await self._load_version(settings)
+            kept = {(settings.name, settings.version) for settings in found}
+            for key in [key for key in self._served if key[0] == name and key not in kept]:
+                self._retire(self._served.pop(key))
+            self._choose_default(name)
+            for key in [key for key in self._states if key[0] == name and key not in kept]:
+                del self._states[key]
+
+    async def unload(self, name: str) -> bool:
+        """Retire every version of a model, once its calls in progress are done; False if there is none."""
+        async with self._changing[name]:
+            keys = [key for key in {**self._served, **self._states} if key[0] == name]
+            retired = [self._served.pop(key) for key in keys if key in self._served]
+            for key in keys:
+                self._states.pop(key, None)
+            self._choose_default(name)
+            await asyncio.gather(*(served.retire(self._settings.shutdown_grace) for served in retired))
+            return bool(keys)
+
+    async def _load_version(self, settings: ModelSettings) -> None:
+        """Load one version beside the one that serves, and take its place only when it is ready."""
+        key = (settings.name, settings.version)
+        if key not in self._served:
+            self._states[key] = (State.LOADING, "loading")
+        try:
+            model = await load_model(settings, self._settings.model_load_timeout)
+            pipeline = Pipeline(model, self._meters.of(*key), self._settings.request_timeout)
+        except InferstreamError as error:
+            if key not in self._served:
+                self._states[key] = (State.UNAVAILABLE, error.message)
+            raise
+        self._states.pop(key, None)
+        old = self._served.get(key)
+        self._served[key] = Served(model, pipeline)
+        self._choose_default(settings.name)
+        if old is not None:
+            self._retire(old)
+
+    def _retire(self, served: Served) -> None:
+        task = asyncio.create_task(served.retire(self._settings.shutdown_grace))
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
+
+    def _choose_default(self, name: str) -> None:
+        """Without a version the unversioned model answers, else the highest version."""
+        versions = [key for key in self._served if key[0] == name]
+        if versions:
+            self._defaults[name] = self._served[max(versions, key=lambda key: _rank(key[1]))]
+        else:
+            self._defaults.pop(name, None)
+
+    async def index(self, ready: bool) -> list[RepositoryIndexResponseItem]:
+        """Every version on disk or in memory; with `ready` only those that serve."""
+        found: dict[Key, tuple[State, str]] = {}
+        for settings in await self._repository.list():
+            found[settings.name, settings.version] = (State.UNAVAILABLE, "not loaded")
+        for model in await self._repository.broken():
+            found[model.name, None] = (State.UNAVAILABLE, model.reason)
+        found.update(self._states)
+        for key, served in self._served.items():
+            found[key] = (State.READY, "") if served.ready else (State.UNAVAILABLE, "the model is not ready")
+        return [
+            RepositoryIndexResponseItem(name=name, version=version or "", state=state, reason=reason)
+            for (name, version), (state, reason) in sorted(found.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+            if not ready or state is State.READY
+        ]
+
+    async def stop(self, grace: float) -> None:
+        """Refuse new calls, let those in progress finish for `grace` seconds, end the rest, unload everything."""
+        self.draining = True
+        lives = [served.pipeline.live for served in self._served.values()]
+        try:
+            async with asyncio.timeout(grace):
+                await asyncio.gather(*(live.emptied() for live in lives))
+        except TimeoutError:
+            for live in lives:
+                live.fail(Draining())
+
+    async def unload_all(self, limit: float) -> None:
+        """Run every model's `unload`, for at most `limit` seconds in all."""
+        try:
+            async with asyncio.timeout(limit):
+                await asyncio.gather(*(unload_model(served.model) for served in self._served.values()))
+        except TimeoutError:
+            logger.error("models were still unloading after %g s", limit)
+        for served in self._served.values():
+            served.pipeline.close()
+
+
+def _rank(version: str | None) -> tuple[int, int, str]:
+    """Unversioned above numbers above text; numbers as numbers, text as text."""
+    if not version:
+        return (2, 0, "")
+    return (1, int(version), "") if version.isdecimal() else (0, 0, version)

@@ -1,0 +1,154 @@
+"""Converters between our types and gRPC messages, under the names MLServer's client code calls them by."""
+
+from typing import Any
+
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataModelResponse,
+    MetadataServerResponse,
+    MetadataTensor,
+    RepositoryIndexRequest,
+    RepositoryIndexResponse,
+    RepositoryIndexResponseItem,
+)
+from . import grpc as wire
+from .messages import (
+    ModelMetadataResponse,
+    RepositoryIndexResponse as IndexMessage,
+    ServerMetadataResponse,
+)
+from .messages import RepositoryIndexRequest as IndexRequestMessage
+
+
+class ServerMetadataResponseConverter:
+    """MetadataServerResponse."""
+
+    @staticmethod
+    def to_types(pb_object: Any) -> MetadataServerResponse:
+        return MetadataServerResponse(
+            name=pb_object.name, version=pb_object.version, extensions=list(pb_object.extensions)
+        )
+
+    @staticmethod
+    def from_types(type_object: MetadataServerResponse) -> Any:
+        return ServerMetadataResponse(
+            name=type_object.name, version=type_object.version, extensions=type_object.extensions
+        )
+
+
+class TensorMetadataConverter:
+    """MetadataTensor. Parameters are read, and not sent: other servers' messages have no place for them."""
+
+    @staticmethod
+    def to_types(pb_object: Any) -> MetadataTensor:
+        return MetadataTensor(
+            name=pb_object.name,
+            datatype=pb_object.datatype,
+            shape=list(pb_object.shape),
+            parameters=wire.parameters_from(pb_object.parameters),
+        )
+
+    @staticmethod
+    def from_types(type_object: MetadataTensor) -> Any:
+        message = ModelMetadataResponse.TensorMetadata(
+            name=type_object.name, datatype=type_object.datatype, shape=type_object.shape
+        )
+        wire.parameters_to(type_object.parameters, message.parameters)
+        return message
+
+
+class ModelMetadataResponseConverter:
+    """MetadataModelResponse."""
+
+    @staticmethod
+    def to_types(pb_object: Any) -> MetadataModelResponse:
+        return MetadataModelResponse(
+            name=pb_object.name,
+            platform=pb_object.platform,
+            versions=list(pb_object.versions),
+            inputs=[TensorMetadataConverter.to_types(tensor) for tensor in pb_object.inputs],
+            outputs=[TensorMetadataConverter.to_types(tensor) for tensor in pb_object.outputs],
+            parameters=wire.parameters_from(pb_object.parameters),
+        )
+
+    @staticmethod
+    def from_types(type_object: MetadataModelResponse) -> Any:
+        return ModelMetadataResponse(
+            name=type_object.name,
+            platform=type_object.platform,
+            versions=type_object.versions or [],
+            inputs=[TensorMetadataConverter.from_types(tensor) for tensor in type_object.inputs or []],
+            outputs=[TensorMetadataConverter.from_types(tensor) for tensor in type_object.outputs or []],
+        )
+
+
+class ModelInferRequestConverter:
+    """InferenceRequest."""
+
+    @staticmethod
+    def to_types(pb_object: Any) -> InferenceRequest:
+        return wire.request_from(pb_object)
+
+    @staticmethod
+    def from_types(
+        type_object: InferenceRequest,
+        model_name: str,
+        model_version: str | None = None,
+        use_raw: bool = False,
+    ) -> Any:
+        return wire.request_to(type_object, model_name, model_version, use_raw)
+
+
+class ModelInferResponseConverter:
+    """InferenceResponse."""
+
+    @staticmethod
+    def to_types(pb_object: Any) -> InferenceResponse:
+        return wire.response_from(pb_object)
+
+    @staticmethod
+    def from_types(type_object: InferenceResponse, use_raw: bool = False) -> Any:
+        return wire.response_to(type_object, typed=not use_raw)
+
+
+class RepositoryIndexRequestConverter:
+    """RepositoryIndexRequest."""
+
+    @staticmethod
+    def to_types(pb_object: Any) -> RepositoryIndexRequest:
+        return RepositoryIndexRequest(ready=pb_object.ready)
+
+    @staticmethod
+    def from_types(type_object: RepositoryIndexRequest, repository_name: str = "") -> Any:
+        return IndexRequestMessage(repository_name=repository_name, ready=bool(type_object.ready))
+
+
+class RepositoryIndexResponseItemConverter:
+    """RepositoryIndexResponseItem."""
+
+    @staticmethod
+    def to_types(pb_object: Any) -> RepositoryIndexResponseItem:
+        return RepositoryIndexResponseItem(
+            name=pb_object.name, version=pb_object.version, state=pb_object.state, reason=pb_object.reason
+        )
+
+    @staticmethod
+    def from_types(type_object: RepositoryIndexResponseItem) -> Any:
+        state = getattr(type_object.state, "value", type_object.state)
+        return IndexMessage.ModelIndex(
+            name=type_object.name, version=type_object.version or "", state=state, reason=type_object.reason
+        )
+
+
+class RepositoryIndexResponseConverter:
+    """RepositoryIndexResponse."""
+
+    @staticmethod
+    def to_types(pb_object: Any) -> RepositoryIndexResponse:
+        items = [RepositoryIndexResponseItemConverter.to_types(model) for model in pb_object.models]
+        return RepositoryIndexResponse(root=items)
+
+    @staticmethod
+    def from_types(type_object: RepositoryIndexResponse) -> Any:
+        return IndexMessage(models=[RepositoryIndexResponseItemConverter.from_types(item) for item in type_object])

@@ -1,0 +1,119 @@
+"""Triton's flattened JSON for `generate` and `generate_stream` (protocol §3.2)."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidOutput, InvalidRequest
+from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestInput, TensorData
+from .json import check_id, dump, json_values
+
+
+def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
+    """Whether a body on a generate route is a V2 request; otherwise it is Triton's flat object."""
+    if not isinstance(document, dict):
+        return True
+    found = document.get("inputs")
+    if not isinstance(found, list):
+        return False
+    if not found:
+        return all(tensor.name != "inputs" for tensor in inputs)
+    return all(isinstance(item, dict) and "name" in item and "datatype" in item for item in found)
+
+
+def parse_flat(document: dict[str, Any], inputs: Sequence[MetadataTensor]) -> InferenceRequest:
+    """A request out of a flat object: keys named like declared inputs are tensors, others parameters.
+
+    A model that declares no inputs takes every key but `id` and `parameters` as a tensor, typed by its
+    value. Raises InvalidRequest.
+    """
+    values = dict(document)
+    nested = values.pop("parameters", None)
+    if nested is not None:
+        if not isinstance(nested, dict):
+            raise InvalidRequest('"parameters" must be an object')
+        for name in nested:
+            if name in values:
+                raise InvalidRequest(f'key "{name}" is given twice')
+        values.update(nested)
+    given: dict[str, Any] = {}
+    if (request_id := values.pop("id", None)) not in (None, ""):
+        given["id"] = check_id(request_id)
+    declared = {tensor.name: tensor for tensor in inputs}
+    tensors: list[RequestInput] = []
+    extra: dict[str, Any] = {}
+    for name, value in values.items():
+        if value is None:
+            continue
+        if name in declared:
+            tensors.append(_tensor(declared[name], value))
+        elif name.startswith("triton_"):
+            raise InvalidRequest(f'parameter "{name}" is reserved')
+        elif not declared and name not in (nested or ()):
+            tensors.append(_tensor(_guessed(name, value), value))
+        elif isinstance(value, (dict, list)):
+            raise InvalidRequest(f'parameter "{name}" must be a string, a number or a boolean')
+        else:
+            extra[name] = value
+    given["inputs"] = tensors
+    if extra:
+        given["parameters"] = Parameters.trusted({}, extra)
+    return InferenceRequest.trusted(given)
+
+
+def _guessed(name: str, value: Any) -> MetadataTensor:
+    first = value[0] if isinstance(value, list) and value else value
+    kinds = {bool: "BOOL", int: "INT64", float: "FP64"}
+    return MetadataTensor(name=name, datatype=kinds.get(type(first), "BYTES"), shape=[-1])
+
+
+def _tensor(declared: MetadataTensor, value: Any) -> RequestInput:
+    values = value if isinstance(value, list) else [value]
+    if any(isinstance(item, (dict, list)) for item in values):
+        raise InvalidRequest(f'input "{declared.name}" must be a value or a flat list of values')
+    if declared.datatype == "BYTES" and not all(isinstance(item, str) for item in values):
+        raise InvalidRequest(f'input "{declared.name}" takes strings')
+    return RequestInput.trusted(
+        {
+            "name": declared.name,
+            "datatype": declared.datatype,
+            "shape": _shape(declared, len(values)),
+            "data": TensorData(values),
+        }
+    )
+
+
+def _shape(declared: MetadataTensor, count: int) -> list[int]:
+    """All values go to the innermost variable dimension; other variable ones are 1."""
+    fixed = prod(size for size in declared.shape if size != -1)
+    if -1 not in declared.shape:
+        return declared.shape if fixed == count else [count]
+    if not fixed or count % fixed:
+        raise InvalidRequest(f'input "{declared.name}": {count} values do not fill shape {declared.shape}')
+    shape = [1 if size == -1 else size for size in declared.shape]
+    innermost = len(declared.shape) - 1 - declared.shape[::-1].index(-1)
+    shape[innermost] = count // fixed
+    return shape
+
+
+def dump_flat(response: InferenceResponse, with_id: bool) -> bytes:
+    """A response as one flat object: reserved keys first, then parameters, then tensors.
+
+    A tensor of one element is its bare value. Raises InvalidOutput for values that cannot be written.
+    """
+    document: dict[str, Any] = {}
+    for tensor in response.outputs:
+        if tensor.datatype in ("FP16", "BF16"):
+            raise InvalidOutput(f'Output "{tensor.name}" is {tensor.datatype}, which generate cannot answer.')
+        values, _ = json_values(tensor.data, tensor.datatype)
+        flat = values if isinstance(values, np.ndarray) else TensorData(values).flat()
+        document[tensor.name] = flat[0] if len(flat) == 1 else flat
+    if response.parameters is not None:
+        document |= {name: value for name, value in response.parameters.items().items() if name != "content_type"}
+    document["model_name"] = response.model_name
+    document["model_version"] = response.model_version or ""
+    if with_id:
+        document["id"] = response.id
+    return dump(document)

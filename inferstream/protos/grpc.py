@@ -1,0 +1,213 @@
+"""Requests and responses to and from their gRPC messages, on the server's path and the client's."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InvalidOutput, InvalidRequest
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    Parameters,
+    RequestInput,
+    RequestOutput,
+    ResponseOutput,
+    TensorData,
+)
+from ..types.datatypes import NAMES
+from .messages import InferParameter, ModelInferRequest, ModelInferResponse
+
+FIELDS = {
+    "BOOL": "bool_contents",
+    "UINT8": "uint_contents",
+    "UINT16": "uint_contents",
+    "UINT32": "uint_contents",
+    "UINT64": "uint64_contents",
+    "INT8": "int_contents",
+    "INT16": "int_contents",
+    "INT32": "int_contents",
+    "INT64": "int64_contents",
+    "FP32": "fp32_contents",
+    "FP64": "fp64_contents",
+    "BYTES": "bytes_contents",
+}
+"""The field of InferTensorContents for each datatype; FP16 and BF16 have none and travel raw (protocol §1.5)."""
+
+INT64_LIMIT = 2**63
+
+
+def parameters_from(message: Mapping[str, Any]) -> Parameters | None:
+    """Parameters out of a map of InferParameter; None when it is empty."""
+    if not message:
+        return None
+    known: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for name, parameter in message.items():
+        choice = parameter.WhichOneof("parameter_choice")
+        if choice is None or name == "headers":
+            continue
+        value = getattr(parameter, choice)
+        if name == "content_type":
+            known[name] = str(value)
+        else:
+            extra[name] = value
+    return Parameters.trusted(known, extra)
+
+
+def parameters_to(parameters: Parameters | None, message: Any) -> None:
+    """Fill a map of InferParameter; values it has no type for stay behind, headers never go."""
+    if parameters is None:
+        return
+    for name, value in parameters.items().items():
+        parameter = _parameter(value)
+        if parameter is not None:
+            message[name].CopyFrom(parameter)
+
+
+def _parameter(value: Any) -> Any:
+    if isinstance(value, bool):
+        return InferParameter(bool_param=value)
+    if isinstance(value, int):
+        if -INT64_LIMIT <= value < INT64_LIMIT:
+            return InferParameter(int64_param=value)
+        return InferParameter(uint64_param=value) if 0 <= value < 2 * INT64_LIMIT else None
+    if isinstance(value, str):
+        return InferParameter(string_param=value)
+    return InferParameter(double_param=value) if isinstance(value, float) else None
+
+
+def request_from(message: Any) -> InferenceRequest:
+    """The request in a ModelInferRequest; raw contents are not copied.
+
+    Raises InvalidRequest naming the input that mixes, lacks or misplaces its contents.
+    """
+    raw = message.raw_input_contents
+    if raw and len(raw) != len(message.inputs):
+        raise InvalidRequest(f"{len(message.inputs)} inputs come with {len(raw)} raw_input_contents")
+    inputs = [
+        _input_from(tensor, raw[index] if raw else None) for index, tensor in enumerate(message.inputs)
+    ]
+    given: dict[str, Any] = {"inputs": inputs}
+    if message.id:
+        given["id"] = message.id
+    if message.parameters:
+        given["parameters"] = parameters_from(message.parameters)
+    if message.outputs:
+        given["outputs"] = [_requested_from(output) for output in message.outputs]
+    return InferenceRequest.trusted(given)
+
+
+def _requested_from(message: Any) -> RequestOutput:
+    parameters = parameters_from(message.parameters)
+    return RequestOutput.trusted(
+        {"name": message.name} if parameters is None else {"name": message.name, "parameters": parameters}
+    )
+
+
+def _input_from(message: Any, raw: bytes | None) -> RequestInput:
+    return RequestInput.trusted(_tensor_from(message, raw, f'input "{message.name}"'))
+
+
+def _tensor_from(message: Any, raw: bytes | None, what: str) -> dict[str, Any]:
+    datatype = message.datatype
+    if datatype not in NAMES:
+        raise InvalidRequest(f"{what}: unknown datatype {datatype!r}")
+    given: dict[str, Any] = {"name": message.name, "datatype": datatype, "shape": list(message.shape)}
+    if raw is not None:
+        if message.HasField("contents") and message.contents.ListFields():
+            raise InvalidRequest(f"{what}: contents and raw contents exclude each other")
+        given["data"] = TensorData.from_raw(raw, datatype)
+    else:
+        given["data"] = TensorData(_contents_from(message, datatype, what))
+    if message.parameters:
+        given["parameters"] = parameters_from(message.parameters)
+    return given
+
+
+def _contents_from(message: Any, datatype: str, what: str) -> list[Any]:
+    filled = message.contents.ListFields()
+    field = FIELDS.get(datatype)
+    if field is None:
+        raise InvalidRequest(f"{what}: {datatype} has no typed contents, send it as raw contents")
+    if not filled:
+        if 0 in message.shape:
+            return []
+        raise InvalidRequest(f"{what}: it has neither contents nor raw contents")
+    if len(filled) > 1 or filled[0][0].name != field:
+        found = " and ".join(descriptor.name for descriptor, _ in filled)
+        raise InvalidRequest(f"{what}: {datatype} belongs into {field}, got {found}")
+    return list(filled[0][1])
+
+
+def wants_typed(message: Any) -> bool:
+    """Whether a client that sent this request reads typed contents; whoever sends raw, or nothing, reads raw."""
+    return any(tensor.HasField("contents") and tensor.contents.ListFields() for tensor in message.inputs)
+
+
+def response_to(response: InferenceResponse, typed: bool) -> Any:
+    """A ModelInferResponse, all outputs typed or all raw (FP16 and BF16 force raw).
+
+    Raises InvalidOutput when a value cannot be written.
+    """
+    message = ModelInferResponse(
+        model_name=response.model_name, model_version=response.model_version or "", id=response.id or ""
+    )
+    parameters_to(response.parameters, message.parameters)
+    typed = typed and all(tensor.datatype in FIELDS for tensor in response.outputs)
+    for tensor in response.outputs:
+        output = message.outputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
+        parameters_to(tensor.parameters, output.parameters)
+        try:
+            if typed:
+                getattr(output.contents, FIELDS[tensor.datatype]).extend(_values(tensor))
+            else:
+                message.raw_output_contents.append(bytes(tensor.data.to_raw(tensor.datatype)))
+        except (TypeError, ValueError) as error:
+            raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {error}.') from error
+    return message
+
+
+def _values(tensor: ResponseOutput | RequestInput) -> Any:
+    if tensor.datatype == "BYTES":
+        return [
+            value.encode() if isinstance(value, str) else b"" if value is None else bytes(value)
+            for value in tensor.data.flat()
+        ]
+    return tensor.data.to_numpy(tensor.datatype).reshape(-1).tolist()
+
+
+def request_to(
+    request: InferenceRequest, model_name: str, model_version: str | None = None, use_raw: bool = False
+) -> Any:
+    """A ModelInferRequest for a client to send; `use_raw` puts every tensor into raw contents."""
+    message = ModelInferRequest(model_name=model_name, model_version=model_version or "", id=request.id or "")
+    parameters_to(request.parameters, message.parameters)
+    for tensor in request.inputs:
+        given = message.inputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
+        parameters_to(tensor.parameters, given.parameters)
+        if use_raw:
+            message.raw_input_contents.append(bytes(tensor.data.to_raw(tensor.datatype)))
+        elif tensor.datatype not in FIELDS:
+            raise InvalidRequest(f'input "{tensor.name}": {tensor.datatype} travels raw only; pass use_raw=True')
+        else:
+            getattr(given.contents, FIELDS[tensor.datatype]).extend(_values(tensor))
+    for output in request.outputs or ():
+        requested = message.outputs.add(name=output.name)
+        parameters_to(output.parameters, requested.parameters)
+    return message
+
+
+def response_from(message: Any) -> InferenceResponse:
+    """The response in a ModelInferResponse, as a client receives it."""
+    raw = message.raw_output_contents
+    outputs = [
+        ResponseOutput.trusted(_tensor_from(tensor, raw[i] if raw else None, f'output "{tensor.name}"'))
+        for i, tensor in enumerate(message.outputs)
+    ]
+    given: dict[str, Any] = {"model_name": message.model_name, "outputs": outputs}
+    if message.model_version:
+        given["model_version"] = message.model_version
+    if message.id:
+        given["id"] = message.id
+    if message.parameters:
+        given["parameters"] = parameters_from(message.parameters)
+    return InferenceResponse.trusted(given)

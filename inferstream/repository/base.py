@@ -1,0 +1,33 @@
+"""What a model repository is: a place that lists models and finds them by name."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from ..settings import ModelSettings
+
+
+class BrokenModel(NamedTuple):
+    """A model that is there and cannot be served; `reason` is fit for a client."""
+
+    name: str
+    reason: str
+
+
+Versions = list[ModelSettings]  # named here because a method called `list` hides the type inside the class
+BrokenModels = list[BrokenModel]
+
+
+class ModelRepository(ABC):
+    """Subclass to keep models elsewhere, and name the class in `model_repository_implementation`."""
+
+    @abstractmethod
+    async def list(self) -> Versions:
+        """The settings of every version of every model."""
+
+    @abstractmethod
+    async def find(self, name: str) -> Versions:
+        """The settings of every version of one model. Raises ModelNotFound, InvalidSettings."""
+
+    async def broken(self) -> BrokenModels:
+        """Models whose settings cannot be used, with the reason; none unless the repository can tell."""
+        return []

@@ -1,0 +1,121 @@
+"""The repository on disk: every `model-settings.json` under a folder."""
+
+import asyncio
+import logging
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import InvalidSettings, ModelNotFound
+from ..settings import (
+    MLSERVER_MODEL_PREFIX,
+    MODEL_PREFIX,
+    MODEL_SETTINGS_FILE,
+    ModelParameters,
+    ModelSettings,
+    load_model_settings,
+)
+from .base import BrokenModel, BrokenModels, ModelRepository, Versions
+
+logger = logging.getLogger("inferstream.repository")
+
+MAX_NAME = 128
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f\\:]|(^|/)\.{1,2}(/|$)|^/|/$|//")
+
+
+class FolderRepository(ModelRepository):
+    """Walks `root` anew at each call, so models may come and go while the server runs."""
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = Path(root).resolve()
+
+    async def list(self) -> Versions:
+        return (await asyncio.to_thread(self._scan))[0]
+
+    async def broken(self) -> BrokenModels:
+        return (await asyncio.to_thread(self._scan))[1]
+
+    async def find(self, name: str) -> Versions:
+        found, broken = await asyncio.to_thread(self._scan)
+        versions = [settings for settings in found if settings.name == name]
+        for model in broken:
+            if model.name == name and not versions:
+                raise InvalidSettings(f"Model {name} cannot be loaded: {model.reason}")
+        if not versions:
+            raise ModelNotFound(name)
+        return versions
+
+    def _scan(self) -> tuple[Versions, BrokenModels]:
+        """Every usable model, and every one that is not, in the order of their paths."""
+        found: dict[tuple[str, str | None], ModelSettings] = {}
+        broken: BrokenModels = []
+        twice: set[tuple[str, str | None]] = set()
+        for path in self._files():
+            try:
+                settings = self._read(path)
+            except InvalidSettings as error:
+                broken.append(BrokenModel(path.parent.name, self._without_root(error.message)))
+                continue
+            key = (settings.name, settings.version)
+            if key in found:
+                twice.add(key)
+                broken.append(BrokenModel(settings.name, self._duplicate(found[key], path)))
+            else:
+                found[key] = settings
+        for key in twice:
+            del found[key]
+        if not found and not broken and (single := self._from_environment()) is not None:
+            return [single], []
+        return [*found.values()], broken
+
+    def _files(self) -> Iterator[Path]:
+        for folder, folders, files in os.walk(self._root):
+            folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
+            if MODEL_SETTINGS_FILE in files:
+                yield Path(folder, MODEL_SETTINGS_FILE)
+
+    def _read(self, path: Path) -> ModelSettings:
+        if not path.resolve().is_relative_to(self._root):
+            raise InvalidSettings(f"{path}: a link that leads out of the repository")
+        settings = load_model_settings(path)
+        folder = path.parent
+        if not settings.name:
+            settings.name = folder.name
+        elif settings.name != folder.name and folder.name != settings.version and folder != self._root:
+            logger.debug("%s: the model is called %s, not %s", path, settings.name, folder.name)
+        check_name(settings.name, str(path))
+        _complete(settings, str(folder))
+        return settings
+
+    def _duplicate(self, first: ModelSettings, second: Path) -> str:
+        which = f"version {first.version}" if first.version else "no version"
+        return self._without_root(f"two models of this name with {which}: {first.source} and {second}")
+
+    def _without_root(self, text: str) -> str:
+        """Clients may read this, and need not know where the repository lives."""
+        return text.replace(f"{self._root}{os.sep}", "")
+
+    def _from_environment(self) -> ModelSettings | None:
+        """The one model that an orchestrator describes in variables alone."""
+        if not any(os.environ.get(f"{prefix}IMPLEMENTATION") for prefix in (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)):
+            return None
+        settings = ModelSettings()
+        if not settings.name:
+            settings.name = self._root.name
+        _complete(settings, None)
+        return settings
+
+
+def _complete(settings: ModelSettings, uri: str | None) -> None:
+    """Runtimes rely on `parameters.uri`; the folder of the settings is where artefacts usually are."""
+    if settings.parameters is None:
+        settings.parameters = ModelParameters()
+    if settings.parameters.uri is None and uri is not None:
+        settings.parameters.uri = uri
+
+
+def check_name(name: str, source: str) -> None:
+    """Raise InvalidSettings for a name that could not be addressed safely."""
+    if not name or len(name) > MAX_NAME or _UNSAFE.search(name) or not name.isprintable():
+        raise InvalidSettings(f'{source}: field "name": {name[:40]!r} is not a usable model name')

@@ -1,0 +1,75 @@
+"""From settings to a loaded `MLModel`, and back."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed
+from ..model import MLModel
+from ..settings import ModelSettings
+from ..telemetry.context import model_context
+
+logger = logging.getLogger("inferstream.repository")
+
+
+async def load_model(settings: ModelSettings, timeout: float) -> MLModel:
+    """Import the model's class, construct it and run its `load`, within `timeout` seconds.
+
+    Raises ModelLoadFailed with one line that says why; the log has the rest. `unload` has then been called.
+    """
+    with model_context(settings.name, settings.version):
+        model: MLModel | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                # Imports of frameworks take seconds, and health must answer meanwhile.
+                model = await asyncio.to_thread(_construct, settings)
+                if await _run(model.load) is False:
+                    raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
+        except BaseException as error:
+            if model is not None:
+                await unload_model(model)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            raise _failure(settings.name, error, timeout) from error
+        model.ready = True
+        return model
+
+
+async def unload_model(model: MLModel) -> None:
+    """Run the model's `unload`; what it raises is logged, because the model goes all the same."""
+    with model_context(model.name, model.version):
+        model.ready = False
+        try:
+            await _run(model.unload)
+        except Exception:
+            logger.exception("model %s failed to unload", model.name)
+
+
+def _construct(settings: ModelSettings) -> MLModel:
+    implementation = settings.implementation
+    if not issubclass(implementation, MLModel):
+        raise InvalidSettings(f'implementation "{settings.implementation_}" is not a subclass of MLModel')
+    return implementation(settings)
+
+
+async def _run(method: Callable[[], Any]) -> Any:
+    """Call `load` or `unload`, which authors write sync or async."""
+    if inspect.iscoroutinefunction(method):
+        return await method()
+    result = await asyncio.to_thread(method)
+    return await result if inspect.isawaitable(result) else result
+
+
+def _failure(name: str, error: BaseException, timeout: float) -> ModelLoadFailed:
+    if isinstance(error, ModelLoadFailed):
+        return error
+    if isinstance(error, TimeoutError):
+        return ModelLoadFailed(f"Model {name} did not load within {timeout:g} s.")
+    logger.error("model %s failed to load", name, exc_info=error)
+    if isinstance(error, InferstreamError):
+        return ModelLoadFailed(f"Model {name} did not load: {error.message}")
+    first_line = str(error).strip().splitlines()[:1]
+    reason = f"{type(error).__name__}: {first_line[0]}" if first_line else type(error).__name__
+    return ModelLoadFailed(f"Model {name} did not load: {reason}")

@@ -1,0 +1,47 @@
+"""What a door needs of an RPC: its metadata, its deadline, and ways to fail it."""
+
+import asyncio
+import logging
+from typing import Any, NoReturn
+
+from ...errors import InferstreamError, InvalidRequest
+from ...protos.messages import ModelInferRequest
+from ...types import Headers
+from ..status import Profile, grpc_status
+
+logger = logging.getLogger("inferstream.grpc")
+
+
+def headers_of(context: Any) -> Headers:
+    """The call's metadata, decoded when a model looks."""
+    return Headers(context.invocation_metadata() or ())
+
+
+def deadline_of(context: Any) -> float | None:
+    """The client's deadline on the event loop's clock, in seconds; None when it set none."""
+    remaining = context.time_remaining()
+    return None if remaining is None else asyncio.get_running_loop().time() + remaining
+
+
+def parse(data: bytes) -> Any:
+    """A ModelInferRequest. Raises InvalidRequest for bytes that are none."""
+    try:
+        return ModelInferRequest.FromString(data)
+    except Exception:
+        raise InvalidRequest("The message is not a ModelInferRequest.") from None
+
+
+async def fail(context: Any, error: Exception, profile: Profile) -> NoReturn:
+    """End the RPC with the status of `error`."""
+    if not isinstance(error, InferstreamError):
+        logger.error("a gRPC call failed", exc_info=error)
+    code, message = grpc_status(error, profile)
+    await context.abort(code, message)
+    raise AssertionError("abort always raises")
+
+
+def send_model_headers(context: Any, parameters: Any) -> None:
+    """Headers a model has set on its response, as trailing metadata; the request's own are not echoed."""
+    headers = parameters.headers if parameters is not None else None
+    if headers and not isinstance(headers, Headers):
+        context.set_trailing_metadata(tuple((str(name).lower(), str(value)) for name, value in headers.items()))

@@ -1,0 +1,67 @@
+"""The unary RPCs of GRPCInferenceService: health, metadata and ModelInfer."""
+
+from typing import Any
+
+import grpc.aio
+
+from ...dataplane.call import Call, Operation
+from ...dataplane.dataplane import DataPlane
+from ...errors import InferstreamError, ModelNotFound, ModelNotReady
+from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
+from ...protos.grpc import request_from, response_to, wants_typed
+from ...protos.messages import ModelReadyResponse, ServerLiveResponse, ServerReadyResponse
+from ...settings import Settings
+from .context import deadline_of, fail, headers_of, parse, send_model_headers
+
+
+class InferenceService:
+    """Each method is the RPC of its name."""
+
+    def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
+        self._dataplane = dataplane
+        self._profile = settings.status_profile
+
+    async def ServerLive(self, request: Any, context: Any) -> Any:  # noqa: N802  # the RPC's name
+        return ServerLiveResponse(live=True)
+
+    async def ServerReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+        return ServerReadyResponse(ready=self._dataplane.ready)
+
+    async def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+        try:
+            ready = self._dataplane.model_ready(request.name, request.version or None)
+        except (ModelNotFound, ModelNotReady):
+            # Triton's client polls with this call, and raises on any status but OK.
+            ready = False
+        return ModelReadyResponse(ready=ready)
+
+    async def ServerMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
+        return ServerMetadataResponseConverter.from_types(self._dataplane.server_metadata())
+
+    async def ModelMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
+        try:
+            metadata = await self._dataplane.model_metadata(request.name, request.version or None)
+        except InferstreamError as error:
+            await fail(context, error, self._profile)
+        return ModelMetadataResponseConverter.from_types(metadata)
+
+    async def ModelInfer(self, data: bytes, context: Any) -> Any:  # noqa: N802
+        try:
+            message = parse(data)
+            call = Call(
+                Operation.INFER,
+                message.model_name,
+                message.model_version or None,
+                request_from(message),
+                headers_of(context),
+                deadline=deadline_of(context),
+            )
+            async with await self._dataplane.open(call) as reply:
+                response = reply.first
+                assert response is not None
+                send_model_headers(context, response.parameters)
+                return response_to(response, wants_typed(message))
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            await fail(context, error, self._profile)

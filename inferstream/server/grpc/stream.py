@@ -1,0 +1,101 @@
+"""ModelStreamInfer: which dialect a stream speaks, and MLServer's of the two."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+import grpc.aio
+
+from ...dataplane.call import Call, Operation, identify
+from ...dataplane.dataplane import DataPlane
+from ...protos.grpc import request_from, response_to, wants_typed
+from ...settings import Settings
+from ...types import Headers, InferenceRequest
+from .context import deadline_of, fail, headers_of, parse, send_model_headers
+from .triton import TritonStream
+
+logger = logging.getLogger("inferstream.grpc")
+
+Dialect = Literal["mlserver", "triton"]
+
+_TRITON_HINTS = ("sequence_id", "shared_memory_region", "classification")
+
+
+def dialect_of(message: Any, metadata: Headers, default: Dialect) -> Dialect:
+    """The dialect of a stream, from its metadata and first request (protocol §3.5, in the order given there).
+
+    The two response types cannot be told apart on the wire, so one has to be chosen before the first.
+    """
+    asked = metadata.get("x-stream-dialect")
+    if asked in ("mlserver", "triton"):
+        return "triton" if asked == "triton" else "mlserver"
+    if "triton_grpc_error" in metadata or any(name.startswith("triton_") for name in message.parameters):
+        return "triton"
+    if any("content_type" in tensor.parameters for tensor in message.inputs):
+        return "mlserver"
+    if message.raw_input_contents:
+        return "triton"
+    tensors = (message, *message.inputs, *message.outputs)
+    if any(hint in tensor.parameters for tensor in tensors for hint in _TRITON_HINTS):
+        return "triton"
+    return default
+
+
+class StreamService:
+    """The bidirectional RPC. Bytes in, bytes out, because the answer's type is chosen per stream."""
+
+    def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
+        self._dataplane = dataplane
+        self._profile = settings.status_profile
+        self._default = settings.grpc_stream_dialect
+
+    async def ModelStreamInfer(self, _: Any, context: Any) -> None:  # noqa: N802  # the RPC's name
+        try:
+            data = await context.read()
+            if data is grpc.aio.EOF:
+                return
+            message = parse(data)
+            metadata = headers_of(context)
+            default = self._dataplane.stream_dialect(message.model_name) or self._default
+            dialect = dialect_of(message, metadata, default)
+            logger.debug("a stream for model %s speaks %s's dialect", message.model_name, dialect)
+            if dialect == "triton":
+                await TritonStream(self._dataplane, self._profile, context, metadata).run(message)
+            else:
+                await self._one_call(message, context, metadata)
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            await fail(context, error, self._profile)
+
+    async def _one_call(self, message: Any, context: Any, metadata: Headers) -> None:
+        """MLServer's dialect: the stream is one call, its first request chooses the model."""
+        request = request_from(message)
+        call = Call(
+            Operation.STREAM,
+            message.model_name,
+            message.model_version or None,
+            request,
+            metadata,
+            more=_later(context, request, metadata),
+            deadline=deadline_of(context),
+        )
+        typed = wants_typed(message)
+        response = None
+        async with await self._dataplane.open(call) as reply:
+            async for response in reply:
+                await context.write(response_to(response, typed).SerializeToString())
+                # `write` need not wait, and a generator that never does would keep the loop.
+                await asyncio.sleep(0)
+        if response is not None:
+            send_model_headers(context, response.parameters)
+
+
+async def _later(context: Any, first: InferenceRequest, metadata: Headers) -> AsyncIterator[InferenceRequest]:
+    """The requests after the first; all of one stream share its id."""
+    while (data := await context.read()) is not grpc.aio.EOF:
+        request = request_from(parse(data))
+        request.__dict__["id"] = first.id
+        identify(request, metadata)
+        yield request

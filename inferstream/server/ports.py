@@ -1,0 +1,27 @@
+"""Sockets, taken before any model loads, so that a port in use is known at once."""
+
+import errno
+import socket
+
+from ..errors import InvalidSettings
+
+
+def bind(host: str, port: int, name: str) -> socket.socket:
+    """A bound TCP socket; port 0 takes a free one. Raises InvalidSettings naming the port and whose it is."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise unusable(host, port, name, error) from None
+    sock.setblocking(False)
+    return sock
+
+
+def unusable(host: str, port: int, name: str, error: OSError) -> InvalidSettings:
+    """The error for a port that cannot be had, in one line."""
+    if error.errno == errno.EADDRINUSE:
+        return InvalidSettings(f"{name} port {port} on {host} is already in use")
+    return InvalidSettings(f"{name} port {port} on {host} cannot be used: {error.strerror}")

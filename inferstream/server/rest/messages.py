@@ -1,0 +1,189 @@
+"""HTTP requests and answers as bytes: bodies, compression, errors, events."""
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import orjson
+
+from ...errors import Code, InferstreamError, InvalidRequest, PayloadTooLarge, UnsupportedEncoding
+from ..status import Profile, http_headers, status_of
+
+logger = logging.getLogger("inferstream.rest")
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+JSON = (b"content-type", b"application/json")
+COMPRESS_IN_THREAD = 64 * 1024
+"""Bodies larger than this are compressed off the event loop."""
+
+
+class ClientLeft(Exception):
+    """The connection closed before the request was received."""
+
+
+class Head:
+    """The headers of a request that the V2 doors look at, read in one pass."""
+
+    __slots__ = ("accept_encoding", "content_length", "encoding", "json_length", "media_type", "timeout")
+
+    def __init__(self, headers: list[tuple[bytes, bytes]]) -> None:
+        self.encoding = self.accept_encoding = self.media_type = b""
+        self.content_length: bytes | None = None
+        self.json_length: bytes | None = None
+        self.timeout: bytes | None = None
+        for name, value in headers:
+            if name == b"content-length":
+                self.content_length = value
+            elif name == b"accept-encoding":
+                self.accept_encoding = value
+            elif name == b"content-type":
+                self.media_type = value
+            elif name == b"inference-header-content-length":
+                self.json_length = value
+            elif name == b"content-encoding":
+                self.encoding = value.strip().lower()
+            elif name == b"x-request-timeout":
+                self.timeout = value
+
+    def header_length(self, size: int) -> int | None:
+        """Bytes of JSON in front of binary tensors, or None. Raises InvalidRequest."""
+        if self.json_length is None:
+            return None
+        if not self.json_length.isdigit() or int(self.json_length) > size:
+            raise InvalidRequest(
+                f"Inference-Header-Content-Length must be a number of bytes within the body's {size}."
+            )
+        return int(self.json_length)
+
+    def seconds(self) -> float | None:
+        """The time limit the client asks for in X-Request-Timeout, or None. Raises InvalidRequest."""
+        if self.timeout is None:
+            return None
+        try:
+            seconds = float(self.timeout)
+        except ValueError:
+            seconds = -1.0
+        if not 0 < seconds < 1e9:
+            raise InvalidRequest("X-Request-Timeout must be a positive number of seconds.")
+        return seconds
+
+
+async def read_body(head: Head, receive: Receive, limit: int) -> bytes:
+    """The body, decompressed, of at most `limit` bytes.
+
+    Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest, ClientLeft.
+    """
+    if head.media_type.startswith(b"multipart/"):
+        raise UnsupportedEncoding("multipart bodies are not accepted")
+    if head.content_length is not None and int(head.content_length) > limit:
+        raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed.")
+    message = await receive()
+    if message["type"] != "http.request":
+        raise ClientLeft
+    body: bytes | bytearray = message.get("body", b"")
+    if message.get("more_body", False):
+        body = await _read_on(bytearray(body), receive, limit)
+    if len(body) > limit:
+        raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed.")
+    if head.encoding and head.encoding != b"identity":
+        return decompress(body, head.encoding, limit)
+    return bytes(body)
+
+
+async def _read_on(body: bytearray, receive: Receive, limit: int) -> bytearray:
+    while len(body) <= limit:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientLeft
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            break
+    return body
+
+
+def decompress(body: bytes | bytearray, encoding: bytes, limit: int) -> bytes:
+    """One layer of gzip or deflate undone, never more than `limit` bytes of it."""
+    if encoding == b"gzip":
+        window = 31
+    elif encoding == b"deflate":
+        # Named after RFC 1951, meant as RFC 1950; both are sent.
+        window = zlib.MAX_WBITS if body[:1] and body[0] & 0x0F == 8 else -zlib.MAX_WBITS
+    else:
+        raise UnsupportedEncoding(f"Content-Encoding {encoding.decode('latin-1')!r} is not gzip or deflate.")
+    inflater = zlib.decompressobj(window)
+    try:
+        plain = inflater.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise InvalidRequest(f"The body is not valid {encoding.decode()}: {error}.") from None
+    if len(plain) > limit:
+        raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed once decompressed.")
+    if not inflater.eof:
+        raise InvalidRequest(f"The body is truncated {encoding.decode()}.")
+    if inflater.unused_data:
+        raise InvalidRequest(f"{len(inflater.unused_data)} bytes follow the {encoding.decode()} body.")
+    return plain
+
+
+def accepted(accept: bytes) -> bytes | None:
+    """The encoding to answer in, of those that every client asking for it can decode; None for identity."""
+    weights: dict[str, float] = {}
+    for item in accept.decode("latin-1").lower().split(","):
+        name, _, options = item.partition(";")
+        key, _, weight = options.strip().partition("=")
+        try:
+            weights[name.strip()] = float(weight) if key.strip() == "q" else 1.0
+        except ValueError:
+            weights[name.strip()] = 0.0
+    best = max(("gzip", "deflate"), key=lambda name: weights.get(name, 0.0))
+    found = weights.get(best, 0.0)
+    return best.encode() if found > 0 and found >= weights.get("identity", 0.0) else None
+
+
+async def compress(body: bytes, encoding: bytes) -> bytes:
+    """`body` in gzip or deflate (zlib) form; large ones off the event loop."""
+    if len(body) > COMPRESS_IN_THREAD:
+        return await asyncio.to_thread(_deflate, body, encoding)
+    return _deflate(body, encoding)
+
+
+def _deflate(body: bytes, encoding: bytes) -> bytes:
+    deflater = zlib.compressobj(1, wbits=31 if encoding == b"gzip" else zlib.MAX_WBITS)
+    return deflater.compress(body) + deflater.flush()
+
+
+async def answer(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+    """A whole answer."""
+    headers.append((b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def error_document(error: InferstreamError) -> dict[str, Any]:
+    """The body of a failed V2 call; `detail` repeats the fault in the form FastAPI's clients read."""
+    document: dict[str, Any] = {"error": error.message}
+    if error.code is Code.INVALID:
+        document["detail"] = [{"type": error.code.value, "msg": error.message}]
+    return document
+
+
+async def answer_error(send: Send, error: InferstreamError, profile: Profile) -> int:
+    """An error as JSON, never compressed; returns the status."""
+    status = status_of(error, profile).http
+    headers = [JSON, *http_headers(error)]
+    if error.code in (Code.TOO_LARGE, Code.UNSUPPORTED_ENCODING):
+        headers.append((b"connection", b"close"))  # the rest of the body is not worth reading
+    await answer(send, status, orjson.dumps(error_document(error)), headers)
+    return status
+
+
+def wrap(error: BaseException) -> InferstreamError:
+    """An error of our own tree; a stranger is logged and says nothing of itself to the client."""
+    if isinstance(error, InferstreamError):
+        return error
+    logger.error("a REST call failed", exc_info=error)
+    return InferstreamError("The server failed; its log says why.")

@@ -1,0 +1,145 @@
+"""OpenAPI documents of the server and of one model, and a page that shows them."""
+
+from typing import Any
+
+from fastapi import Response
+from pydantic.json_schema import models_json_schema
+
+from ...settings import Settings
+from ...types import (
+    InferenceErrorResponse,
+    InferenceRequest,
+    InferenceResponse,
+    MetadataModelResponse,
+    MetadataServerResponse,
+)
+
+_SCHEMAS = (
+    InferenceRequest,
+    InferenceResponse,
+    InferenceErrorResponse,
+    MetadataModelResponse,
+    MetadataServerResponse,
+)
+
+
+def describe(
+    settings: Settings, model: MetadataModelResponse | None = None, version: str | None = None
+) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of every route, or of the routes of one model with its tensors as the example."""
+    title = settings.server_name
+    base, parameters = "/v2/models/{model_name}", [_path_parameter("model_name")]
+    if model is not None:
+        title = f"Data Plane for Model {model.name}" + (f" ({version})" if version else "")
+        base, parameters = f"/v2/models/{model.name}", []
+        if version:
+            base += f"/versions/{version}"
+    paths = _model_paths(base, parameters, model)
+    if model is None:
+        versioned = [*parameters, _path_parameter("model_version")]
+        paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, None)
+        paths |= _server_paths()
+    _, schemas = models_json_schema(
+        [(schema, "validation") for schema in _SCHEMAS], ref_template="#/components/schemas/{model}"
+    )
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": settings.server_version},
+        "servers": [{"url": settings.root_path or "/"}],
+        "paths": paths,
+        "components": {"schemas": schemas["$defs"]},
+    }
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def _reference(name: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+
+
+def _operation(summary: str, parameters: list[dict[str, Any]], content: dict[str, Any], **more: Any) -> dict[str, Any]:
+    responses = {"200": {"description": "Success", "content": content}}
+    responses["default"] = {"description": "Failure", "content": _reference("InferenceErrorResponse")}
+    return {"summary": summary, "parameters": parameters, "responses": responses, **more}
+
+
+def _model_paths(
+    base: str, parameters: list[dict[str, Any]], model: MetadataModelResponse | None
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"application/json": dict(_reference("InferenceRequest")["application/json"])}
+    if model is not None and model.inputs:
+        body["application/json"]["example"] = _example(model)
+    sent = {"required": True, "content": body}
+    event = {"text/event-stream": {"schema": {"type": "string", "description": "InferenceResponse events"}}}
+    whole = _reference("InferenceResponse")
+    ready = {"application/json": {"schema": {"type": "object"}}}
+    return {
+        base: {"get": _operation("Metadata of the model", parameters, _reference("MetadataModelResponse"))},
+        f"{base}/ready": {"get": _operation("Whether the model is ready", parameters, ready)},
+        f"{base}/infer": {"post": _operation("One answer", parameters, whole, requestBody=sent)},
+        f"{base}/generate": {"post": _operation("One answer", parameters, whole, requestBody=sent)},
+        f"{base}/infer_stream": {"post": _operation("A stream of answers", parameters, event, requestBody=sent)},
+        f"{base}/generate_stream": {"post": _operation("A stream of answers", parameters, event, requestBody=sent)},
+    }
+
+
+def _example(model: MetadataModelResponse) -> dict[str, Any]:
+    values: dict[str, Any] = {"BYTES": "text", "BOOL": True}
+    inputs = []
+    for tensor in model.inputs or []:
+        shape = [1 if size == -1 else size for size in tensor.shape]
+        count = 1
+        for size in shape:
+            count *= size
+        value = values.get(tensor.datatype, 0)
+        inputs.append(
+            {"name": tensor.name, "shape": shape, "datatype": tensor.datatype, "data": [value] * min(count, 64)}
+        )
+    return {"inputs": inputs}
+
+
+def _server_paths() -> dict[str, Any]:
+    plain = {"application/json": {"schema": {"type": "object"}}}
+    name = [_path_parameter("model_name")]
+    return {
+        "/v2": {"get": _operation("Metadata of the server", [], _reference("MetadataServerResponse"))},
+        "/v2/health/live": {"get": _operation("Whether the server is alive", [], plain)},
+        "/v2/health/ready": {"get": _operation("Whether every model is ready", [], plain)},
+        "/v2/repository/index": {"post": _operation("Models on disk and in memory", [], plain)},
+        "/v2/repository/models/{model_name}/load": {"post": _operation("Load or reload a model", name, plain)},
+        "/v2/repository/models/{model_name}/unload": {"post": _operation("Unload a model", name, plain)},
+    }
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>
+body{{font:15px/1.5 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem;color:#222}}
+details{{border:1px solid #ddd;border-radius:6px;margin:.4rem 0;padding:.5rem .8rem}}
+summary{{cursor:pointer}} b{{display:inline-block;width:3.5rem;color:#06c}} code,pre,textarea{{font:13px monospace}}
+pre{{background:#f6f6f6;padding:.6rem;overflow:auto;max-height:24rem}} textarea{{width:100%;height:9rem}}
+</style></head><body><h1>{title}</h1><p><a href="{document}">OpenAPI document</a></p><main>Loading…</main>
+<script>
+const main=document.querySelector("main");
+fetch("{document}").then(r=>r.json()).then(doc=>{{main.textContent="";
+for(const [path,methods] of Object.entries(doc.paths))for(const [method,op] of Object.entries(methods)){{
+ const box=document.createElement("details"),head=document.createElement("summary"),verb=document.createElement("b");
+ verb.textContent=method.toUpperCase();head.append(verb,path+" — "+op.summary);box.append(head);
+ const where=document.createElement("input");where.value=path;where.size=60;
+ const body=document.createElement("textarea"),out=document.createElement("pre"),go=document.createElement("button");
+ const sent=op.requestBody&&op.requestBody.content["application/json"].example;
+ body.value=sent?JSON.stringify(sent,null,1):"";go.textContent="Send";
+ go.onclick=async()=>{{out.textContent="";
+  const r=await fetch(where.value,{{method,body:method==="post"?body.value:undefined}});
+  out.textContent=r.status+"\\n";const reader=r.body.getReader(),text=new TextDecoder();
+  for(;;){{const {{done,value}}=await reader.read();if(done)break;out.textContent+=text.decode(value,{{stream:true}})}}}};
+ box.append(where,...(method==="post"?[body]:[]),go,out);main.append(box)}}}});
+</script></body></html>"""
+
+
+def page(document: str, title: str) -> Response:
+    """A page that lists the routes of a document and calls them; it needs nothing from another host."""
+    safe = title.replace("&", "&amp;").replace("<", "&lt;")
+    return Response(_PAGE.format(document=document, title=safe), media_type="text/html")

@@ -1,0 +1,189 @@
+"""Health, metadata, repository, documentation and metrics: the routes that FastAPI serves."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.middleware.cors import CORSMiddleware
+from starlette.exceptions import HTTPException
+
+from ...dataplane.dataplane import DataPlane
+from ...errors import InferstreamError, InvalidRequest, ModelNotReady
+from ...settings import Settings
+from ...telemetry.metrics import CONTENT_TYPE, Meters
+from ...types import BaseModel
+from ..status import http_headers, status_of
+from .messages import Head, error_document, read_body, wrap
+from .openapi import describe, page
+
+LOAD_PARAMETERS = "a load takes a name only: what a model is, its folder says"
+
+
+class JSONAnswer(Response):
+    """A JSON body, of plain values or of one of our types."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return orjson.dumps(content.model_dump(mode="json") if isinstance(content, BaseModel) else content)
+
+
+def build_resources(dataplane: DataPlane, settings: Settings, meters: Meters) -> FastAPI:
+    """The FastAPI application of every route that is no inference."""
+    app = FastAPI(
+        title=settings.server_name,
+        version=settings.server_version,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    app.include_router(_health(dataplane))
+    app.include_router(_repository(dataplane, settings))
+    app.include_router(_documentation(dataplane, settings))
+    app.include_router(_metadata(dataplane))
+    if settings.metrics_endpoint:
+        app.add_api_route(settings.metrics_endpoint, _metrics(meters), include_in_schema=False)
+    _handle_errors(app, settings)
+    if settings.cors_settings is not None:
+        app.add_middleware(CORSMiddleware, **settings.cors_settings.model_dump())
+    return app
+
+
+def _health(dataplane: DataPlane) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.get("/")
+    async def alive() -> Response:
+        return JSONAnswer({"status": "alive"})
+
+    @routes.get("/v2/health/live")
+    async def live() -> Response:
+        return JSONAnswer({"live": True})
+
+    @routes.get("/v2/health/ready")
+    async def ready() -> Response:
+        if dataplane.ready:
+            return JSONAnswer({"ready": True, "live": True})
+        return JSONAnswer({"error": "The server is not ready.", "ready": False, "live": True}, 503)
+
+    return routes
+
+
+def _metadata(dataplane: DataPlane) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.get("/v2")
+    @routes.get("/v2/")
+    async def server() -> Response:
+        return JSONAnswer(dataplane.server_metadata())
+
+    @routes.get("/v2/models/{name:path}/versions/{version}/ready")
+    @routes.get("/v2/models/{name:path}/ready")
+    async def model_ready(name: str, version: str | None = None) -> Response:
+        if not dataplane.model_ready(name, version):
+            raise ModelNotReady(name, version)
+        return JSONAnswer({"name": name, "ready": True})
+
+    @routes.get("/v2/models/{name:path}/versions/{version}")
+    @routes.get("/v2/models/{name:path}")
+    async def model(name: str, version: str | None = None) -> Response:
+        return JSONAnswer(await dataplane.model_metadata(name, version))
+
+    return routes
+
+
+def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
+    routes = APIRouter()
+
+    async def document(request: Request) -> dict[str, Any]:
+        """The optional JSON object of a repository call, whatever its content type."""
+        body = await read_body(Head(request.scope["headers"]), request.receive, settings.max_body_bytes)
+        if not body.strip():
+            return {}
+        try:
+            found = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise InvalidRequest(f"The body is not valid JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise InvalidRequest("The body must be a JSON object.")
+        return found
+
+    @routes.post("/v2/repository/index")
+    async def index(request: Request) -> Response:
+        ready = (await document(request)).get("ready")
+        if ready is not None and not isinstance(ready, bool):
+            raise InvalidRequest('"ready" must be true or false')
+        return JSONAnswer([item.model_dump(mode="json") for item in await dataplane.index(ready)])
+
+    @routes.post("/v2/repository/models/{name:path}/load")
+    async def load(name: str, request: Request) -> Response:
+        if (await document(request)).get("parameters"):
+            raise InvalidRequest(LOAD_PARAMETERS)
+        await dataplane.load(name)
+        return JSONAnswer({"name": name, "load": True})
+
+    @routes.post("/v2/repository/models/{name:path}/unload")
+    async def unload(name: str, request: Request) -> Response:
+        await document(request)
+        await dataplane.unload(name)
+        return JSONAnswer({"name": name, "unload": True})
+
+    return routes
+
+
+def _documentation(dataplane: DataPlane, settings: Settings) -> APIRouter:
+    routes = APIRouter()
+
+    async def model_document(name: str, version: str | None) -> dict[str, Any]:
+        return describe(settings, await dataplane.model_metadata(name, version), version)
+
+    @routes.get("/docs")
+    @routes.get("/v2/docs")
+    async def docs() -> Response:
+        return page(f"{settings.root_path}/v2/docs/dataplane.json", settings.server_name)
+
+    @routes.get("/openapi.json")
+    @routes.get("/v2/docs/dataplane.json")
+    async def document() -> Response:
+        return JSONAnswer(describe(settings))
+
+    @routes.get("/v2/models/{name:path}/versions/{version}/docs/dataplane.json")
+    @routes.get("/v2/models/{name:path}/docs/dataplane.json")
+    async def one_document(name: str, version: str | None = None) -> Response:
+        return JSONAnswer(await model_document(name, version))
+
+    @routes.get("/v2/models/{name:path}/versions/{version}/docs")
+    @routes.get("/v2/models/{name:path}/docs")
+    async def one_docs(name: str, request: Request, version: str | None = None) -> Response:
+        document = await model_document(name, version)
+        return page("docs/dataplane.json", document["info"]["title"])
+
+    return routes
+
+
+def _metrics(meters: Meters) -> Callable[[], Awaitable[Response]]:
+    async def metrics() -> Response:
+        return Response(meters.exposition(), headers={"content-type": CONTENT_TYPE})
+
+    return metrics
+
+
+def _handle_errors(app: FastAPI, settings: Settings) -> None:
+    """Every failure in the one shape V2 knows."""
+
+    def answer(error: InferstreamError) -> Response:
+        headers = {name.decode(): value.decode() for name, value in http_headers(error)}
+        return JSONAnswer(error_document(error), status_of(error, settings.status_profile).http, headers)
+
+    async def ours(_: Request, error: Exception) -> Response:
+        return answer(wrap(error))
+
+    async def routing(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return JSONAnswer({"error": str(error.detail)}, error.status_code, dict(error.headers or {}))
+
+    app.add_exception_handler(InferstreamError, ours)
+    app.add_exception_handler(HTTPException, routing)
+    app.add_exception_handler(Exception, ours)

@@ -1,0 +1,157 @@
+"""HTTP as uvicorn cannot see it from an application: limits, receive deadlines, and clients that leave."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Any, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEADERS = 100
+MAX_HEADER_BYTES = 32 * 1024
+MAX_CHUNKS = 65_536
+"""Pieces of one request body; a peer that sends more, smaller ones is not sending a request."""
+
+SLOWEST_BYTES_PER_SECOND = 16 * 1024
+"""A body may take its timeout plus its size at this rate, so that large uploads over slow lines pass."""
+
+
+class Connection(HttpToolsProtocol):
+    """One HTTP connection. Applications find it in the scope under `SCOPE_KEY`.
+
+    An application puts its task into `task`; when the client leaves, that task is cancelled, which no
+    ASGI application can learn on its own without a second task per request.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.task: asyncio.Task[Any] | None = None
+        self.lost = False
+        self._header_count = 0
+        self._header_bytes = 0
+        self._chunks = 0
+        self._received = 0
+        self._receiving_since: float | None = None
+        self._in_body = False
+        self._refused = False
+        self._max_connections = cast(Limits, self.config.app).max_connections
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        super().connection_made(transport)
+        self._receiving_since = time.monotonic()
+        if len(self.connections) > self._max_connections:
+            self._refuse(503, "Too many connections.")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+        super().connection_lost(exc)
+        if self.task is not None:
+            self.task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._refused:
+            super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope[SCOPE_KEY] = self  # type: ignore[literal-required]  # an extension of the scope
+        self._header_count = self._header_bytes = self._chunks = self._received = 0
+        self._in_body = False
+        if self._receiving_since is None:
+            self._receiving_since = time.monotonic()
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._count_header(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_count += 1
+        self._count_header(len(name) + len(value))
+        if not self._refused:
+            super().on_header(name, value)
+
+    def _count_header(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > MAX_HEADER_BYTES or self._header_count > MAX_HEADERS:
+            self._refuse(431, "The request's headers are too large.")
+
+    def on_headers_complete(self) -> None:
+        if not self._refused:
+            self._in_body = True
+            self._receiving_since = time.monotonic()
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._chunks += 1
+        self._received += len(body)
+        if self._chunks > MAX_CHUNKS:
+            self._refuse(400, "The body comes in too many pieces.")
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._receiving_since = None
+        if not self._refused:
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._in_body and self._receiving_since is not None:
+            # Answered before the body was read: what still comes belongs to no request.
+            self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, msg)
+
+    def overdue(self, now: float, header_timeout: float, body_timeout: float) -> bool:
+        """Whether the client has taken too long to send its request."""
+        if self._receiving_since is None:
+            return False
+        waited = now - self._receiving_since
+        if not self._in_body:
+            return waited > header_timeout
+        return waited > body_timeout + self._received / SLOWEST_BYTES_PER_SECOND
+
+    def time_out(self) -> None:
+        """Answer 408 if nothing has been answered, and close."""
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            self._refuse(408, "The request was not received in time.")
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: int, message: str) -> None:
+        if self._refused or self.transport.is_closing():
+            return
+        self._refused = True
+        body = b'{"error":"%s"}' % message.encode()
+        self.transport.write(
+            b"HTTP/1.1 %d %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
+            % (status, _PHRASES[status], len(body), body)
+        )
+        self.transport.close()
+
+
+SCOPE_KEY = "inferstream.connection"
+
+_PHRASES = {
+    400: b"Bad Request",
+    408: b"Request Timeout",
+    431: b"Request Header Fields Too Large",
+    503: b"Service Unavailable",
+}
+
+
+class Limits:
+    """What the protocol needs to know; the application uvicorn serves carries it."""
+
+    max_connections: int
+
+
+async def close_overdue(connections: Iterable[Any], header_timeout: float, body_timeout: float) -> None:
+    """Every second, close the connections whose request is overdue: no timer per request is needed."""
+    while True:
+        await asyncio.sleep(1)
+        now = time.monotonic()
+        for connection in list(connections):
+            if isinstance(connection, Connection) and connection.overdue(now, header_timeout, body_timeout):
+                connection.time_out()

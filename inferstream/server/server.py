@@ -1,0 +1,148 @@
+"""The composition root: constructs everything, hands it on, and owns the order of starting and stopping."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from ..dataplane.access import Access
+from ..dataplane.dataplane import DataPlane
+from ..dataplane.registry import Registry
+from ..errors import InvalidSettings
+from ..repository import FolderRepository, ModelRepository
+from ..settings import Settings
+from ..settings.implementation import resolve_class
+from ..telemetry.metrics import CONTENT_TYPE, Meters
+from .grpc.app import GrpcServer
+from .ports import bind
+from .reload import reload_on_change
+from .rest.app import RestApp
+from .rest.server import HttpServer, metrics_app
+
+logger = logging.getLogger("inferstream.server")
+
+UNLOAD_LIMIT = 2.0
+"""Seconds that all models together may take to unload at shutdown."""
+
+LAST_RESORT = 5.0
+"""Seconds after the grace period when the process ends whatever still runs in it."""
+
+
+class Server:
+    """A model server; `run` returns when a signal has ended it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.meters = Meters(settings.metrics_rest_server_prefix)
+        self.registry = Registry(settings, _repository(settings), self.meters)
+        self.access = Access(settings.host, settings.allow_open_repository)
+        self.dataplane = DataPlane(settings, self.registry, self.access)
+        self.ports: dict[str, int] = {}
+        self._stopping = asyncio.Event()
+        self._http: list[HttpServer] = []
+
+    async def run(self, started: Callable[["Server"], None], watch: bool = False) -> None:
+        """Take the ports, load the models, call `started`, and serve until SIGTERM or SIGINT.
+
+        Raises InvalidSettings for a port that is taken, and in strict mode whatever a model failed with.
+        """
+        self._listen_to_signals()
+        sockets = self._bind()
+        grpc = GrpcServer(self.dataplane, self.settings, self.meters)
+        self.ports["gRPC"] = grpc.bind(self.settings.host, self.settings.grpc_port)
+        watching: asyncio.Task[None] | None = None
+        try:
+            self._start_http(sockets)
+            await grpc.start()
+            if await self._load():
+                started(self)
+                if watch:
+                    root = Path(self.settings.model_repository_root)
+                    watching = asyncio.create_task(reload_on_change(self.registry, root))
+                await self._stopping.wait()
+        finally:
+            if watching is not None:
+                watching.cancel()
+            await self._stop(grpc)
+
+    async def _load(self) -> bool:
+        """Load every model; False when a signal came first."""
+        loading = asyncio.create_task(self.registry.start())
+        stopping = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not loading.done():
+            loading.cancel()
+            return False
+        await loading
+        return True
+
+    def _bind(self) -> dict[str, socket.socket]:
+        settings = self.settings
+        wanted = {"REST": settings.http_port}
+        if settings.metrics_endpoint and (settings.metrics_port == 0 or settings.metrics_port != settings.http_port):
+            wanted["metrics"] = settings.metrics_port
+        sockets = {}
+        for name, port in wanted.items():
+            sockets[name] = bind(settings.host, port, name)
+            self.ports[name] = sockets[name].getsockname()[1]
+        return sockets
+
+    def _start_http(self, sockets: dict[str, socket.socket]) -> None:
+        rest = HttpServer(RestApp(self.dataplane, self.settings, self.meters), guarded=True)
+        rest.start(sockets["REST"])
+        rest.watch(self.settings.header_timeout, self.settings.body_timeout)
+        self._http.append(rest)
+        if "metrics" in sockets:
+            assert self.settings.metrics_endpoint is not None
+            app = metrics_app(self.settings.metrics_endpoint, self.meters, CONTENT_TYPE)
+            metrics = HttpServer(app, guarded=False)
+            metrics.start(sockets["metrics"])
+            self._http.append(metrics)
+
+    def _listen_to_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, self._signalled)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def _signalled(self) -> None:
+        if self._stopping.is_set():
+            logger.warning("second signal: ending at once")
+            os._exit(130)
+        self._stopping.set()
+
+    async def _stop(self, grpc: GrpcServer) -> None:
+        """Not ready; then refuse; let calls in progress finish; end the rest; close; unload."""
+        settings = self.settings
+        # A thread, because model code may be blocking the event loop for good.
+        limit = settings.shutdown_delay + settings.shutdown_grace + LAST_RESORT
+        watchdog = threading.Timer(limit, os._exit, args=(1,))
+        watchdog.daemon = True
+        watchdog.start()
+        self.registry.leaving = True
+        if self.registry.started:
+            logger.info("stopping: no longer ready")
+            await asyncio.sleep(settings.shutdown_delay)
+        await self.registry.stop(settings.shutdown_grace)
+        await asyncio.gather(grpc.stop(), *(server.stop() for server in self._http))
+        await self.registry.unload_all(UNLOAD_LIMIT)
+        logger.info("stopped")
+        watchdog.cancel()
+
+
+def _repository(settings: Settings) -> ModelRepository:
+    implementation = settings.model_repository_implementation
+    if implementation is None:
+        return FolderRepository(settings.model_repository_root)
+    found = resolve_class(implementation, None)
+    if not issubclass(found, ModelRepository):
+        raise InvalidSettings(f'model_repository_implementation "{implementation}" is not a ModelRepository')
+    repository: ModelRepository = found(
+        root=settings.model_repository_root, **settings.model_repository_implementation_args
+    )
+    return repository

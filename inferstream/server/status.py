@@ -1,0 +1,75 @@
+"""The one table from our error codes to what each transport calls them."""
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from ..errors import Code, InferstreamError, ModelError, Overloaded
+
+if TYPE_CHECKING:
+    import grpc
+
+Profile = Literal["default", "mlserver", "triton"]
+
+
+class Status(NamedTuple):
+    """One code in the words of HTTP and of gRPC."""
+
+    http: int
+    grpc: str
+
+
+TABLE: dict[Code, Status] = {
+    Code.INVALID: Status(400, "INVALID_ARGUMENT"),
+    Code.TOO_LARGE: Status(413, "RESOURCE_EXHAUSTED"),
+    Code.UNSUPPORTED_ENCODING: Status(415, "INVALID_ARGUMENT"),
+    Code.NOT_FOUND: Status(404, "NOT_FOUND"),
+    Code.ALREADY_EXISTS: Status(400, "ALREADY_EXISTS"),
+    Code.PERMISSION_DENIED: Status(403, "PERMISSION_DENIED"),
+    Code.NOT_READY: Status(503, "UNAVAILABLE"),
+    Code.OVERLOADED: Status(429, "RESOURCE_EXHAUSTED"),
+    Code.DEADLINE_EXCEEDED: Status(504, "DEADLINE_EXCEEDED"),
+    Code.DRAINING: Status(503, "UNAVAILABLE"),
+    Code.CANCELLED: Status(499, "CANCELLED"),
+    Code.UNSUPPORTED: Status(501, "UNIMPLEMENTED"),
+    Code.INTERNAL: Status(500, "INTERNAL"),
+}
+
+PROFILES: dict[Profile, dict[Code, Status]] = {
+    "default": {},
+    "mlserver": {
+        Code.INVALID: Status(422, "INVALID_ARGUMENT"),
+        Code.NOT_READY: Status(400, "INVALID_ARGUMENT"),
+    },
+    "triton": {
+        Code.OVERLOADED: Status(503, "UNAVAILABLE"),
+        Code.DEADLINE_EXCEEDED: Status(503, "UNAVAILABLE"),
+    },
+}
+"""Where a setting asks for the codes that clients of another server compare with."""
+
+
+def status_of(error: InferstreamError, profile: Profile = "default") -> Status:
+    """The HTTP and gRPC status of an error."""
+    status = PROFILES[profile].get(error.code) or TABLE[error.code]
+    if isinstance(error, ModelError):
+        return Status(error.status_code, status.grpc)
+    return status
+
+
+def http_headers(error: InferstreamError) -> list[tuple[bytes, bytes]]:
+    """Response headers that an error brings along."""
+    if isinstance(error, Overloaded):
+        return [(b"retry-after", b"%d" % error.retry_after)]
+    if error.code in (Code.NOT_READY, Code.DRAINING):
+        return [(b"retry-after", b"1")]
+    if error.code is Code.UNSUPPORTED_ENCODING:
+        return [(b"accept-encoding", b"gzip, deflate")]
+    return []
+
+
+def grpc_status(error: BaseException, profile: Profile = "default") -> "tuple[grpc.StatusCode, str]":
+    """The gRPC status code and message of an error; what is not ours is INTERNAL and says nothing of itself."""
+    import grpc
+
+    if not isinstance(error, InferstreamError):
+        return grpc.StatusCode.INTERNAL, "The server failed; its log says why."
+    return grpc.StatusCode[status_of(error, profile).grpc], error.message
