@@ -125,6 +125,8 @@ class MLModel:
         """A payload as the output asked for. Raises CodecNotFound."""
         return encode_response_output(payload, request_output, self._outputs_index, default_codec)
 
-    def encode_response(self, payload: Any, default_codec: RequestCodecLike | None = None) -> InferenceResponse:
+    def encode_response(
+        self, payload: Any, default_codec: RequestCodecLike | None = None
+    ) -> InferenceResponse:
         """A payload as a whole response. Raises CodecNotFound."""
         return encode_inference_response(payload, self.name, self.version, default_codec)

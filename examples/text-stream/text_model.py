@@ -6,7 +6,6 @@ from inferstream.codecs import StringCodec
 
 
 class TextModel(MLModel):
-
     async def predict_stream(
         self, payloads: AsyncIterator[InferenceRequest]
     ) -> AsyncIterator[InferenceResponse]:

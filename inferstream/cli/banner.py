@@ -27,4 +27,6 @@ def show(server: "Server", console: Console) -> None:
         scheme = "" if name == "gRPC" else "http://"
         console.print(f"{name:<8} {scheme}{shown}:{port}{path}", highlight=False, markup=False)
     if not server.access.repository_open:
-        console.print("the repository API is closed because the server listens beyond loopback", highlight=False)
+        console.print(
+            "the repository API is closed because the server listens beyond loopback", highlight=False
+        )

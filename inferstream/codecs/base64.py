@@ -19,10 +19,14 @@ class Base64Codec(InputCodec):
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
-        return isinstance(payload, list) and bool(payload) and all(isinstance(value, bytes) for value in payload)
+        return (
+            isinstance(payload, list) and bool(payload) and all(isinstance(value, bytes) for value in payload)
+        )
 
     @classmethod
-    def encode_output(cls, name: str, payload: list[bytes], use_bytes: bool = True, **_: Any) -> ResponseOutput:
+    def encode_output(
+        cls, name: str, payload: list[bytes], use_bytes: bool = True, **_: Any
+    ) -> ResponseOutput:
         return ResponseOutput.trusted(cls._fields(name, payload, use_bytes))
 
     @classmethod

@@ -22,7 +22,11 @@ class DatetimeCodec(InputCodec):
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
-        return isinstance(payload, list) and bool(payload) and all(isinstance(value, datetime) for value in payload)
+        return (
+            isinstance(payload, list)
+            and bool(payload)
+            and all(isinstance(value, datetime) for value in payload)
+        )
 
     @classmethod
     def encode_output(cls, name: str, payload: Moments, use_bytes: bool = True, **_: Any) -> ResponseOutput:

@@ -62,7 +62,9 @@ class JSONCodec(InputCodec):
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
-        return isinstance(payload, list) and bool(payload) and all(isinstance(value, dict) for value in payload)
+        return (
+            isinstance(payload, list) and bool(payload) and all(isinstance(value, dict) for value in payload)
+        )
 
     @classmethod
     def encode_output(cls, name: str, payload: list[Any], use_bytes: bool = True, **_: Any) -> ResponseOutput:

@@ -26,7 +26,11 @@ def input_codec(tensor: RequestInput | ResponseOutput | RequestOutput, index: In
     """The codec of a tensor's own content type, else of the declared tensor of the same name."""
     parameters = tensor.parameters
     content_type = parameters.content_type if parameters is not None else None
-    if not content_type and (declared := index.get(tensor.name)) is not None and declared.parameters is not None:
+    if (
+        not content_type
+        and (declared := index.get(tensor.name)) is not None
+        and declared.parameters is not None
+    ):
         content_type = declared.parameters.content_type
     return find_input_codec(content_type=content_type) if content_type else None
 

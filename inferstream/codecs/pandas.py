@@ -47,19 +47,25 @@ def _to_fields(name: str, series: "pd.Series[Any]", use_bytes: bool) -> dict[str
     if series.dtype.kind == "M":
         texts: list[Any] = [None if value is pd.NaT else value.isoformat() for value in series]
         return _bytes_column(name, texts, use_bytes, "datetime")
-    values: list[Any] = [None if value is None or value is pd.NA or value is np.nan else value for value in series]
+    values: list[Any] = [
+        None if value is None or value is pd.NA or value is np.nan else value for value in series
+    ]
     if all(value is None or isinstance(value, str) for value in values):
         return _bytes_column(name, values, use_bytes, "str")
     if all(value is None or isinstance(value, bytes) for value in values):
         return _bytes_column(name, values, use_bytes, None)
-    cells = [value if isinstance(value, (str, bytes)) else encode_to_json(value, use_bytes) for value in values]
+    cells = [
+        value if isinstance(value, (str, bytes)) else encode_to_json(value, use_bytes) for value in values
+    ]
     return _bytes_column(name, cells, use_bytes, JSON_COLUMN)
 
 
 def _nullable_numbers(name: str, series: "pd.Series[Any]") -> dict[str, Any]:
     """A column of pandas' own nullable dtypes: missing integers only fit a floating-point tensor."""
-    array = series.to_numpy(dtype="float64", na_value=np.nan) if series.hasnans else series.to_numpy(
-        dtype=str(series.dtype).lower()
+    array = (
+        series.to_numpy(dtype="float64", na_value=np.nan)
+        if series.hasnans
+        else series.to_numpy(dtype=str(series.dtype).lower())
     )
     shape, datatype, data = encoded(array)
     return {"name": name, "shape": shape, "datatype": datatype, "data": data}
@@ -93,7 +99,10 @@ class PandasCodec(RequestCodec):
     @classmethod
     def encode_outputs(cls, payload: pd.DataFrame, use_bytes: bool = True) -> list[ResponseOutput]:
         """One output per column."""
-        return [ResponseOutput.trusted(_to_fields(str(name), payload[name], use_bytes)) for name in payload.columns]
+        return [
+            ResponseOutput.trusted(_to_fields(str(name), payload[name], use_bytes))
+            for name in payload.columns
+        ]
 
     @classmethod
     def encode_response(
@@ -112,7 +121,9 @@ class PandasCodec(RequestCodec):
 
     @classmethod
     def encode_request(cls, payload: pd.DataFrame, use_bytes: bool = True, **_: Any) -> InferenceRequest:
-        inputs = [RequestInput.trusted(_to_fields(str(name), payload[name], use_bytes)) for name in payload.columns]
+        inputs = [
+            RequestInput.trusted(_to_fields(str(name), payload[name], use_bytes)) for name in payload.columns
+        ]
         return InferenceRequest.trusted({"parameters": content_type(cls.ContentType), "inputs": inputs})
 
     @classmethod

@@ -75,7 +75,14 @@ def _known_modules() -> dict[str, str]:
     return _modules
 
 
-_CORE = {"str": "string", "np": "numpy", "base64": "base64", "datetime": "datetime", "json": "json", "pd": "pandas"}
+_CORE = {
+    "str": "string",
+    "np": "numpy",
+    "base64": "base64",
+    "datetime": "datetime",
+    "json": "json",
+    "pd": "pandas",
+}
 """Ours, in the order in which they are asked; listed here too so that a source checkout needs no install."""
 
 
@@ -129,5 +136,3 @@ def _find(table: CodecTable[Codec], content_type: str | None, payload: Any, type
     if type_hint is not None:
         return table.by_type_hint(type_hint)
     return None if payload is None else table.by_payload(payload)
-
-

@@ -3,7 +3,15 @@
 import inspect
 import types
 import typing
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
 from functools import wraps
 from typing import Any, Union
 
@@ -71,7 +79,9 @@ class SignatureCodec:
         """The argument that takes all inputs no other argument names."""
         for name, codec in self._requests.items():
             return name, codec
-        raise InvalidRequest(f'input "{unclaimed}" is not one of the model\'s inputs: {", ".join(self._inputs)}')
+        raise InvalidRequest(
+            f'input "{unclaimed}" is not one of the model\'s inputs: {", ".join(self._inputs)}'
+        )
 
     def encode_response(self, payload: Any, model_name: str, model_version: str | None) -> InferenceResponse:
         """A response of what the method returned: `output-0`, `output-1`, …, or a frame's columns."""
@@ -81,10 +91,14 @@ class SignatureCodec:
         outputs: list[ResponseOutput] = []
         for index, value in enumerate(values):
             if index >= len(self._outputs):
-                raise OutputNotFound(index, type(value).__name__, [_name(hint) for hint in self._output_hints])
+                raise OutputNotFound(
+                    index, type(value).__name__, [_name(hint) for hint in self._output_hints]
+                )
             codec = self._outputs[index]
             if not codec.can_encode(value):
-                raise OutputNotFound(index, type(value).__name__, [_name(hint) for hint in self._output_hints])
+                raise OutputNotFound(
+                    index, type(value).__name__, [_name(hint) for hint in self._output_hints]
+                )
             if hasattr(codec, "encode_output"):
                 outputs.append(codec.encode_output(f"{OUTPUT_PREFIX}{index}", value))
             else:
@@ -107,7 +121,9 @@ def decode_args(function: Callable[..., Any]) -> Callable[..., Any]:
     if inspect.isasyncgenfunction(function):
 
         @wraps(function)
-        async def stream(self: Any, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[InferenceResponse]:
+        async def stream(
+            self: Any, payloads: AsyncIterator[InferenceRequest]
+        ) -> AsyncIterator[InferenceResponse]:
             values = function(self, **codec.decode_request(await anext(aiter(payloads))))
             try:
                 async for value in values:

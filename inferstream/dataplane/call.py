@@ -26,7 +26,18 @@ class Call:
     `deadline` is a point in time on the event loop's clock, in seconds.
     """
 
-    __slots__ = ("deadline", "failure", "headers", "model", "more", "operation", "reply", "request", "task", "version")
+    __slots__ = (
+        "deadline",
+        "failure",
+        "headers",
+        "model",
+        "more",
+        "operation",
+        "reply",
+        "request",
+        "task",
+        "version",
+    )
 
     def __init__(
         self,

@@ -138,7 +138,9 @@ def check_output(tensor: object, model: str) -> None:
     if not isinstance(tensor, ResponseOutput):
         raise InvalidOutput(f"Model {model} answered an output that is a {type(tensor).__name__}.")
     if tensor.datatype not in NAMES:
-        raise InvalidOutput(f'Model {model} answered output "{tensor.name}" of unknown datatype {tensor.datatype!r}.')
+        raise InvalidOutput(
+            f'Model {model} answered output "{tensor.name}" of unknown datatype {tensor.datatype!r}.'
+        )
     try:
         if any(type(size) is not int or size < 0 for size in tensor.shape):
             raise ValueError(f"shape {tensor.shape} holds something that is not a size")
@@ -155,7 +157,9 @@ def finish(response: object, request: InferenceRequest, model: str, version: str
     that was asked for and does not exist.
     """
     if not isinstance(response, InferenceResponse):
-        raise InvalidOutput(f"Model {model} answered a {type(response).__name__} instead of an InferenceResponse.")
+        raise InvalidOutput(
+            f"Model {model} answered a {type(response).__name__} instead of an InferenceResponse."
+        )
     outputs = response.outputs
     for tensor in outputs:
         check_output(tensor, model)
@@ -166,7 +170,9 @@ def finish(response: object, request: InferenceRequest, model: str, version: str
         try:
             outputs = [produced[wanted.name] for wanted in request.outputs]
         except KeyError as missing:
-            raise InvalidRequest(f"output {missing} is not one of the model's outputs: {', '.join(produced)}") from None
+            raise InvalidRequest(
+                f"output {missing} is not one of the model's outputs: {', '.join(produced)}"
+            ) from None
     given: dict[str, object] = {
         "model_name": response.model_name or model,
         "id": request.id,

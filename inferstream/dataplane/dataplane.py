@@ -16,6 +16,10 @@ from .registry import Registry
 from .reply import Reply
 
 
+EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
+"""What of the protocol's extensions is implemented, in Triton's spelling."""
+
+
 class DataPlane:
     """The face of the server's inside; no method knows which transport asks."""
 
@@ -24,7 +28,9 @@ class DataPlane:
         self._registry = registry
         self._access = access
         self._metadata = MetadataServerResponse(
-            name=settings.server_name, version=settings.server_version, extensions=settings.extensions
+            name=settings.server_name,
+            version=settings.server_version,
+            extensions=[*EXTENSIONS, *settings.extensions],
         )
 
     async def open(self, call: Call) -> Reply:

@@ -23,7 +23,9 @@ class Pipeline:
     def __init__(self, model: MLModel, meters: ModelMeters, request_timeout: float | None) -> None:
         settings = model.settings
         declaration = Declaration(model.inputs, model.outputs, settings.input_validation)
-        self._threads: Executor = ThreadPoolExecutor(settings.threads, thread_name_prefix=f"model-{model.name}")
+        self._threads: Executor = ThreadPoolExecutor(
+            settings.threads, thread_name_prefix=f"model-{model.name}"
+        )
         local = Local(model, declaration, self._threads)
         self.answers = local.answers
         slots = settings.max_concurrency or (settings.threads if local.blocks else UNBLOCKED_SLOTS)

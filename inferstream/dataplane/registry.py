@@ -99,7 +99,10 @@ class Registry:
             (name, version or "", served.pipeline.answers, "ready" if served.ready else "not ready")
             for (name, version), served in self._served.items()
         ]
-        rows += [(name, version or "", "", f"{state.value}: {why}") for (name, version), (state, why) in self._states.items()]
+        rows += [
+            (name, version or "", "", f"{state.value}: {why}")
+            for (name, version), (state, why) in self._states.items()
+        ]
         return sorted(rows)
 
     async def names_at(self, paths: Sequence[Path]) -> list[str]:
@@ -200,7 +203,9 @@ class Registry:
             found[key] = (State.READY, "") if served.ready else (State.UNAVAILABLE, "the model is not ready")
         return [
             RepositoryIndexResponseItem(name=name, version=version or "", state=state, reason=reason)
-            for (name, version), (state, reason) in sorted(found.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+            for (name, version), (state, reason) in sorted(
+                found.items(), key=lambda item: (item[0][0], item[0][1] or "")
+            )
             if not ready or state is State.READY
         ]
 

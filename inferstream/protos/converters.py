@@ -151,4 +151,6 @@ class RepositoryIndexResponseConverter:
 
     @staticmethod
     def from_types(type_object: RepositoryIndexResponse) -> Any:
-        return IndexMessage(models=[RepositoryIndexResponseItemConverter.from_types(item) for item in type_object])
+        return IndexMessage(
+            models=[RepositoryIndexResponseItemConverter.from_types(item) for item in type_object]
+        )

@@ -46,7 +46,11 @@ def add_GRPCInferenceServiceServicer_to_server(servicer: Any, server: Any) -> No
         if behaviour is None:
             continue
         request, response = classes_of(method)
-        kind = grpc.stream_stream_rpc_method_handler if method.client_streaming else grpc.unary_unary_rpc_method_handler
+        kind = (
+            grpc.stream_stream_rpc_method_handler
+            if method.client_streaming
+            else grpc.unary_unary_rpc_method_handler
+        )
         handlers[method.name] = kind(
             behaviour, request_deserializer=request.FromString, response_serializer=response.SerializeToString
         )

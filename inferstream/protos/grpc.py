@@ -83,9 +83,7 @@ def request_from(message: Any) -> InferenceRequest:
     raw = message.raw_input_contents
     if raw and len(raw) != len(message.inputs):
         raise InvalidRequest(f"{len(message.inputs)} inputs come with {len(raw)} raw_input_contents")
-    inputs = [
-        _input_from(tensor, raw[index] if raw else None) for index, tensor in enumerate(message.inputs)
-    ]
+    inputs = [_input_from(tensor, raw[index] if raw else None) for index, tensor in enumerate(message.inputs)]
     given: dict[str, Any] = {"inputs": inputs}
     if message.id:
         given["id"] = message.id
@@ -187,7 +185,9 @@ def request_to(
         if use_raw:
             message.raw_input_contents.append(bytes(tensor.data.to_raw(tensor.datatype)))
         elif tensor.datatype not in FIELDS:
-            raise InvalidRequest(f'input "{tensor.name}": {tensor.datatype} travels raw only; pass use_raw=True')
+            raise InvalidRequest(
+                f'input "{tensor.name}": {tensor.datatype} travels raw only; pass use_raw=True'
+            )
         else:
             getattr(given.contents, FIELDS[tensor.datatype]).extend(_values(tensor))
     for output in request.outputs or ():

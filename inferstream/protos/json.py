@@ -165,7 +165,9 @@ def _parameters(given: Any, where: str) -> tuple[Parameters | None, int]:
         if name == "headers":
             continue  # the transport's own headers take their place
         if isinstance(value, (dict, list)):
-            raise InvalidRequest(f'{where}: "{name}" must be a string, a number or a boolean, got {_kind(value)}')
+            raise InvalidRequest(
+                f'{where}: "{name}" must be a string, a number or a boolean, got {_kind(value)}'
+            )
         if name == "content_type":
             if type(value) is not str:
                 raise InvalidRequest(f"{where}: content_type must be a string, got {_kind(value)}")
@@ -225,7 +227,9 @@ def refuse_duplicate_keys(text: memoryview, expected: int | None) -> None:
         found = dict(pairs)
         if len(found) != len(pairs):
             names = [name for name, _ in pairs]
-            raise InvalidRequest(f'key "{next(name for name in names if names.count(name) > 1)}" is given twice')
+            raise InvalidRequest(
+                f'key "{next(name for name in names if names.count(name) > 1)}" is given twice'
+            )
         return found
 
     try:
@@ -246,7 +250,9 @@ def check_id(value: Any) -> str:
 def raw_request(body: memoryview, inputs: Sequence[MetadataTensor]) -> tuple[InferenceRequest, Wish]:
     """A request whose whole body is the one input of the model (header length 0, protocol §3.1)."""
     if len(inputs) != 1:
-        raise InvalidRequest(f"A raw binary body needs a model that declares one input; this one declares {len(inputs)}.")
+        raise InvalidRequest(
+            f"A raw binary body needs a model that declares one input; this one declares {len(inputs)}."
+        )
     declared = inputs[0]
     if declared.datatype == "BYTES":
         shape, data = [1], TensorData([bytes(body)])
@@ -277,7 +283,9 @@ def _raw_shape(declared: MetadataTensor, size: int) -> list[int]:
     return [size // fixed if dimension == -1 else dimension for dimension in declared.shape]
 
 
-def dump_response(response: InferenceResponse, wish: Wish | None = None) -> tuple[bytes, list[bytes | memoryview]]:
+def dump_response(
+    response: InferenceResponse, wish: Wish | None = None
+) -> tuple[bytes, list[bytes | memoryview]]:
     """A response as compact JSON, and the raw bytes of each output wanted as binary, in output order.
 
     Raises InvalidOutput when a value cannot be written.
@@ -335,7 +343,10 @@ def _text(values: Any) -> tuple[Any, bool]:
         return [_decoded(value) for value in values], False
     except UnicodeDecodeError:
         flat = TensorData(values).flat()
-        return [base64.b64encode(value if isinstance(value, bytes) else str(value).encode()).decode() for value in flat], True
+        return [
+            base64.b64encode(value if isinstance(value, bytes) else str(value).encode()).decode()
+            for value in flat
+        ], True
 
 
 def _decoded(value: Any) -> Any:
@@ -345,5 +356,12 @@ def _decoded(value: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    names = {
+        dict: "an object",
+        list: "a list",
+        str: "a string",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+    }
     return "nothing" if value is None else names.get(type(value), type(value).__name__)

@@ -98,7 +98,9 @@ class FolderRepository(ModelRepository):
 
     def _from_environment(self) -> ModelSettings | None:
         """The one model that an orchestrator describes in variables alone."""
-        if not any(os.environ.get(f"{prefix}IMPLEMENTATION") for prefix in (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)):
+        if not any(
+            os.environ.get(f"{prefix}IMPLEMENTATION") for prefix in (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)
+        ):
             return None
         settings = ModelSettings()
         if not settings.name:

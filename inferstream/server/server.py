@@ -84,7 +84,9 @@ class Server:
     def _bind(self) -> dict[str, socket.socket]:
         settings = self.settings
         wanted = {"REST": settings.http_port}
-        if settings.metrics_endpoint and (settings.metrics_port == 0 or settings.metrics_port != settings.http_port):
+        if settings.metrics_endpoint and (
+            settings.metrics_port == 0 or settings.metrics_port != settings.http_port
+        ):
             wanted["metrics"] = settings.metrics_port
         sockets = {}
         for name, port in wanted.items():

@@ -9,15 +9,20 @@ from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, environment_sources
 from .implementation import resolve_class
 
+
 class ModelParameters(BaseSettings):
     """Free settings of the runtime; keys that are not declared here are kept as attributes."""
 
     model_config = SettingsConfigDict(extra="allow", protected_namespaces=())
 
-    uri: str | None = Field(None, description="File or folder of the model's artefacts; the settings file's folder if absent.")
+    uri: str | None = Field(
+        None, description="File or folder of the model's artefacts; the settings file's folder if absent."
+    )
     version: str | None = Field(None, description="Version that clients address as /versions/{version}.")
     environment_path: str | None = Field(None, description="Folder of an unpacked Python environment.")
-    environment_tarball: str | None = Field(None, description="Packed Python environment, relative to the settings file.")
+    environment_tarball: str | None = Field(
+        None, description="Packed Python environment, relative to the settings file."
+    )
     inference_pool_gid: str | None = Field(None, description="Name of the worker pool to run in.")
     autogenerate_inference_pool_gid: bool = Field(False, description="Run in a worker pool of its own.")
     format: str | None = Field(None, description="Format of the artefacts, for runtimes that know several.")
@@ -34,9 +39,7 @@ class ModelParameters(BaseSettings):
 class ModelSettings(BaseSettings):
     """Everything `model-settings.json` may say. The file wins over the environment."""
 
-    model_config = SettingsConfigDict(
-        extra="ignore", protected_namespaces=(), populate_by_name=True
-    )
+    model_config = SettingsConfigDict(extra="ignore", protected_namespaces=(), populate_by_name=True)
 
     _source: str | None = PrivateAttr(default=None)
     implementation_: str = Field(
@@ -48,7 +51,9 @@ class ModelSettings(BaseSettings):
     )
     name: str = Field("", description="Name that clients address; the folder's name if empty.")
     platform: str = Field("", description="Shown in the model's metadata.")
-    versions: list[str] = Field(default_factory=list, description="Versions of the framework, shown in metadata.")
+    versions: list[str] = Field(
+        default_factory=list, description="Versions of the framework, shown in metadata."
+    )
     inputs: list[MetadataTensor] = Field(default_factory=list, description="Declared inputs.")
     outputs: list[MetadataTensor] = Field(default_factory=list, description="Declared outputs.")
     parallel_workers: int | None = Field(None, description="0 runs the model in the server process.")
@@ -61,7 +66,9 @@ class ModelSettings(BaseSettings):
     max_concurrency: int | None = Field(None, ge=1, description="Calls that may run at once.")
     max_queue: int = Field(1024, ge=0, description="Calls that may wait for their turn.")
     threads: int = Field(64, ge=1, description="Threads for blocking model code.")
-    request_timeout: float | None = Field(None, gt=0, description="Seconds a call may take, waiting included.")
+    request_timeout: float | None = Field(
+        None, gt=0, description="Seconds a call may take, waiting included."
+    )
     input_validation: Literal["lenient", "strict", "off"] = Field(
         "lenient", description="How closely requests must match the declared inputs."
     )
@@ -81,7 +88,10 @@ class ModelSettings(BaseSettings):
         """Authors may pass the class itself where the file would hold its import path."""
         if isinstance(values, dict) and isinstance(values.get("implementation"), type):
             implementation = values["implementation"]
-            values = {**values, "implementation": f"{implementation.__module__}.{implementation.__qualname__}"}
+            values = {
+                **values,
+                "implementation": f"{implementation.__module__}.{implementation.__qualname__}",
+            }
         return values
 
     @property

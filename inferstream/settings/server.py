@@ -41,7 +41,9 @@ class Settings(BaseSettings):
     server_version: str = Field(default_factory=_version, description="Shown in the server's metadata.")
     extensions: list[str] = Field(default_factory=list, description="Further extensions to name in metadata.")
 
-    host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 opens the server to the network.")
+    host: str = Field(
+        "127.0.0.1", description="Address to listen on; 0.0.0.0 opens the server to the network."
+    )
     http_port: int = Field(8080, ge=0, le=65535, description="Port of REST and SSE.")
     grpc_port: int = Field(8081, ge=0, le=65535, description="Port of gRPC.")
     metrics_port: int = Field(8082, ge=0, le=65535, description="Port of the metrics endpoint.")
@@ -56,7 +58,9 @@ class Settings(BaseSettings):
     strict: bool = Field(False, description="End the process when a model fails to load at start.")
     allow_open_repository: bool = Field(False, description="Open the repository API beyond loopback.")
 
-    max_body_bytes: int = Field(64 * 2**20, ge=1, description="Largest request body, also after decompression.")
+    max_body_bytes: int = Field(
+        64 * 2**20, ge=1, description="Largest request body, also after decompression."
+    )
     grpc_max_message_length: int | None = Field(None, description="Largest gRPC message in bytes, both ways.")
     gzip_enabled: bool = Field(True, description="Compress large answers for clients that ask for it.")
     gzip_min_bytes: int = Field(500, ge=0, description="Answers smaller than this are never compressed.")
@@ -64,8 +68,12 @@ class Settings(BaseSettings):
     header_timeout: float = Field(10.0, gt=0, description="Seconds a client may take to send its headers.")
     body_timeout: float = Field(60.0, gt=0, description="Seconds a client may take to send its body.")
 
-    request_timeout: float | None = Field(None, gt=0, description="Seconds a call may take, waiting included.")
-    sse_heartbeat: float = Field(15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never.")
+    request_timeout: float | None = Field(
+        None, gt=0, description="Seconds a call may take, waiting included."
+    )
+    sse_heartbeat: float = Field(
+        15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never."
+    )
     stream_stall_timeout: float = Field(60.0, gt=0, description="Seconds a stream's reader may read nothing.")
     grpc_stream_dialect: Literal["mlserver", "triton"] = Field(
         "mlserver", description="Response type of ModelStreamInfer when the client gives no hint."
@@ -77,16 +85,22 @@ class Settings(BaseSettings):
     shutdown_grace: float = Field(30.0, ge=0, description="Seconds calls in progress may take to finish.")
     shutdown_delay: float = Field(0.0, ge=0, description="Seconds to serve on, not ready, before refusing.")
 
-    metrics_endpoint: str | None = Field("/metrics", description="Path of the metrics; null or empty for none.")
+    metrics_endpoint: str | None = Field(
+        "/metrics", description="Path of the metrics; null or empty for none."
+    )
     metrics_rest_server_prefix: str = Field("rest_server", description="Prefix of the REST metrics' names.")
     metrics_dir: str = Field(
         default_factory=lambda: str(Path.cwd() / ".metrics"), description="Folder of worker metrics."
     )
     use_structured_logging: bool = Field(False, description="Log one JSON object per line.")
-    logging_settings: str | dict[str, Any] | None = Field(None, description="Logging configuration, file or inline.")
+    logging_settings: str | dict[str, Any] | None = Field(
+        None, description="Logging configuration, file or inline."
+    )
     tracing_server: str | None = Field(None, description="OTLP endpoint for traces.")
 
-    parallel_workers: int = Field(0, ge=0, description="Worker processes; 0 runs models in the server process.")
+    parallel_workers: int = Field(
+        0, ge=0, description="Worker processes; 0 runs models in the server process."
+    )
     parallel_workers_timeout: int = Field(5, ge=0, description="Seconds a worker may take to stop.")
     environments_dir: str = Field(
         default_factory=lambda: str(Path.cwd() / ".envs"), description="Folder for unpacked environments."
@@ -99,7 +113,9 @@ class Settings(BaseSettings):
     kafka_topic_output: str = Field("mlserver-output")
 
     custom_rest_server_settings: dict[str, Any] | None = Field(None, alias="_custom_rest_server_settings")
-    custom_metrics_server_settings: dict[str, Any] | None = Field(None, alias="_custom_metrics_server_settings")
+    custom_metrics_server_settings: dict[str, Any] | None = Field(
+        None, alias="_custom_metrics_server_settings"
+    )
     custom_grpc_server_settings: dict[str, Any] | None = Field(None, alias="_custom_grpc_server_settings")
 
     @classmethod

@@ -108,14 +108,18 @@ class Meters(Collector):
     def _collect_models(self) -> Iterator[Metric]:
         names = ["model", "version"]
         success = CounterMetricFamily("model_infer_request_success", "Calls answered in full", labels=names)
-        failure = CounterMetricFamily("model_infer_request_failure", "Calls that ended in an error", labels=names)
+        failure = CounterMetricFamily(
+            "model_infer_request_failure", "Calls that ended in an error", labels=names
+        )
         duration = SummaryMetricFamily("model_infer_request_duration", "Seconds per call", labels=names)
         ends = CounterMetricFamily("inferstream_calls", "Calls by how they ended", labels=[*names, "end"])
         running = GaugeMetricFamily("inferstream_calls_in_progress", "Calls waiting or running", labels=names)
         items = CounterMetricFamily("inferstream_stream_items", "Responses sent in streams", labels=names)
         seconds = HistogramMetricFamily("inferstream_call_seconds", "Seconds from call to end", labels=names)
         first = HistogramMetricFamily(
-            "inferstream_time_to_first_item_seconds", "Seconds from call to a stream's first response", labels=names
+            "inferstream_time_to_first_item_seconds",
+            "Seconds from call to a stream's first response",
+            labels=names,
         )
         for meters in self.models.values():
             labels = meters.labels
@@ -136,14 +140,18 @@ class Meters(Collector):
         prefix = self._rest_prefix
         names = ["app_name", "method", "path", "status_code"]
         requests = CounterMetricFamily(f"{prefix}_requests", "HTTP requests", labels=names)
-        seconds = HistogramMetricFamily(f"{prefix}_request_duration_seconds", "Seconds per HTTP request", labels=names)
+        seconds = HistogramMetricFamily(
+            f"{prefix}_request_duration_seconds", "Seconds per HTTP request", labels=names
+        )
         for (method, path, status), durations in self.rest.requests.items():
             labels = ["inferstream", method, path, status]
             requests.add_metric(labels, sum(durations.counts))
             seconds.add_metric(labels, durations.buckets(), durations.total)
         yield requests
         yield seconds
-        yield GaugeMetricFamily(f"{prefix}_requests_in_progress", "HTTP requests running", value=self.rest.in_progress)
+        yield GaugeMetricFamily(
+            f"{prefix}_requests_in_progress", "HTTP requests running", value=self.rest.in_progress
+        )
 
     def _collect_grpc(self) -> Iterator[Metric]:
         names = ["grpc_type", "grpc_service", "grpc_method"]

@@ -18,7 +18,9 @@ def _datatype_name(value: Any) -> Any:
 
 
 DatatypeName = Annotated[
-    str, BeforeValidator(_datatype_name), WithJsonSchema({"type": "string", "enum": list(Datatype.__members__)})
+    str,
+    BeforeValidator(_datatype_name),
+    WithJsonSchema({"type": "string", "enum": list(Datatype.__members__)}),
 ]
 
 
@@ -37,7 +39,7 @@ class Headers(Mapping[str, str]):
     def _all(self) -> dict[str, str]:
         if self._decoded is None:
             self._decoded = {_text(name).lower(): _text(value) for name, value in self._raw}
-        return self._decoded[0] if self._decoded is not None else None
+        return self._decoded
 
     def __getitem__(self, name: str) -> str:
         return self._all()[name]

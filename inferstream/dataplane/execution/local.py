@@ -34,7 +34,9 @@ class Local:
         self._streams = type(model).predict_stream is not MLModel.predict_stream
         self._stream_only = self._streams and not predicts
         self._predict_blocks = predicts and not _is_async(model.predict)
-        self._stream_blocks = self._streams and inspect.isgeneratorfunction(inspect.unwrap(model.predict_stream))
+        self._stream_blocks = self._streams and inspect.isgeneratorfunction(
+            inspect.unwrap(model.predict_stream)
+        )
 
     @property
     def answers(self) -> str:
@@ -52,7 +54,9 @@ class Local:
         if call.operation is Operation.INFER:
             response = await (self._only_response(call) if self._stream_only else self._predict(call.request))
             return Reply(response)
-        start = partial(self._start if self._streams else self._predict_each, Payloads(call, self._declaration))
+        start = partial(
+            self._start if self._streams else self._predict_each, Payloads(call, self._declaration)
+        )
         return await open_reply(ModelResponses(start, call, self._version))
 
     async def _predict(self, request: InferenceRequest) -> InferenceResponse:

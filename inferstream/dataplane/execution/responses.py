@@ -51,9 +51,15 @@ class ModelResponses:
         done, _ = await asyncio.wait([closing], timeout=CLOSE_LIMIT)
         if not done:
             closing.cancel()
-            logger.error("model %s still runs its cleanup of request %s; no longer waiting", call.model, call.request.id)
+            logger.error(
+                "model %s still runs its cleanup of request %s; no longer waiting",
+                call.model,
+                call.request.id,
+            )
         elif (error := closing.exception()) is not None:
-            logger.error("model %s failed in its cleanup of request %s", call.model, call.request.id, exc_info=error)
+            logger.error(
+                "model %s failed in its cleanup of request %s", call.model, call.request.id, exc_info=error
+            )
 
 
 async def open_reply(responses: ModelResponses) -> Reply:

@@ -49,7 +49,11 @@ class GrpcServer:
         health_pb2_grpc.add_HealthServicer_to_server(Health(dataplane), self._server)
         if settings.grpc_reflection:
             POOL.AddSerializedFile(health_pb2.DESCRIPTOR.serialized_pb)
-            names = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
+            names = (
+                SERVICE,
+                health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
+                reflection.SERVICE_NAME,
+            )
             reflection.enable_server_reflection(names, self._server, pool=POOL)
 
     def bind(self, host: str, port: int) -> int:
@@ -88,14 +92,20 @@ class GrpcServer:
         handlers = {}
         for method in METHODS:
             if hasattr(repository, method.name):
-                name = method.name.removeprefix("Repository") if method.name != "RepositoryIndex" else method.name
+                name = (
+                    method.name.removeprefix("Repository")
+                    if method.name != "RepositoryIndex"
+                    else method.name
+                )
                 request, response = classes_of(method)
                 handlers[name] = grpc.unary_unary_rpc_method_handler(
                     self._counted("UNARY", LEGACY_SERVICE, name, getattr(repository, method.name)),
                     request_deserializer=request.FromString,
                     response_serializer=response.SerializeToString,
                 )
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(LEGACY_SERVICE, handlers),))
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(LEGACY_SERVICE, handlers),)
+        )
 
     def _counted(self, kind: str, service: str, name: str, behaviour: Behaviour) -> Behaviour:
         """The RPC's behaviour, with its status and duration counted."""

@@ -44,4 +44,6 @@ def send_model_headers(context: Any, parameters: Any) -> None:
     """Headers a model has set on its response, as trailing metadata; the request's own are not echoed."""
     headers = parameters.headers if parameters is not None else None
     if headers and not isinstance(headers, Headers):
-        context.set_trailing_metadata(tuple((str(name).lower(), str(value)) for name, value in headers.items()))
+        context.set_trailing_metadata(
+            tuple((str(name).lower(), str(value)) for name, value in headers.items())
+        )

@@ -69,4 +69,3 @@ _NOT_ALLOWED = ((b"content-type", b"application/json"), (b"allow", b"POST"))
 _ACTIONS = ("infer", "generate", "infer_stream", "generate_stream")
 _PLAIN = {action: f"{MODELS}{{model_name}}/{action}" for action in _ACTIONS}
 _VERSIONED = {action: f"{MODELS}{{model_name}}{VERSIONS}{{model_version}}/{action}" for action in _ACTIONS}
-

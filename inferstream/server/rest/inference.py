@@ -92,7 +92,12 @@ class InferenceDoor:
             return await answer_error(send, wrap(error), self._profile)
 
     def _parse(
-        self, head: Head, body: bytes, name: str, version: str | None, dialect: list[tuple[bytes, bytes]] | None
+        self,
+        head: Head,
+        body: bytes,
+        name: str,
+        version: str | None,
+        dialect: list[tuple[bytes, bytes]] | None,
     ) -> Asked:
         """`dialect` holds the headers on the routes that two dialects share, and is None on V2's own."""
         view = memoryview(body)

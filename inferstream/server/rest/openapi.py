@@ -59,7 +59,9 @@ def _reference(name: str) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
 
 
-def _operation(summary: str, parameters: list[dict[str, Any]], content: dict[str, Any], **more: Any) -> dict[str, Any]:
+def _operation(
+    summary: str, parameters: list[dict[str, Any]], content: dict[str, Any], **more: Any
+) -> dict[str, Any]:
     responses = {"200": {"description": "Success", "content": content}}
     responses["default"] = {"description": "Failure", "content": _reference("InferenceErrorResponse")}
     return {"summary": summary, "parameters": parameters, "responses": responses, **more}
@@ -80,8 +82,12 @@ def _model_paths(
         f"{base}/ready": {"get": _operation("Whether the model is ready", parameters, ready)},
         f"{base}/infer": {"post": _operation("One answer", parameters, whole, requestBody=sent)},
         f"{base}/generate": {"post": _operation("One answer", parameters, whole, requestBody=sent)},
-        f"{base}/infer_stream": {"post": _operation("A stream of answers", parameters, event, requestBody=sent)},
-        f"{base}/generate_stream": {"post": _operation("A stream of answers", parameters, event, requestBody=sent)},
+        f"{base}/infer_stream": {
+            "post": _operation("A stream of answers", parameters, event, requestBody=sent)
+        },
+        f"{base}/generate_stream": {
+            "post": _operation("A stream of answers", parameters, event, requestBody=sent)
+        },
     }
 
 
@@ -95,7 +101,12 @@ def _example(model: MetadataModelResponse) -> dict[str, Any]:
             count *= size
         value = values.get(tensor.datatype, 0)
         inputs.append(
-            {"name": tensor.name, "shape": shape, "datatype": tensor.datatype, "data": [value] * min(count, 64)}
+            {
+                "name": tensor.name,
+                "shape": shape,
+                "datatype": tensor.datatype,
+                "data": [value] * min(count, 64),
+            }
         )
     return {"inputs": inputs}
 
@@ -108,7 +119,9 @@ def _server_paths() -> dict[str, Any]:
         "/v2/health/live": {"get": _operation("Whether the server is alive", [], plain)},
         "/v2/health/ready": {"get": _operation("Whether every model is ready", [], plain)},
         "/v2/repository/index": {"post": _operation("Models on disk and in memory", [], plain)},
-        "/v2/repository/models/{model_name}/load": {"post": _operation("Load or reload a model", name, plain)},
+        "/v2/repository/models/{model_name}/load": {
+            "post": _operation("Load or reload a model", name, plain)
+        },
         "/v2/repository/models/{model_name}/unload": {"post": _operation("Unload a model", name, plain)},
     }
 

@@ -1,0 +1,5 @@
+"""`python -m inferstream` is the command line."""
+
+from .cli.main import app
+
+app()

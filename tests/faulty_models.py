@@ -1,0 +1,214 @@
+"""Models that behave, and models that misbehave on request; copied into the folder the tests serve."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import numpy as np
+
+from inferstream import MLModel, log
+from inferstream.codecs import NumpyCodec, StringCodec
+from inferstream.errors import ModelError
+from inferstream.types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput
+
+CANARY = "canary-/etc/secret-path"
+
+
+def note(what: str) -> None:
+    """Leave a line where the test that watches this model can read it."""
+    with open(os.environ["TEST_LOG"], "a") as file:
+        file.write(what + "\n")
+
+
+def option(request: InferenceRequest, name: str, default):
+    return request.parameters.get(name, default) if request.parameters else default
+
+
+class Echo(MLModel):
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        outputs = [
+            ResponseOutput(name=tensor.name, shape=tensor.shape, datatype=tensor.datatype, data=tensor.data)
+            for tensor in payload.inputs
+        ]
+        return InferenceResponse(model_name=self.name, outputs=outputs)
+
+
+class Declared(Echo):
+    """The same, with inputs and outputs declared in its settings."""
+
+
+class Slow(MLModel):
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        note(f"start {payload.id}")
+        try:
+            await asyncio.sleep(option(payload, "seconds", 1))
+        finally:
+            note(f"finally {payload.id}")
+        return words(self, "slept")
+
+
+class Blocking(MLModel):
+    def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        note(f"start {payload.id}")
+        time.sleep(option(payload, "seconds", 1))
+        log(blocked_seconds=1.0)
+        return words(self, "blocked")
+
+
+class Streaming(MLModel):
+    async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[InferenceResponse]:
+        request = await anext(payloads)
+        note(f"start {request.id}")
+        try:
+            await asyncio.sleep(option(request, "before", 0))
+            for i in range(option(request, "items", 3)):
+                if i == option(request, "fail_at", -1):
+                    raise ValueError(CANARY)
+                if i == option(request, "bad_at", -1):
+                    yield 42
+                yield words(self, f"item {i}")
+                await asyncio.sleep(option(request, "delay", 0))
+        finally:
+            note(f"finally {request.id}")
+
+
+class Spinning(MLModel):
+    """Never awaits anything between its items."""
+
+    async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[InferenceResponse]:
+        request = await anext(payloads)
+        note(f"start {request.id}")
+        size = option(request, "size", 1)
+        made = 0
+        try:
+            while made < option(request, "items", 10**9):
+                yield words(self, "x" * size)
+                made += 1
+        finally:
+            note(f"finally {request.id} {made}")
+
+
+class BlockingStream(MLModel):
+    def predict_stream(self, payloads: Iterator[InferenceRequest]) -> Iterator[InferenceResponse]:
+        request = next(iter(payloads))
+        note(f"start {request.id}")
+        try:
+            for i in range(option(request, "items", 3)):
+                time.sleep(option(request, "delay", 0))
+                yield words(self, f"item {i}")
+        finally:
+            note(f"finally {request.id}")
+
+
+class Stubborn(MLModel):
+    """Swallows every cancel."""
+
+    async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[InferenceResponse]:
+        request = await anext(payloads)
+        note(f"start {request.id}")
+        for i in range(10**6):
+            try:
+                await asyncio.sleep(0.05)
+            except asyncio.CancelledError:
+                note(f"swallowed {request.id}")
+            yield words(self, f"item {i}")
+
+
+class Failing(MLModel):
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        mode = option(payload, "mode", "value")
+        if mode in ERRORS:
+            raise ERRORS[mode](CANARY)
+        if mode == "model":
+            raise ModelError("no tea today", status_code=418)
+        if mode == "cancelled":
+            raise asyncio.CancelledError
+        return OUTPUTS[mode](self)
+
+
+class BlockingFailing(MLModel):
+    def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        raise ERRORS[option(payload, "mode", "value")](CANARY)
+
+
+ERRORS = {
+    "value": ValueError,
+    "exit": SystemExit,
+    "interrupt": KeyboardInterrupt,
+    "memory": MemoryError,
+    "recursion": RecursionError,
+    "stop": StopIteration,
+    "stop_async": StopAsyncIteration,
+}
+
+
+def output(**changed) -> ResponseOutput:
+    fields = {"name": "out", "shape": [2], "datatype": "FP32", "data": [1.0, 2.0]}
+    return ResponseOutput(**{**fields, **changed})
+
+
+def answer(model: MLModel, *outputs) -> InferenceResponse:
+    return InferenceResponse.model_construct(model_name=model.name, outputs=list(outputs))
+
+
+OUTPUTS = {
+    "none": lambda model: None,
+    "type": lambda model: {"outputs": []},
+    "count": lambda model: answer(model, output(data=[1.0])),
+    "value_type": lambda model: answer(model, output(data=["a", "b"])),
+    "datatype": lambda model: answer(model, ResponseOutput.model_construct(name="out", shape=[1], datatype="FP31", data=[1])),
+    "negative": lambda model: answer(model, output(shape=[-1, 2])),
+    "range": lambda model: answer(model, output(datatype="INT8", data=[1, 300])),
+    "twice": lambda model: answer(model, output(), output()),
+    "not_output": lambda model: answer(model, {"name": "out"}),
+    "array": lambda model: answer(model, output(datatype="INT8", data=np.array([1.5, 2.5]))),
+    "nan": lambda model: answer(model, output(data=[float("nan"), float("inf")])),
+    "not_utf8": lambda model: answer(model, output(datatype="BYTES", shape=[1], data=[b"\xff\xfe"])),
+    "surrogate": lambda model: answer(model, output(datatype="BYTES", shape=[1], data=["\ud800"])),
+    "object_parameter": lambda model: answer(model, output(parameters=Parameters(thing=object()))),
+}
+
+
+class Mirror(MLModel):
+    """Answers the request's own parameters and, on request, headers."""
+
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        response = words(self, str(payload.parameters.headers.get("x-custom", "")))
+        response.parameters = payload.parameters
+        if option(payload, "set_header", False):
+            response.parameters = Parameters(headers={"x-from-model": "yes", "content-length": "1", "x-bad": "a\r\nb: c"})
+        return response
+
+
+class Collecting(MLModel):
+    """Many requests, one response."""
+
+    async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[InferenceResponse]:
+        texts = [StringCodec.decode_input(payload.inputs[0])[0] async for payload in payloads]
+        yield words(self, " ".join(texts))
+
+
+class Both(MLModel):
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        return words(self, "predicted")
+
+    async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[InferenceResponse]:
+        async for payload in payloads:
+            yield words(self, f"streamed {payload.id}")
+
+
+class Arrays(MLModel):
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        arrays = [NumpyCodec.decode_input(tensor) for tensor in payload.inputs]
+        outputs = [
+            ResponseOutput(name=tensor.name, shape=list(array.shape), datatype=tensor.datatype, data=array)
+            for tensor, array in zip(payload.inputs, arrays, strict=True)
+        ]
+        return InferenceResponse(model_name=self.name, outputs=outputs)
+
+
+def words(model: MLModel, text: str) -> InferenceResponse:
+    return InferenceResponse(
+        model_name=model.name, model_version=model.version, outputs=[StringCodec.encode_output("output", [text])]
+    )

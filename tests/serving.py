@@ -1,0 +1,157 @@
+"""Starts the real server as a process and talks to it as a stranger would."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+SERVER = [sys.executable, "-m", "inferstream"]
+HERE = Path(__file__).parent
+
+
+class Running:
+    """A server process with its ports, log and model log."""
+
+    def __init__(self, folder: Path, *flags: str, wait: bool = True, **environment: str) -> None:
+        self.folder = folder
+        self.output = folder.parent / f"{folder.name}.output"
+        self.log = folder.parent / f"{folder.name}.log"
+        self.log.touch()
+        command = [*SERVER, "start", str(folder), "--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", *flags]
+        with self.output.open("w") as output:
+            self.process = subprocess.Popen(
+                command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=folder.parent,
+                env={**os.environ, "TEST_LOG": str(self.log), **environment},
+            )
+        if wait:
+            eventually(lambda: "gRPC  " in self.text() or self.process.poll() is not None, 30)
+            assert self.process.poll() is None, self.text()
+            self.read_ports()
+
+    def read_ports(self) -> None:
+        found = dict(re.findall(r"^(REST|gRPC|metrics) +\S*?:(?://)?\S*?(\d+)(?:/\S*)?$", self.text(), re.M))
+        self.http_port, self.grpc_port = int(found["REST"]), int(found["gRPC"])
+        self.metrics_port = int(found.get("metrics", 0))
+        self.url = f"http://127.0.0.1:{self.http_port}"
+        self.grpc = f"127.0.0.1:{self.grpc_port}"
+
+    def text(self) -> str:
+        return self.output.read_text()
+
+    def noted(self, line: str) -> bool:
+        """Whether a model has left this line."""
+        return any(found.startswith(line) for found in self.log.read_text().splitlines())
+
+    def infer(self, model: str, request: dict, action: str = "infer", **options) -> httpx.Response:
+        return httpx.post(f"{self.url}/v2/models/{model}/{action}", json=request, timeout=20, **options)
+
+    def metric(self, name: str, **labels: str) -> float:
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        for line in httpx.get(f"{self.url}/metrics").text.splitlines():
+            if line.startswith((name + "{", name + " ")) and all(label in line for label in wanted):
+                return float(line.rsplit(" ", 1)[1])
+        return 0.0
+
+    def rss(self) -> int:
+        """Resident memory in bytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024
+
+    def probe(self) -> None:
+        """The server is alive, ready to be asked, and answers another model correctly."""
+        assert httpx.get(f"{self.url}/v2/health/live", timeout=5).status_code == 200
+        answered = self.infer("echo", fp32([1.0, 2.0]))
+        assert answered.json()["outputs"][0]["data"] == [1.0, 2.0], answered.text
+        assert self.process.poll() is None
+
+    def stop(self, timeout: float = 15) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(5)
+        return self.process.returncode
+
+
+def eventually(condition: Callable[[], object], seconds: float = 5) -> object:
+    """Wait until `condition` holds; fail when it has not within `seconds`."""
+    until = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < until, f"still not so after {seconds} s"
+        time.sleep(0.01)
+    return found
+
+
+def write_model(root: Path, at: str, implementation: str, code: str | None = None, **settings) -> Path:
+    """A model folder; without `code` it holds the faulty models."""
+    folder = root / at
+    folder.mkdir(parents=True, exist_ok=True)
+    if code is None:
+        shutil.copy(HERE / "faulty_models.py", folder)
+    else:
+        (folder / f"{implementation.partition('.')[0]}.py").write_text(code)
+    (folder / "model-settings.json").write_text(json.dumps({"implementation": implementation, **settings}))
+    return folder
+
+
+MODELS = {
+    "echo": "Echo",
+    "slow": "Slow",
+    "blocking": "Blocking",
+    "streaming": "Streaming",
+    "spinning": "Spinning",
+    "blocking-stream": "BlockingStream",
+    "stubborn": "Stubborn",
+    "failing": "Failing",
+    "blocking-failing": "BlockingFailing",
+    "mirror": "Mirror",
+    "collecting": "Collecting",
+    "both": "Both",
+    "arrays": "Arrays",
+}
+
+
+def write_all_models(root: Path) -> Path:
+    for name, implementation in MODELS.items():
+        write_model(root, name, f"faulty_models.{implementation}", name=name)
+    tensors = [
+        {"name": "a", "datatype": "INT32", "shape": [-1, 2]},
+        {"name": "b", "datatype": "BYTES", "shape": [1], "parameters": {"optional": True}},
+    ]
+    write_model(root, "declared", "faulty_models.Declared", inputs=tensors, outputs=tensors)
+    one = [{"name": "x", "datatype": "FP32", "shape": [1, -1]}]
+    write_model(root, "one", "faulty_models.Declared", inputs=one, outputs=one)
+    text = [{"name": "text", "datatype": "BYTES", "shape": [1]}]
+    write_model(root, "one-text", "faulty_models.Declared", inputs=text, outputs=text)
+    write_model(root, "names/with space ü", "faulty_models.Echo", name="names/with space ü")
+    for version in ("1", "2", "10"):
+        write_model(root, f"versions/{version}", "faulty_models.Both", name="versions", parameters={"version": version})
+    write_model(root, "limited", "faulty_models.Slow", max_concurrency=1, max_queue=1, request_timeout=5)
+    write_model(root, "impatient", "faulty_models.Slow", request_timeout=0.3)
+    write_model(root, "impatient-stream", "faulty_models.Streaming", request_timeout=0.3)
+    return root
+
+
+def tensor(name: str, datatype: str, data: list, shape: list[int] | None = None, **more) -> dict:
+    return {"name": name, "datatype": datatype, "shape": [len(data)] if shape is None else shape, "data": data, **more}
+
+
+def fp32(data: list, **more) -> dict:
+    return {"inputs": [tensor("x", "FP32", data)], **more}
+
+
+def text(value: str = "hi", **more) -> dict:
+    return {"inputs": [tensor("text", "BYTES", [value])], **more}
