@@ -1,0 +1,361 @@
+"""Streams that end early, fail, spin, block or have slow readers, over SSE and over gRPC."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import grpc
+import httpx
+import pytest
+from httpx_sse import connect_sse
+
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.serving import Running, eventually, text
+
+PROMPT = 0.25
+"""Seconds within which a generator's `finally` has run after its client has left."""
+
+
+OPENED: list["Stream"] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_streams() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+class Stream:
+    """A stream over either transport: read some items, then leave."""
+
+    def __init__(self, server: Running, transport: str, model: str, **parameters) -> None:
+        self.id = parameters.pop("id")
+        OPENED.append(self)
+        if transport == "sse":
+            self._open_sse(server, model, parameters)
+        else:
+            self._open_grpc(server, model, parameters)
+
+    def _open_sse(self, server: Running, model: str, parameters: dict) -> None:
+        client = httpx.Client(timeout=20)
+        body = text(id=self.id, parameters=parameters)
+        self.kept = context = connect_sse(client, "POST", f"{server.url}/v2/models/{model}/generate_stream", json=body)
+        source = context.__enter__()
+        self.status = source.response.status_code
+        self.items: Iterator = (json.loads(event.data) for event in source.iter_sse())
+
+        def close() -> None:
+            # The connection goes with the response; the client alone would leave it open.
+            source.response.close()
+            client.close()
+
+        self.close = close
+
+    def _open_grpc(self, server: Running, model: str, parameters: dict) -> None:
+        channel = grpc.insecure_channel(server.grpc)
+        message = ModelInferRequest(model_name=model, id=self.id)
+        for name, value in parameters.items():
+            kind = "double_param" if isinstance(value, float) else "int64_param"
+            setattr(message.parameters[name], kind, value)
+        call = GRPCInferenceServiceStub(channel).ModelStreamInfer(iter([message]))
+        self.items = iter(call)
+
+        def close() -> None:
+            call.cancel()
+            channel.close()
+
+        self.close = close
+
+
+def took(server: Running, line: str) -> float:
+    started = time.monotonic()
+    eventually(lambda: server.noted(line), 5)
+    return time.monotonic() - started
+
+
+@pytest.mark.parametrize("transport", ["sse", "grpc"])
+def test_items_arrive_as_they_are_made(server: Running, transport: str) -> None:
+    stream = Stream(server, transport, "streaming", id=f"live-{transport}", items=3, delay=0.3)
+    arrivals = []
+    for _ in stream.items:
+        arrivals.append(time.monotonic())
+        if len(arrivals) == 1:
+            assert not server.noted(f"finally live-{transport}")
+    assert len(arrivals) == 3
+    assert server.noted(f"finally live-{transport}")
+
+
+@pytest.mark.parametrize("model", ["streaming", "spinning"])
+@pytest.mark.parametrize("transport", ["sse", "grpc"])
+def test_leaving_mid_stream_runs_the_models_finally(server: Running, transport: str, model: str) -> None:
+    name = f"left-{transport}-{model}"
+    stream = Stream(server, transport, model, id=name, items=10**9, delay=0.01)
+    for _ in range(3):
+        next(stream.items)
+
+    stream.close()
+
+    assert took(server, f"finally {name}") < PROMPT
+    server.probe()
+
+
+@pytest.mark.parametrize("transport", ["sse", "grpc"])
+def test_leaving_before_the_first_item_runs_the_models_finally(server: Running, transport: str) -> None:
+    name = f"early-{transport}"
+    leave = threading.Event()
+
+    def ask() -> None:
+        if transport == "grpc":
+            stream = Stream(server, transport, "streaming", id=name, before=30)
+            leave.wait(10)
+            stream.close()
+            return
+        body = json.dumps(text(id=name, parameters={"before": 30})).encode()
+        with socket.create_connection(("127.0.0.1", server.http_port)) as connection:
+            connection.sendall(
+                b"POST /v2/models/streaming/generate_stream HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+                % (len(body), body)
+            )
+            leave.wait(10)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    eventually(lambda: server.noted(f"start {name}"))
+    leave.set()
+    asking.join()
+
+    assert took(server, f"finally {name}") < PROMPT
+
+
+def test_leaving_a_unary_call_cancels_it(server: Running) -> None:
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(
+            f"{server.url}/v2/models/slow/infer", json=text(id="bye", parameters={"seconds": 30}), timeout=0.5
+        )
+    assert took(server, "finally bye") < PROMPT
+
+
+@pytest.mark.parametrize("transport", ["sse", "grpc"])
+def test_a_spinning_generator_never_keeps_the_loop(server: Running, transport: str) -> None:
+    stream = Stream(server, transport, "spinning", id=f"spin-{transport}", items=10**9)
+    next(stream.items)
+    reading = threading.Thread(target=lambda: [None for _ in _until_error(stream.items)])
+    reading.start()
+
+    for _ in range(20):
+        assert httpx.get(f"{server.url}/v2/health/live", timeout=1).status_code == 200
+
+    stream.close()
+    reading.join()
+    assert took(server, f"finally spin-{transport}") < PROMPT
+
+
+def _until_error(items: Iterator) -> Iterator:
+    try:
+        yield from items
+    except (grpc.RpcError, httpx.HTTPError, RuntimeError, ValueError, OSError):
+        return
+
+
+@pytest.mark.parametrize("transport", ["sse", "grpc"])
+def test_a_blocking_generator_leaves_health_alone_and_ends_at_its_next_yield(server: Running, transport: str) -> None:
+    name = f"block-{transport}"
+    stream = Stream(server, transport, "blocking-stream", id=name, items=10**6, delay=0.5)
+    next(stream.items)
+
+    for _ in range(10):
+        assert httpx.get(f"{server.url}/v2/health/live", timeout=0.4).status_code == 200
+    stream.close()
+
+    assert took(server, f"finally {name}") < 0.5 + PROMPT
+
+
+def test_blocking_predicts_leave_health_alone(server: Running) -> None:
+    calls = [
+        threading.Thread(target=server.infer, args=("blocking", text(parameters={"seconds": 1})))
+        for _ in range(8)
+    ]
+    for call in calls:
+        call.start()
+    for _ in range(10):
+        assert httpx.get(f"{server.url}/v2/health/live", timeout=0.5).status_code == 200
+    for call in calls:
+        call.join()
+    assert server.metric("blocked_seconds_count", model_name="blocking") >= 8
+
+
+def test_an_error_at_the_first_item_is_a_status(server: Running) -> None:
+    answer = server.infer("streaming", text(parameters={"fail_at": 0}), "generate_stream")
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/json"
+    assert "canary" not in answer.text
+
+
+@pytest.mark.parametrize("option", ["fail_at", "bad_at"])
+def test_an_error_in_mid_stream_is_a_typed_event_and_a_clean_end(server: Running, option: str) -> None:
+    body = text(id="mid", parameters={option: 2, "items": 5})
+    with httpx.Client(timeout=10) as client:
+        url = f"{server.url}/v2/models/streaming/generate_stream"
+        with connect_sse(client, "POST", url, json=body) as source:
+            events = list(source.iter_sse())
+
+    assert [event.event for event in events] == ["message", "message", "error"]
+    last = json.loads(events[-1].data)
+    assert last["id"] == "mid"
+    assert last["code"] == "internal"
+    assert "canary" not in last["error"]
+    assert server.noted("finally mid")
+    server.probe()
+
+
+def test_an_error_in_mid_stream_is_the_rpcs_status(server: Running) -> None:
+    stream = Stream(server, "grpc", "streaming", id="gmid", fail_at=2, items=5)
+    received = []
+    with pytest.raises(grpc.RpcError) as failure:
+        for item in stream.items:
+            received.append(item)
+    assert len(received) == 2
+    assert failure.value.code() is grpc.StatusCode.INTERNAL
+    assert "canary" not in failure.value.details()
+
+
+@pytest.mark.parametrize("transport", ["sse", "grpc"])
+def test_a_slow_reader_holds_the_model_back_in_bounded_memory(server: Running, transport: str) -> None:
+    name = f"slow-reader-{transport}"
+    before = server.rss()
+    stream = Stream(server, transport, "spinning", id=name, items=10**9, size=65536)
+    next(stream.items)
+
+    grown = 0
+    until = time.monotonic() + 2
+    while time.monotonic() < until:
+        grown = max(grown, server.rss() - before)
+        server.probe()
+    stream.close()
+
+    assert took(server, f"finally {name}") < 2
+    assert grown < 48 * 2**20
+    line = next(line for line in server.log.read_text().splitlines() if line.startswith(f"finally {name}"))
+    assert int(line.split()[-1]) < 2_000, "the model ran ahead of its reader"
+
+
+def test_slow_readers_leave_a_fast_one_alone(server: Running) -> None:
+    slow = [Stream(server, "sse", "spinning", id=f"s{i}", items=10**9, size=65536) for i in range(20)]
+    assert len(list(Stream(server, "sse", "streaming", id="fast", items=200).items)) == 200
+    for stream in slow:
+        stream.close()
+
+
+def test_a_model_that_swallows_cancels_is_ended_all_the_same(server: Running) -> None:
+    stream = Stream(server, "sse", "stubborn", id="stub")
+    next(stream.items)
+    stream.close()
+    eventually(lambda: server.noted("swallowed stub"))
+    eventually(lambda: server.metric("inferstream_calls_in_progress", model="stubborn") == 0)
+    server.probe()
+
+
+def test_a_model_that_only_predicts_streams_its_one_answer(server: Running) -> None:
+    items = list(Stream(server, "sse", "slow", id="single", seconds=0).items)
+    assert [item["outputs"][0]["data"] for item in items] == [["slept"]]
+
+
+def test_a_model_that_only_streams_infers_when_it_has_one_answer(server: Running) -> None:
+    assert server.infer("streaming", text(parameters={"items": 1})).json()["outputs"][0]["data"] == ["item 0"]
+    answer = server.infer("streaming", text(parameters={"items": 2}))
+    assert answer.status_code == 501
+    assert "stream" in answer.json()["error"]
+
+
+def test_a_stream_of_nothing_is_an_empty_200(server: Running) -> None:
+    answer = server.infer("streaming", text(parameters={"items": 0}), "generate_stream")
+    assert answer.status_code == 200
+    assert answer.content == b""
+
+
+def test_a_time_limit_ends_waiting_and_streaming(server: Running) -> None:
+    assert server.infer("impatient", text(parameters={"seconds": 5})).status_code == 504
+    answer = server.infer("impatient-stream", text(parameters={"items": 100, "delay": 0.05}), "generate_stream")
+    assert answer.status_code == 200
+    assert '"code":"deadline_exceeded"' in answer.text
+    late = server.infer("slow", text(id="hdr", parameters={"seconds": 9}), headers={"X-Request-Timeout": "0.2"})
+    assert late.status_code == 504
+    assert took(server, "finally hdr") < PROMPT
+
+
+def test_a_full_queue_refuses_at_once_and_a_cancelled_wait_never_runs(server: Running) -> None:
+    statuses: list[int] = []
+
+    def ask(name: str) -> None:
+        answer = server.infer("limited", text(id=name, parameters={"seconds": 1}))
+        statuses.append(answer.status_code)
+
+    first = threading.Thread(target=ask, args=("one",))
+    first.start()
+    eventually(lambda: server.noted("start one"))
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{server.url}/v2/models/limited/infer", json=text(id="waits", parameters={}), timeout=0.2)
+    second = threading.Thread(target=ask, args=("two",))
+    second.start()
+    eventually(lambda: server.metric("inferstream_calls_in_progress", model="limited") == 2)
+    refused = server.infer("limited", text(id="three"))
+    first.join()
+    second.join()
+
+    assert refused.status_code == 429
+    assert refused.headers["retry-after"]
+    assert statuses == [200, 200]
+    assert not server.noted("start waits")
+    assert not server.noted("start three")
+
+
+def test_many_idle_streams_are_cheap_and_all_end(server: Running) -> None:
+    channel = grpc.insecure_channel(server.grpc)
+    stub = GRPCInferenceServiceStub(channel)
+    before = server.rss()
+    calls = []
+    for i in range(1000):
+        message = ModelInferRequest(model_name="streaming", id=f"idle{i}")
+        message.parameters["delay"].int64_param = 60
+        calls.append(stub.ModelStreamInfer(iter([message])))
+    for call in calls:
+        next(iter(call))
+
+    assert server.rss() - before < 1000 * 64 * 1024
+    assert httpx.get(f"{server.url}/v2/health/live", timeout=1).status_code == 200
+
+    channel.close()
+    lines = lambda: sum(line.startswith("finally idle") for line in server.log.read_text().splitlines())  # noqa: E731
+    eventually(lambda: lines() == 1000, 5)
+
+
+def test_an_idle_stream_carries_heartbeats(serve, tmp_path) -> None:
+    from tests.serving import write_model
+
+    folder = tmp_path / "models"
+    write_model(folder, "streaming", "faulty_models.Streaming")
+    (folder / "settings.json").write_text('{"sse_heartbeat": 0.2}')
+    server = serve(folder)
+
+    answer = server.infer("streaming", text(parameters={"items": 2, "delay": 0.7}), "generate_stream")
+
+    assert answer.text.count(": \n\n") >= 2
+    assert answer.text.count("data: ") == 2
+
+
+def test_a_reader_that_reads_nothing_is_dropped(serve, tmp_path) -> None:
+    from tests.serving import write_model
+
+    folder = tmp_path / "models"
+    write_model(folder, "spinning", "faulty_models.Spinning")
+    (folder / "settings.json").write_text('{"stream_stall_timeout": 0.5}')
+    server = serve(folder)
+
+    stream = Stream(server, "sse", "spinning", id="stall", size=65536)
+    next(stream.items)
+
+    eventually(lambda: server.noted("finally stall"), 5)
