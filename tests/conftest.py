@@ -11,7 +11,9 @@ from tests.serving import Running, write_all_models
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = write_all_models(tmp_path_factory.mktemp("served") / "models")
-    (folder / "settings.json").write_text('{"max_body_bytes": 4194304, "header_timeout": 2, "body_timeout": 2}')
+    (folder / "settings.json").write_text(
+        '{"max_body_bytes": 4194304, "header_timeout": 2, "body_timeout": 2}'
+    )
     running = Running(folder)
     yield running
     assert running.stop() == 0, running.text()

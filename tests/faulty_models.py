@@ -57,7 +57,9 @@ class Blocking(MLModel):
 
 
 class Streaming(MLModel):
-    async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[InferenceResponse]:
+    async def predict_stream(
+        self, payloads: AsyncIterator[InferenceRequest]
+    ) -> AsyncIterator[InferenceResponse]:
         request = await anext(payloads)
         note(f"start {request.id}")
         try:
@@ -76,7 +78,9 @@ class Streaming(MLModel):
 class Spinning(MLModel):
     """Never awaits anything between its items."""
 
-    async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[InferenceResponse]:
+    async def predict_stream(
+        self, payloads: AsyncIterator[InferenceRequest]
+    ) -> AsyncIterator[InferenceResponse]:
         request = await anext(payloads)
         note(f"start {request.id}")
         size = option(request, "size", 1)
@@ -104,7 +108,9 @@ class BlockingStream(MLModel):
 class Stubborn(MLModel):
     """Swallows every cancel."""
 
-    async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[InferenceResponse]:
+    async def predict_stream(
+        self, payloads: AsyncIterator[InferenceRequest]
+    ) -> AsyncIterator[InferenceResponse]:
         request = await anext(payloads)
         note(f"start {request.id}")
         for i in range(10**6):
@@ -157,7 +163,9 @@ OUTPUTS = {
     "type": lambda model: {"outputs": []},
     "count": lambda model: answer(model, output(data=[1.0])),
     "value_type": lambda model: answer(model, output(data=["a", "b"])),
-    "datatype": lambda model: answer(model, ResponseOutput.model_construct(name="out", shape=[1], datatype="FP31", data=[1])),
+    "datatype": lambda model: answer(
+        model, ResponseOutput.model_construct(name="out", shape=[1], datatype="FP31", data=[1])
+    ),
     "negative": lambda model: answer(model, output(shape=[-1, 2])),
     "range": lambda model: answer(model, output(datatype="INT8", data=[1, 300])),
     "twice": lambda model: answer(model, output(), output()),
@@ -177,14 +185,18 @@ class Mirror(MLModel):
         response = words(self, str(payload.parameters.headers.get("x-custom", "")))
         response.parameters = payload.parameters
         if option(payload, "set_header", False):
-            response.parameters = Parameters(headers={"x-from-model": "yes", "content-length": "1", "x-bad": "a\r\nb: c"})
+            response.parameters = Parameters(
+                headers={"x-from-model": "yes", "content-length": "1", "x-bad": "a\r\nb: c"}
+            )
         return response
 
 
 class Collecting(MLModel):
     """Many requests, one response."""
 
-    async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[InferenceResponse]:
+    async def predict_stream(
+        self, payloads: AsyncIterator[InferenceRequest]
+    ) -> AsyncIterator[InferenceResponse]:
         texts = [StringCodec.decode_input(payload.inputs[0])[0] async for payload in payloads]
         yield words(self, " ".join(texts))
 
@@ -193,7 +205,9 @@ class Both(MLModel):
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         return words(self, "predicted")
 
-    async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[InferenceResponse]:
+    async def predict_stream(
+        self, payloads: AsyncIterator[InferenceRequest]
+    ) -> AsyncIterator[InferenceResponse]:
         async for payload in payloads:
             yield words(self, f"streamed {payload.id}")
 
@@ -210,5 +224,7 @@ class Arrays(MLModel):
 
 def words(model: MLModel, text: str) -> InferenceResponse:
     return InferenceResponse(
-        model_name=model.name, model_version=model.version, outputs=[StringCodec.encode_output("output", [text])]
+        model_name=model.name,
+        model_version=model.version,
+        outputs=[StringCodec.encode_output("output", [text])],
     )

@@ -25,7 +25,18 @@ class Running:
         self.output = folder.parent / f"{folder.name}.output"
         self.log = folder.parent / f"{folder.name}.log"
         self.log.touch()
-        command = [*SERVER, "start", str(folder), "--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", *flags]
+        command = [
+            *SERVER,
+            "start",
+            str(folder),
+            "--http-port",
+            "0",
+            "--grpc-port",
+            "0",
+            "--metrics-port",
+            "0",
+            *flags,
+        ]
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
                 command,
@@ -138,7 +149,13 @@ def write_all_models(root: Path) -> Path:
     write_model(root, "one-text", "faulty_models.Declared", inputs=text, outputs=text)
     write_model(root, "names/with space ü", "faulty_models.Echo", name="names/with space ü")
     for version in ("1", "2", "10"):
-        write_model(root, f"versions/{version}", "faulty_models.Both", name="versions", parameters={"version": version})
+        write_model(
+            root,
+            f"versions/{version}",
+            "faulty_models.Both",
+            name="versions",
+            parameters={"version": version},
+        )
     write_model(root, "limited", "faulty_models.Slow", max_concurrency=1, max_queue=1, request_timeout=5)
     write_model(root, "impatient", "faulty_models.Slow", request_timeout=0.3)
     write_model(root, "impatient-stream", "faulty_models.Streaming", request_timeout=0.3)
@@ -146,7 +163,13 @@ def write_all_models(root: Path) -> Path:
 
 
 def tensor(name: str, datatype: str, data: list, shape: list[int] | None = None, **more) -> dict:
-    return {"name": name, "datatype": datatype, "shape": [len(data)] if shape is None else shape, "data": data, **more}
+    return {
+        "name": name,
+        "datatype": datatype,
+        "shape": [len(data)] if shape is None else shape,
+        "data": data,
+        **more,
+    }
 
 
 def fp32(data: list, **more) -> dict:

@@ -59,12 +59,12 @@ def decode_inference_request(
             _keep(tensor, codec.decode_input(tensor))
     wanted = request.parameters.content_type if request.parameters is not None else None
     name = wanted or content_type
-    codec = (find_request_codec(content_type=name) if name else None) or default_codec
-    if codec is None:
+    request_codec = (find_request_codec(content_type=name) if name else None) or default_codec
+    if request_codec is None:
         return request
     if has_decoded(request):
         return get_decoded(request)
-    return _keep(request, codec.decode_request(request))
+    return _keep(request, request_codec.decode_request(request))
 
 
 def encode_response_output(

@@ -25,7 +25,8 @@ def _to_series(tensor: RequestInput | ResponseOutput, kind: str) -> "pd.Series[A
     if isinstance(payload, np.ndarray):
         payload = payload.reshape(-1) if payload.dtype.kind != "O" else payload.reshape(-1).tolist()
     dtype: Any = object if tensor.datatype == "BYTES" else None
-    return pd.Series(payload, name=tensor.name, dtype=dtype)
+    series: pd.Series[Any] = pd.Series(payload, name=tensor.name, dtype=dtype)
+    return series
 
 
 def _column(tensor: RequestInput | ResponseOutput, kind: str) -> Any:

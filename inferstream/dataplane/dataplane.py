@@ -15,7 +15,6 @@ from .call import Call, identify
 from .registry import Registry
 from .reply import Reply
 
-
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
 """What of the protocol's extensions is implemented, in Triton's spelling."""
 

@@ -15,10 +15,12 @@ from ..types import (
 from . import grpc as wire
 from .messages import (
     ModelMetadataResponse,
-    RepositoryIndexResponse as IndexMessage,
     ServerMetadataResponse,
 )
 from .messages import RepositoryIndexRequest as IndexRequestMessage
+from .messages import (
+    RepositoryIndexResponse as IndexMessage,
+)
 
 
 class ServerMetadataResponseConverter:

@@ -113,7 +113,8 @@ def _input(
     given: dict[str, Any] = {"name": name, "datatype": datatype, "shape": shape}
     size = parameters.get("binary_data_size") if parameters is not None else None
     if size is not None:
-        assert parameters is not None and parameters.__pydantic_extra__ is not None
+        assert parameters is not None
+        assert parameters.__pydantic_extra__ is not None
         if values is not None:
             raise InvalidRequest(f'input "{name}": data and binary_data_size exclude each other')
         del parameters.__pydantic_extra__["binary_data_size"]

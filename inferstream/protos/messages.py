@@ -16,7 +16,7 @@ SERVICE = f"{PACKAGE}.GRPCInferenceService"
 
 POOL = DescriptorPool()
 for _file in FileDescriptorSet.FromString((files(__package__) / "dataplane.binpb").read_bytes()).file:
-    POOL.Add(_file)  # type: ignore[no-untyped-call]
+    POOL.Add(_file)
 
 
 def _message(name: str) -> Any:

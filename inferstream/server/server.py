@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
@@ -44,6 +45,7 @@ class Server:
         self.ports: dict[str, int] = {}
         self._stopping = asyncio.Event()
         self._http: list[HttpServer] = []
+        self._watchdog: threading.Timer | None = None
 
     async def run(self, started: Callable[["Server"], None], watch: bool = False) -> None:
         """Take the ports, load the models, call `started`, and serve until SIGTERM or SIGINT.
@@ -108,24 +110,30 @@ class Server:
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
+
+        def signalled(*_: object) -> None:
+            """Runs between two bytecodes, so also when model code is keeping the event loop to itself."""
+            if self._watchdog is not None:
+                os._exit(130)
+            self._watch_the_end()
+            loop.call_soon_threadsafe(self._stopping.set)
+
         for name in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(name, self._signalled)
+            signal.signal(name, signalled)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    def _signalled(self) -> None:
-        if self._stopping.is_set():
-            logger.warning("second signal: ending at once")
-            os._exit(130)
-        self._stopping.set()
+    def _watch_the_end(self) -> None:
+        """Make sure that the process ends, from a thread: the event loop may never run again."""
+        limit = self.settings.shutdown_delay + self.settings.shutdown_grace + LAST_RESORT
+        self._watchdog = threading.Timer(limit, os._exit, args=(1,))
+        self._watchdog.daemon = True
+        self._watchdog.start()
 
     async def _stop(self, grpc: GrpcServer) -> None:
         """Not ready; then refuse; let calls in progress finish; end the rest; close; unload."""
         settings = self.settings
-        # A thread, because model code may be blocking the event loop for good.
-        limit = settings.shutdown_delay + settings.shutdown_grace + LAST_RESORT
-        watchdog = threading.Timer(limit, os._exit, args=(1,))
-        watchdog.daemon = True
-        watchdog.start()
+        if self._watchdog is None:
+            self._watch_the_end()
         self.registry.leaving = True
         if self.registry.started:
             logger.info("stopping: no longer ready")
@@ -134,14 +142,13 @@ class Server:
         await asyncio.gather(grpc.stop(), *(server.stop() for server in self._http))
         await self.registry.unload_all(UNLOAD_LIMIT)
         logger.info("stopped")
-        watchdog.cancel()
 
 
 def _repository(settings: Settings) -> ModelRepository:
     implementation = settings.model_repository_implementation
     if implementation is None:
         return FolderRepository(settings.model_repository_root)
-    found = resolve_class(implementation, None)
+    found: Any = resolve_class(implementation, None)
     if not issubclass(found, ModelRepository):
         raise InvalidSettings(f'model_repository_implementation "{implementation}" is not a ModelRepository')
     repository: ModelRepository = found(

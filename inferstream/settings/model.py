@@ -30,7 +30,7 @@ class ModelParameters(BaseSettings):
     extra: dict[str, Any] | None = Field(default_factory=dict, description="Runtime-specific settings.")
 
     @classmethod
-    def settings_customise_sources(
+    def settings_customise_sources(  # type: ignore[override]  # pydantic passes by name; the others are ours to make
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings, *environment_sources(settings_cls, MODEL_PREFIX, MLSERVER_MODEL_PREFIX))
@@ -77,7 +77,7 @@ class ModelSettings(BaseSettings):
     )
 
     @classmethod
-    def settings_customise_sources(
+    def settings_customise_sources(  # type: ignore[override]  # pydantic passes by name; the others are ours to make
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings, *environment_sources(settings_cls, MODEL_PREFIX, MLSERVER_MODEL_PREFIX))

@@ -119,7 +119,7 @@ class Settings(BaseSettings):
     custom_grpc_server_settings: dict[str, Any] | None = Field(None, alias="_custom_grpc_server_settings")
 
     @classmethod
-    def settings_customise_sources(
+    def settings_customise_sources(  # type: ignore[override]  # pydantic passes by name; the others are ours to make
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings, *environment_sources(settings_cls, PREFIX, MLSERVER_PREFIX))

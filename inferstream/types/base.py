@@ -1,7 +1,7 @@
 """The base of every V2 type: pydantic, with the dump defaults and older calls that model code uses."""
 
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import pydantic
 from pydantic import ConfigDict
@@ -14,20 +14,18 @@ class BaseModel(pydantic.BaseModel):
 
     model_config = ConfigDict(protected_namespaces=(), use_enum_values=True)
 
-    def model_dump(  # type: ignore[override]  # the same call with other defaults
-        self, *, exclude_unset: bool = True, exclude_none: bool = True, **options: Any
-    ) -> Values:
+    def model_dump(self, *, exclude_unset: bool = True, exclude_none: bool = True, **options: Any) -> Values:
         return super().model_dump(exclude_unset=exclude_unset, exclude_none=exclude_none, **options)
 
-    def model_dump_json(  # type: ignore[override]  # the same call with other defaults
+    def model_dump_json(
         self, *, exclude_unset: bool = True, exclude_none: bool = True, **options: Any
     ) -> str:
         return super().model_dump_json(exclude_unset=exclude_unset, exclude_none=exclude_none, **options)
 
-    def dict(self, **options: Any) -> Values:  # type: ignore[override]  # pydantic's own is deprecated
+    def dict(self, **options: Any) -> Values:
         return super().model_dump(**options)
 
-    def json(self, **options: Any) -> str:  # type: ignore[override]  # pydantic's own is deprecated
+    def json(self, **options: Any) -> str:
         return self.model_dump_json(**options)
 
     @classmethod
@@ -44,7 +42,7 @@ class BaseModel(pydantic.BaseModel):
 
     @classmethod
     def construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:
-        return cls.model_construct(_fields_set, **values)
+        return cast(Self, cls.model_construct(_fields_set, **values))
 
     @classmethod
     def trusted(cls, given: Values, extra: Values | None = None) -> Self:

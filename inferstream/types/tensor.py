@@ -110,7 +110,7 @@ class TensorData:
             return narrow_bf16(array)
         if not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
-        return memoryview(array.reshape(-1).view(np.uint8)) if array.size else b""
+        return array.reshape(-1).view(np.uint8).data if array.size else b""
 
     def check(self, datatype: str, shape: Sequence[int]) -> None:
         """Raise ValueError unless the values are as many as `shape` holds and fit `datatype`."""

@@ -90,13 +90,17 @@ def test_a_message_over_the_limit_is_resource_exhausted(server: Running, stub) -
 
 def test_a_deadline_ends_the_call_and_the_work(server: Running, stub) -> None:
     with pytest.raises(grpc.RpcError) as failure:
-        stub.ModelInfer(request(model="slow", id="late", parameters={"seconds": {"int64_param": 3}}), timeout=0.5)
+        stub.ModelInfer(
+            request(model="slow", id="late", parameters={"seconds": {"int64_param": 3}}), timeout=0.5
+        )
     assert failure.value.code() is Code.DEADLINE_EXCEEDED
     eventually(lambda: server.noted("finally late"), 1)
 
 
 def test_a_cancelled_call_ends_the_work(server: Running, stub) -> None:
-    call = stub.ModelInfer.future(request(model="slow", id="gone", parameters={"seconds": {"int64_param": 9}}))
+    call = stub.ModelInfer.future(
+        request(model="slow", id="gone", parameters={"seconds": {"int64_param": 9}})
+    )
     eventually(lambda: server.noted("start gone"))
     call.cancel()
     eventually(lambda: server.noted("finally gone"), 1)
@@ -154,7 +158,9 @@ def test_one_stream_may_ask_different_models_and_errors_stay_in_band(server: Run
 
 
 def test_an_unknown_triton_parameter_is_an_error_in_band(server: Running) -> None:
-    [answer] = triton_stream(server, [request(bare(), raw=[FLOAT], parameters={"triton_x": {"bool_param": True}})])
+    [answer] = triton_stream(
+        server, [request(bare(), raw=[FLOAT], parameters={"triton_x": {"bool_param": True}})]
+    )
     assert "triton_x" in answer.error_message
 
 
@@ -165,9 +171,16 @@ def test_triton_grpc_error_makes_the_first_error_the_end(server: Running) -> Non
 
 
 def test_an_empty_final_response_is_sent_to_those_who_ask(server: Running) -> None:
-    asked = request(model="streaming", id="e", parameters={"triton_enable_empty_final_response": {"bool_param": True}})
+    asked = request(
+        model="streaming", id="e", parameters={"triton_enable_empty_final_response": {"bool_param": True}}
+    )
     answers = [answer.infer_response for answer in triton_stream(server, [asked])]
-    assert [answer.parameters["triton_final_response"].bool_param for answer in answers] == [False, False, False, True]
+    assert [answer.parameters["triton_final_response"].bool_param for answer in answers] == [
+        False,
+        False,
+        False,
+        True,
+    ]
     assert not answers[-1].outputs
 
 
@@ -175,9 +188,12 @@ def test_an_empty_final_response_is_sent_to_those_who_ask(server: Running) -> No
 def test_metadata_forces_either_dialect(server: Running, asked: str, kind: int) -> None:
     with grpc.insecure_channel(server.grpc) as channel:
         call = channel.stream_stream(
-            "/inference.GRPCInferenceService/ModelStreamInfer", request_serializer=ModelInferRequest.SerializeToString
+            "/inference.GRPCInferenceService/ModelStreamInfer",
+            request_serializer=ModelInferRequest.SerializeToString,
         )
-        first = next(call(iter([request(model="both", id="d")]), metadata=(("x-stream-dialect", asked),), timeout=10))
+        first = next(
+            call(iter([request(model="both", id="d")]), metadata=(("x-stream-dialect", asked),), timeout=10)
+        )
     if kind:
         assert ModelStreamInferResponse.FromString(first).infer_response.id == "d"
     else:
@@ -189,7 +205,9 @@ def test_many_requests_whose_answers_nobody_reads_are_bounded(server: Running) -
 
     async def flood() -> None:
         async with grpc.aio.insecure_channel(server.grpc) as channel:
-            stream = GRPCInferenceServiceStub(channel).ModelStreamInfer(metadata=(("x-stream-dialect", "triton"),))
+            stream = GRPCInferenceServiceStub(channel).ModelStreamInfer(
+                metadata=(("x-stream-dialect", "triton"),)
+            )
             message = request(bare(shape=[1000]), raw=[FLOAT * 1000])
 
             async def write() -> None:

@@ -14,15 +14,25 @@ from tests.serving import Running, eventually, fp32, tensor, text
 def post(server: Running, body, model="echo", action="infer", **headers) -> httpx.Response:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     url = f"{server.url}/v2/models/{model}/{action}"
-    return httpx.post(url, content=content, headers={k.replace("_", "-"): v for k, v in headers.items()}, timeout=20)
+    return httpx.post(
+        url, content=content, headers={k.replace("_", "-"): v for k, v in headers.items()}, timeout=20
+    )
 
 
 def nested(depth: int) -> bytes:
-    return b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":' + b"[" * depth + b"1" + b"]" * depth + b"}]}"
+    return (
+        b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":'
+        + b"[" * depth
+        + b"1"
+        + b"]" * depth
+        + b"}]}"
+    )
 
 
 def one(datatype: str, data, shape=None, **more) -> dict:
-    return {"inputs": [{"name": "x", "datatype": datatype, "shape": shape or [len(data)], "data": data, **more}]}
+    return {
+        "inputs": [{"name": "x", "datatype": datatype, "shape": shape or [len(data)], "data": data, **more}]
+    }
 
 
 def raw(data: str, datatype: str = "FP32") -> bytes:
@@ -104,7 +114,9 @@ REFUSED = {
     "reserved parameter": fp32([1], parameters={"triton_final_response": True}),
     "binary flag is no boolean": fp32([1], parameters={"binary_data_output": "yes"}),
     "content type is no text": one("BYTES", ["a"], parameters={"content_type": 1}),
-    "binary size without header": {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": 4}}]},
+    "binary size without header": {
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": 4}}]
+    },
 }
 
 
@@ -162,7 +174,11 @@ def test_a_wrong_header_length_is_400(server: Running, length: str) -> None:
 
 
 def binary(size, blob: bytes, **more) -> tuple[bytes, int]:
-    header = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": size}, **more}]}
+    header = {
+        "inputs": [
+            {"name": "x", "datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": size}, **more}
+        ]
+    }
     encoded = json.dumps(header).encode()
     return encoded + blob, len(encoded)
 
@@ -191,16 +207,29 @@ def test_null_data_beside_a_binary_size_of_zero_is_an_empty_tensor(server: Runni
     assert post(server, body, Inference_Header_Content_Length=str(length)).status_code == 200
 
 
-@pytest.mark.parametrize("body", [b"\x10\x00\x00\x00ab", b"\x01\x00", b"\xff\xff\xff\xff", b"\x01\x00\x00\x00ab"])
+@pytest.mark.parametrize(
+    "body", [b"\x10\x00\x00\x00ab", b"\x01\x00", b"\xff\xff\xff\xff", b"\x01\x00\x00\x00ab"]
+)
 def test_bytes_elements_that_overrun_are_400(server: Running, body: bytes) -> None:
     header = json.dumps(
-        {"inputs": [{"name": "x", "datatype": "BYTES", "shape": [1], "parameters": {"binary_data_size": len(body)}}]}
+        {
+            "inputs": [
+                {
+                    "name": "x",
+                    "datatype": "BYTES",
+                    "shape": [1],
+                    "parameters": {"binary_data_size": len(body)},
+                }
+            ]
+        }
     ).encode()
     answer = post(server, header + body, Inference_Header_Content_Length=str(len(header)))
     assert answer.status_code == 400, answer.text
 
 
-@pytest.mark.parametrize("media_type", [None, "text/plain", "application/octet-stream", "application/x-www-form-urlencoded"])
+@pytest.mark.parametrize(
+    "media_type", [None, "text/plain", "application/octet-stream", "application/x-www-form-urlencoded"]
+)
 def test_the_content_type_never_decides_whether_json_is_read(server: Running, media_type) -> None:
     headers = {"Content_Type": media_type} if media_type else {}
     assert post(server, fp32([1.0]), **headers).status_code == 200
@@ -394,7 +423,9 @@ def test_headers_a_model_sets_are_sent_unless_they_would_break_the_answer(server
     assert answer.json()["outputs"]
 
 
-@pytest.mark.parametrize("mode", ["value", "exit", "interrupt", "memory", "recursion", "stop", "stop_async", "cancelled"])
+@pytest.mark.parametrize(
+    "mode", ["value", "exit", "interrupt", "memory", "recursion", "stop", "stop_async", "cancelled"]
+)
 @pytest.mark.parametrize("model", ["failing", "blocking-failing"])
 def test_a_model_that_raises_is_500_and_leaks_nothing(server: Running, model: str, mode: str) -> None:
     if mode == "cancelled" and model == "blocking-failing":
@@ -414,7 +445,20 @@ def test_a_model_answers_with_a_status_of_its_own(server: Running) -> None:
     assert answer.json()["error"] == "no tea today"
 
 
-BAD_OUTPUTS = ["none", "type", "count", "value_type", "datatype", "negative", "range", "twice", "not_output", "array", "surrogate", "object_parameter"]
+BAD_OUTPUTS = [
+    "none",
+    "type",
+    "count",
+    "value_type",
+    "datatype",
+    "negative",
+    "range",
+    "twice",
+    "not_output",
+    "array",
+    "surrogate",
+    "object_parameter",
+]
 
 
 @pytest.mark.parametrize("mode", BAD_OUTPUTS)
@@ -427,7 +471,10 @@ def test_a_bad_output_is_500(server: Running, mode: str) -> None:
 
 
 def test_non_finite_outputs_are_null_and_non_text_is_base64(server: Running) -> None:
-    assert server.infer("failing", text(parameters={"mode": "nan"})).json()["outputs"][0]["data"] == [None, None]
+    assert server.infer("failing", text(parameters={"mode": "nan"})).json()["outputs"][0]["data"] == [
+        None,
+        None,
+    ]
     output = server.infer("failing", text(parameters={"mode": "not_utf8"})).json()["outputs"][0]
     assert output["data"] == ["//4="]
     assert output["parameters"]["content_type"] == "base64"

@@ -43,7 +43,9 @@ class Stream:
     def _open_sse(self, server: Running, model: str, parameters: dict) -> None:
         client = httpx.Client(timeout=20)
         body = text(id=self.id, parameters=parameters)
-        self.kept = context = connect_sse(client, "POST", f"{server.url}/v2/models/{model}/generate_stream", json=body)
+        self.kept = context = connect_sse(
+            client, "POST", f"{server.url}/v2/models/{model}/generate_stream", json=body
+        )
         source = context.__enter__()
         self.status = source.response.status_code
         self.items: Iterator = (json.loads(event.data) for event in source.iter_sse())
@@ -162,7 +164,9 @@ def _until_error(items: Iterator) -> Iterator:
 
 
 @pytest.mark.parametrize("transport", ["sse", "grpc"])
-def test_a_blocking_generator_leaves_health_alone_and_ends_at_its_next_yield(server: Running, transport: str) -> None:
+def test_a_blocking_generator_leaves_health_alone_and_ends_at_its_next_yield(
+    server: Running, transport: str
+) -> None:
     name = f"block-{transport}"
     stream = Stream(server, transport, "blocking-stream", id=name, items=10**6, delay=0.5)
     next(stream.items)
@@ -279,10 +283,14 @@ def test_a_stream_of_nothing_is_an_empty_200(server: Running) -> None:
 
 def test_a_time_limit_ends_waiting_and_streaming(server: Running) -> None:
     assert server.infer("impatient", text(parameters={"seconds": 5})).status_code == 504
-    answer = server.infer("impatient-stream", text(parameters={"items": 100, "delay": 0.05}), "generate_stream")
+    answer = server.infer(
+        "impatient-stream", text(parameters={"items": 100, "delay": 0.05}), "generate_stream"
+    )
     assert answer.status_code == 200
     assert '"code":"deadline_exceeded"' in answer.text
-    late = server.infer("slow", text(id="hdr", parameters={"seconds": 9}), headers={"X-Request-Timeout": "0.2"})
+    late = server.infer(
+        "slow", text(id="hdr", parameters={"seconds": 9}), headers={"X-Request-Timeout": "0.2"}
+    )
     assert late.status_code == 504
     assert took(server, "finally hdr") < PROMPT
 

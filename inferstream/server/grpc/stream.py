@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 import grpc.aio
+from grpc.aio import EOF  # type: ignore[attr-defined]  # missing from the stubs
 
 from ...dataplane.call import Call, Operation, identify
 from ...dataplane.dataplane import DataPlane
@@ -53,7 +54,7 @@ class StreamService:
     async def ModelStreamInfer(self, _: Any, context: Any) -> None:  # noqa: N802  # the RPC's name
         try:
             data = await context.read()
-            if data is grpc.aio.EOF:
+            if data is EOF:
                 return
             message = parse(data)
             metadata = headers_of(context)
@@ -94,7 +95,7 @@ class StreamService:
 
 async def _later(context: Any, first: InferenceRequest, metadata: Headers) -> AsyncIterator[InferenceRequest]:
     """The requests after the first; all of one stream share its id."""
-    while (data := await context.read()) is not grpc.aio.EOF:
+    while (data := await context.read()) is not EOF:
         request = request_from(parse(data))
         request.__dict__["id"] = first.id
         identify(request, metadata)

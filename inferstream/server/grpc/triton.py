@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Any
 
-import grpc.aio
+from grpc.aio import EOF  # type: ignore[attr-defined]  # missing from the stubs
 
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
@@ -50,7 +50,7 @@ class TritonStream:
                 if not self._dataplane.streams(message.model_name, message.model_version or None):
                     self._before = task
                 data = await self._context.read()
-                if data is grpc.aio.EOF:
+                if data is EOF:
                     break
                 message = parse(data)
             while tasks and self._failure is None:

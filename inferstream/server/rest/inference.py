@@ -103,8 +103,8 @@ class InferenceDoor:
         view = memoryview(body)
         length = head.header_length(len(body))
         if length == 0:
-            request, wish = v2.raw_request(view, self._dataplane.declared_inputs(name, version))
-            return Asked(request, wish, False, False)
+            inputs = self._dataplane.declared_inputs(name, version)
+            return Asked(*v2.raw_request(view, inputs), False, False)
         text = view if length is None else view[:length]
         tail = None if length is None else view[length:]
         document = v2.load(text)

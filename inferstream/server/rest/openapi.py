@@ -1,5 +1,8 @@
 """OpenAPI documents of the server and of one model, and a page that shows them."""
 
+from html import escape
+from importlib.resources import files
+from string import Template
 from typing import Any
 
 from fastapi import Response
@@ -126,33 +129,9 @@ def _server_paths() -> dict[str, Any]:
     }
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>
-body{{font:15px/1.5 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem;color:#222}}
-details{{border:1px solid #ddd;border-radius:6px;margin:.4rem 0;padding:.5rem .8rem}}
-summary{{cursor:pointer}} b{{display:inline-block;width:3.5rem;color:#06c}} code,pre,textarea{{font:13px monospace}}
-pre{{background:#f6f6f6;padding:.6rem;overflow:auto;max-height:24rem}} textarea{{width:100%;height:9rem}}
-</style></head><body><h1>{title}</h1><p><a href="{document}">OpenAPI document</a></p><main>Loading…</main>
-<script>
-const main=document.querySelector("main");
-fetch("{document}").then(r=>r.json()).then(doc=>{{main.textContent="";
-for(const [path,methods] of Object.entries(doc.paths))for(const [method,op] of Object.entries(methods)){{
- const box=document.createElement("details"),head=document.createElement("summary"),verb=document.createElement("b");
- verb.textContent=method.toUpperCase();head.append(verb,path+" — "+op.summary);box.append(head);
- const where=document.createElement("input");where.value=path;where.size=60;
- const body=document.createElement("textarea"),out=document.createElement("pre"),go=document.createElement("button");
- const sent=op.requestBody&&op.requestBody.content["application/json"].example;
- body.value=sent?JSON.stringify(sent,null,1):"";go.textContent="Send";
- go.onclick=async()=>{{out.textContent="";
-  const r=await fetch(where.value,{{method,body:method==="post"?body.value:undefined}});
-  out.textContent=r.status+"\\n";const reader=r.body.getReader(),text=new TextDecoder();
-  for(;;){{const {{done,value}}=await reader.read();if(done)break;out.textContent+=text.decode(value,{{stream:true}})}}}};
- box.append(where,...(method==="post"?[body]:[]),go,out);main.append(box)}}}});
-</script></body></html>"""
+_PAGE = Template((files(__package__) / "page.html").read_text("utf-8"))
 
 
 def page(document: str, title: str) -> Response:
     """A page that lists the routes of a document and calls them; it needs nothing from another host."""
-    safe = title.replace("&", "&amp;").replace("<", "&lt;")
-    return Response(_PAGE.format(document=document, title=safe), media_type="text/html")
+    return Response(_PAGE.substitute(document=document, title=escape(title)), media_type="text/html")

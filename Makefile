@@ -1,0 +1,35 @@
+# The vocabulary of tasks. Each sets up what it needs; nothing has to be done before.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint bench protos clean
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,sklearn,pandas,protos]'
+	@touch $@
+
+demo: $(STAMP)  ## start the server on the examples, stream an answer over REST and gRPC, stop
+	$(BIN)/python scripts/demo.py
+
+test: lint  ## lint, type check, layers, and every test
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)  ## the serving path against bare uvicorn and bare grpc.aio, side by side
+	$(BIN)/python -m benchmarks.run
+
+protos: $(STAMP)  ## compile the gRPC protocol
+	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
+		--descriptor_set_out=inferstream/protos/dataplane.binpb dataplane.proto
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,95 @@
+"""Starts the server on the examples, streams an answer over REST and over gRPC, asks the iris model, stops."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import httpx
+from httpx_sse import connect_sse
+
+from inferstream.codecs import StringCodec
+from inferstream.protos.converters import ModelInferRequestConverter, ModelInferResponseConverter
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from inferstream.types import InferenceRequest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+QUESTION = "What is the capital of France?"
+
+
+def main() -> int:
+    command = [sys.executable, "-m", "inferstream", "start", str(EXAMPLES)]
+    ports = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
+    print("$ server start ./examples")
+    with subprocess.Popen([*command, *ports], stderr=subprocess.PIPE, text=True) as server:
+        try:
+            rest, rpc = read_banner(server)
+            print("\nREST, server-sent events, as they arrive:\n ", end="")
+            show(words_over_rest(rest))
+            print("\ngRPC, the same model:\n ", end="")
+            show(words_over_grpc(rpc))
+            print("\niris, scikit-learn:")
+            print(f"  {predict_iris(rest)}")
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(20)
+    print(f"\nserver stopped with exit code {server.returncode}")
+    return server.returncode
+
+
+def read_banner(server: subprocess.Popen[str]) -> tuple[str, str]:
+    """The addresses the server printed; it prints them when its models are ready."""
+    assert server.stderr is not None
+    rest = ""
+    for line in server.stderr:
+        print(" ", line, end="")
+        if found := re.match(r"REST +(http://[\d.:]+)", line):
+            rest = found[1]
+        if found := re.match(r"gRPC +(\S+)", line):
+            return rest, found[1]
+    raise SystemExit("the server did not start")
+
+
+def show(words: Iterator[str]) -> None:
+    started = time.monotonic()
+    for word in words:
+        print(f" {word.strip()} ({time.monotonic() - started:.1f} s)", end="", flush=True)
+    print()
+
+
+def question() -> InferenceRequest:
+    return InferenceRequest(id="demo", inputs=[StringCodec.encode_input("prompt", [QUESTION])])
+
+
+def words_over_rest(url: str) -> Iterator[str]:
+    body = json.loads(question().model_dump_json())
+    with (
+        httpx.Client(timeout=30) as client,
+        connect_sse(client, "POST", f"{url}/v2/models/text-model/generate_stream", json=body) as source,
+    ):
+        for event in source.iter_sse():
+            yield json.loads(event.data)["outputs"][0]["data"][0]
+
+
+def words_over_grpc(address: str) -> Iterator[str]:
+    request = ModelInferRequestConverter.from_types(question(), model_name="text-model")
+    with grpc.insecure_channel(address) as channel:
+        for message in GRPCInferenceServiceStub(channel).ModelStreamInfer(iter([request])):
+            response = ModelInferResponseConverter.to_types(message)
+            yield StringCodec.decode_output(response.outputs[0])[0] or ""
+
+
+def predict_iris(url: str) -> str:
+    flower = {"name": "features", "shape": [1, 4], "datatype": "FP64", "data": [5.1, 3.5, 1.4, 0.2]}
+    answer = httpx.post(f"{url}/v2/models/iris/infer", json={"inputs": [flower]}, timeout=30).json()
+    species, probabilities = (output["data"] for output in answer["outputs"])
+    return f"species {species[0]}, probabilities {[round(value, 3) for value in probabilities]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

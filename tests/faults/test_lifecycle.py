@@ -1,0 +1,175 @@
+"""Starting on taken ports and wrong settings; stopping with calls in progress."""
+
+import signal
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from tests.serving import Running, eventually, fp32, text, write_model
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = tmp_path / "models"
+    for name, model in (
+        ("echo", "Echo"),
+        ("slow", "Slow"),
+        ("streaming", "Streaming"),
+        ("blocking", "Blocking"),
+    ):
+        write_model(root, name, f"faulty_models.{model}")
+    return root
+
+
+@pytest.mark.parametrize("flag", ["--http-port", "--grpc-port", "--metrics-port"])
+def test_a_port_in_use_is_one_clear_line_before_any_model_loads(serve, folder, flag: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        started = time.monotonic()
+        server = serve(folder, flag, str(port), wait=False)
+        assert server.process.wait(20) == 1
+        assert time.monotonic() - started < 10
+    [line] = server.text().splitlines()
+    assert str(port) in line
+    assert "already in use" in line
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ('{"header_timeout": "soon"}', "header_timeout"),
+        ('{"max_connections": 0}', "max_connections"),
+        ('{"gzip_enabled": 7}', "gzip_enabled"),
+        ('{"grpc_stream_dialect": "esperanto"}', "grpc_stream_dialect"),
+        ("{", "line 1 column 2"),
+        ("[]", "JSON object"),
+    ],
+)
+def test_a_wrong_setting_names_file_and_field(serve, folder, settings: str, named: str) -> None:
+    (folder / "settings.json").write_text(settings)
+    server = serve(folder, wait=False)
+    assert server.process.wait(20) == 1
+    last = server.text().splitlines()[-1]
+    assert "settings.json" in last
+    assert named in last
+
+
+def test_unknown_and_unbuilt_fields_are_warned_of_once(serve, folder) -> None:
+    (folder / "settings.json").write_text('{"htpt_port": 1, "kafka_enabled": true}')
+    said = serve(folder).text()
+    assert said.count('field "htpt_port" is unknown and ignored; did you mean "http_port"?') == 1
+    assert said.count('field "kafka_enabled" is understood but not built yet') == 1
+
+
+def test_a_folder_that_is_none_is_an_error(serve, tmp_path) -> None:
+    server = serve(tmp_path / "nothing", wait=False)
+    assert server.process.wait(20) == 1
+
+
+def test_sigterm_answers_everything_in_progress_and_exits_zero(serve, folder) -> None:
+    server = serve(folder)
+    with ThreadPoolExecutor(20) as pool:
+        calls = [
+            pool.submit(server.infer, "slow", text(id=f"d{i}", parameters={"seconds": 1})) for i in range(10)
+        ]
+        calls.append(pool.submit(server.infer, "blocking", text(id="d10", parameters={"seconds": 1})))
+        eventually(lambda: all(server.noted(f"start d{i}") for i in range(11)))
+        keep_alive = httpx.Client()
+        keep_alive.get(f"{server.url}/v2/health/live")
+
+        server.process.send_signal(signal.SIGTERM)
+
+        eventually(lambda: httpx.get(f"{server.url}/v2/health/ready").status_code == 503, 1)
+        assert server.infer("echo", fp32([1.0])).status_code == 503
+        assert [call.result().status_code for call in calls] == [200] * 11
+        assert server.process.wait(6) == 0
+        keep_alive.close()
+
+
+def test_the_delay_serves_on_while_not_ready(serve, folder) -> None:
+    (folder / "settings.json").write_text('{"shutdown_delay": 1}')
+    server = serve(folder)
+    server.process.send_signal(signal.SIGTERM)
+    eventually(lambda: httpx.get(f"{server.url}/v2/health/ready").status_code == 503, 1)
+    server.probe()
+    assert server.process.wait(6) == 0
+
+
+def test_streams_end_with_an_event_when_the_grace_is_over(serve, folder) -> None:
+    (folder / "settings.json").write_text('{"shutdown_grace": 0.5}')
+    server = serve(folder)
+    with ThreadPoolExecutor() as pool:
+        endless = text(id="s", parameters={"items": 10**6, "delay": 0.1})
+        stream = pool.submit(server.infer, "streaming", endless, "generate_stream")
+        eventually(lambda: server.noted("start s"))
+        server.process.send_signal(signal.SIGTERM)
+        answer = stream.result()
+    assert answer.text.rstrip().splitlines()[-2] == "event: error"
+    assert "shutting down" in answer.text
+    assert server.noted("finally s")
+    assert server.process.wait(6) == 0
+
+
+def test_a_hung_thread_does_not_keep_the_process(serve, folder) -> None:
+    (folder / "settings.json").write_text('{"shutdown_grace": 0.3}')
+    server = serve(folder)
+    with ThreadPoolExecutor() as pool:
+        call = pool.submit(server.infer, "blocking", text(id="hung", parameters={"seconds": 60}))
+        eventually(lambda: server.noted("start hung"))
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(6) == 0
+        assert call.exception() is not None or call.result().status_code == 503
+
+
+HOG = """
+import time
+from inferstream import MLModel
+class Hog(MLModel):
+    async def predict(self, payload):
+        time.sleep(600)
+"""
+
+
+def test_a_model_that_blocks_the_loop_for_good_does_not_keep_the_process(serve, folder) -> None:
+    write_model(folder, "hog", "hog.Hog", HOG)
+    (folder / "settings.json").write_text('{"shutdown_grace": 0}')
+    server = serve(folder)
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{server.url}/v2/models/hog/infer", json=text(), timeout=1)
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(9) == 1
+
+
+def test_a_second_signal_ends_at_once(serve, folder) -> None:
+    server = serve(folder)
+    with ThreadPoolExecutor() as pool:
+        pool.submit(server.infer, "slow", text(id="l", parameters={"seconds": 60}))
+        eventually(lambda: server.noted("start l"))
+        server.process.send_signal(signal.SIGINT)
+        eventually(lambda: "stopping" in server.text())
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(2) == 130
+
+
+def test_sighup_is_ignored(serve, folder) -> None:
+    server = serve(folder)
+    server.process.send_signal(signal.SIGHUP)
+    server.probe()
+
+
+def test_metrics_count_calls_streams_and_requests(server: Running) -> None:
+    before = server.metric("model_infer_request_success_total", model="echo")
+    server.infer("echo", fp32([1.0]))
+    server.infer("streaming", text(), "generate_stream")
+    assert server.metric("model_infer_request_success_total", model="echo") == before + 1
+    assert server.metric("inferstream_stream_items_total", model="streaming") >= 3
+    assert (
+        server.metric("rest_server_requests_total", path="/v2/models/{model_name}/infer", status_code="200")
+        > 0
+    )
+    assert httpx.get(f"http://127.0.0.1:{server.metrics_port}/metrics").status_code == 200

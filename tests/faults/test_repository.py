@@ -1,0 +1,303 @@
+"""Broken, duplicate, hanging, moving and hostile models in the repository."""
+
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from tests.serving import Running, eventually, fp32, text, write_model
+
+GOOD = "faulty_models.Echo"
+
+
+def index(server: Running) -> dict[str, dict]:
+    return {item["name"]: item for item in httpx.post(f"{server.url}/v2/repository/index", timeout=10).json()}
+
+
+def load(server: Running, name: str, action: str = "load", **options) -> httpx.Response:
+    return httpx.post(f"{server.url}/v2/repository/models/{name}/{action}", timeout=30, **options)
+
+
+BROKEN = {
+    "bad-json": ("{", "line 1"),
+    "no-implementation": ("{}", "implementation"),
+    "not-a-path": ('{"implementation": "model"}', "module.Class"),
+    "no-such-module": ('{"implementation": "nothing_here.Model"}', "nothing_here"),
+    "no-such-class": ('{"implementation": "faulty_models.Nobody"}', "Nobody"),
+    "not-a-model": ('{"implementation": "os.path.join"}', "join"),
+    "not-a-subclass": ('{"implementation": "collections.OrderedDict"}', "MLModel"),
+    "wrong-type": ('{"implementation": "faulty_models.Echo", "max_queue": "many"}', "max_queue"),
+    "bad-name": ('{"implementation": "faulty_models.Echo", "name": "../x"}', "name"),
+    "raises": ('{"implementation": "loading.Raises"}', "RuntimeError: no weights"),
+    "returns-false": ('{"implementation": "loading.ReturnsFalse"}', "returned False"),
+    "exits": ('{"implementation": "loading.Exits"}', "SystemExit"),
+    "hangs": ('{"implementation": "loading.Hangs"}', "within 1 s"),
+}
+LOADING = """
+import asyncio, time
+from inferstream import MLModel
+class Raises(MLModel):
+    async def load(self): raise RuntimeError("no weights")
+class ReturnsFalse(MLModel):
+    def load(self): return False
+class Exits(MLModel):
+    def load(self): raise SystemExit(3)
+class Hangs(MLModel):
+    async def load(self): await asyncio.sleep(60)
+class ReturnsNone(MLModel):
+    def load(self): pass
+    def predict(self, payload): return self.encode_response(["fine"])
+"""
+
+
+def test_a_broken_model_leaves_the_others_alone_and_the_index_says_why(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "echo", GOOD)
+    for name, (settings, _) in BROKEN.items():
+        at = write_model(folder, name, GOOD)
+        (at / "loading.py").write_text(LOADING)
+        (at / "model-settings.json").write_text(settings)
+    write_model(folder, "returns-none", "loading.ReturnsNone", LOADING)
+    (folder / "settings.json").write_text('{"model_load_timeout": 1}')
+
+    server = serve(folder)
+
+    server.probe()
+    assert server.infer("returns-none", text()).json()["outputs"][0]["data"] == ["fine"]
+    assert httpx.get(f"{server.url}/v2/health/ready").status_code == 503
+    found = index(server)
+    for name, (_, reason) in BROKEN.items():
+        assert found[name]["state"] == "UNAVAILABLE"
+        assert reason in found[name]["reason"], found[name]
+        assert str(tmp_path) not in found[name]["reason"]
+    assert server.infer("raises", text()).status_code == 503
+    assert server.stop() == 0
+
+
+def test_strict_makes_a_broken_model_fatal(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "raises", "loading.Raises", LOADING)
+    server = serve(folder, "--strict", wait=False)
+    assert server.process.wait(20) == 1
+    assert "no weights" in server.text().splitlines()[-1]
+
+
+def test_two_models_of_one_name_are_both_refused_with_their_places(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "echo", GOOD)
+    write_model(folder, "first", GOOD, name="twin")
+    write_model(folder, "second", GOOD, name="twin")
+    server = serve(folder)
+    reason = index(server)["twin"]["reason"]
+    assert "first/model-settings.json" in reason
+    assert "second/model-settings.json" in reason
+    server.probe()
+
+
+CODE = """
+import sibling
+from inferstream import MLModel
+class Model(MLModel):
+    async def predict(self, payload):
+        return self.encode_response([sibling.WORD])
+"""
+
+
+def test_two_models_that_call_their_code_the_same_do_not_share_it(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    for name in ("one", "two"):
+        at = write_model(folder, name, "model.Model", CODE)
+        (at / "sibling.py").write_text(f"WORD = {name!r}")
+    server = serve(folder)
+    for name in ("one", "two"):
+        assert server.infer(name, text()).json()["outputs"][0]["data"] == [name]
+
+
+def test_a_reload_sees_new_code_and_a_failed_one_keeps_the_old(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    at = write_model(folder, "one", "model.Model", CODE)
+    (at / "sibling.py").write_text("WORD = 'old'")
+    server = serve(folder)
+
+    (at / "sibling.py").write_text("WORD = 'newer'")
+    assert load(server, "one").status_code == 200
+    assert server.infer("one", text()).json()["outputs"][0]["data"] == ["newer"]
+
+    (at / "sibling.py").write_text("1/0")
+    failed = load(server, "one")
+    assert failed.status_code == 500
+    assert "ZeroDivisionError" in failed.json()["error"]
+    assert server.infer("one", text()).json()["outputs"][0]["data"] == ["newer"]
+
+
+def test_files_that_change_are_reloaded_when_asked(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    at = write_model(folder, "one", "model.Model", CODE)
+    (at / "sibling.py").write_text("WORD = 'before'")
+    server = serve(folder, "--reload")
+    word = lambda: server.infer("one", text()).json()["outputs"][0]["data"]  # noqa: E731
+    assert word() == ["before"]
+
+    def changed() -> bool:
+        (at / "sibling.py").write_text("WORD = 'afterwards'")
+        return word() == ["afterwards"]
+
+    eventually(changed, 15)
+
+
+def test_unloading_lets_calls_finish_and_then_the_model_is_gone(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "echo", GOOD)
+    write_model(folder, "slow", "faulty_models.Slow")
+    server = serve(folder)
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(server.infer, "slow", text(id="last", parameters={"seconds": 1}))
+        eventually(lambda: server.noted("start last"))
+        unloaded = pool.submit(
+            load, server, "slow", "unload", json={"parameters": {"unload_dependents": True}}
+        )
+        eventually(lambda: server.infer("slow", text()).status_code == 404)
+        assert answer.result().status_code == 200
+        assert unloaded.result().status_code == 200
+    assert httpx.get(f"{server.url}/v2/models/slow/ready").status_code == 404
+    assert httpx.get(f"{server.url}/v2/health/ready").status_code == 200
+    assert index(server)["slow"]["state"] == "UNAVAILABLE"
+    assert load(server, "slow").status_code == 200
+    assert load(server, "nobody", "unload").status_code == 404
+
+
+def test_unloading_an_endless_stream_ends_it_after_the_grace(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "streaming", "faulty_models.Streaming")
+    (folder / "settings.json").write_text('{"shutdown_grace": 0.5}')
+    server = serve(folder)
+    with ThreadPoolExecutor() as pool:
+        endless = text(id="endless", parameters={"items": 10**6, "delay": 0.1})
+        stream = pool.submit(server.infer, "streaming", endless, "generate_stream")
+        eventually(lambda: server.noted("start endless"))
+        assert load(server, "streaming", "unload").status_code == 200
+        assert '"code":"draining"' in stream.result().text
+    assert server.noted("finally endless")
+
+
+def test_reloading_under_load_loses_nothing(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "echo", GOOD)
+    server = serve(folder)
+    done = threading.Event()
+    statuses: list[int] = []
+
+    def ask() -> None:
+        with httpx.Client() as client:
+            while not done.is_set():
+                answer = client.post(f"{server.url}/v2/models/echo/infer", json=fp32([1.0]), timeout=10)
+                statuses.append(answer.status_code)
+
+    asking = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in asking:
+        thread.start()
+    for _ in range(10):
+        assert load(server, "echo").status_code == 200
+    done.set()
+    for thread in asking:
+        thread.join()
+    assert len(statuses) > 50
+    assert set(statuses) == {200}
+
+
+def test_many_loads_and_unloads_at_once_end_well(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "echo", GOOD)
+    for name in ("a", "b"):
+        write_model(folder, name, GOOD)
+    server = serve(folder)
+
+    with ThreadPoolExecutor(16) as pool:
+        actions = [("a", "load"), ("a", "unload"), ("b", "load"), ("b", "unload")] * 32
+        answers = list(pool.map(lambda job: load(server, *job).status_code, actions))
+
+    assert set(answers) <= {200, 404, 409}
+    for name in ("a", "b"):
+        assert load(server, name).status_code == 200
+    assert httpx.get(f"{server.url}/v2/health/ready").status_code == 200
+    server.probe()
+
+
+def test_a_model_whose_folder_goes_keeps_serving(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "echo", GOOD)
+    shutil.rmtree(write_model(folder, "gone", GOOD).parent / "nothing", ignore_errors=True)
+    server = serve(folder)
+    shutil.rmtree(folder / "gone")
+
+    assert server.infer("gone", fp32([1.0])).status_code == 200
+    assert load(server, "gone").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "name", ["..%2f..%2fetc", "%2e%2e", "..", "a%00b", "a%5c..%5cb", "%2fetc%2fpasswd", "nobody"]
+)
+def test_names_that_leave_the_folder_find_nothing(server: Running, name: str) -> None:
+    assert load(server, name).status_code in (400, 404)
+    assert server.infer(name, text()).status_code in (400, 404)
+    server.probe()
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"config": "{}"}, {"implementation": "os.system"}, {"uri": "http://x"}, {"file:1/m.py": "eA=="}],
+)
+def test_a_load_takes_a_name_only(server: Running, parameters: dict) -> None:
+    assert load(server, "echo", json={"parameters": parameters}).status_code == 400
+    server.probe()
+
+
+def test_a_link_out_of_the_repository_is_refused(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "echo", GOOD)
+    outside = write_model(tmp_path / "outside", "model", GOOD)
+    (folder / "link").mkdir()
+    (folder / "link" / "model-settings.json").symlink_to(outside / "model-settings.json")
+    server = serve(folder)
+    assert "leads out" in index(server)["link"]["reason"]
+    server.probe()
+
+
+def test_beyond_loopback_the_repository_is_closed_unless_opened(serve, tmp_path) -> None:
+    import grpc
+
+    from inferstream.protos.dataplane_pb2 import RepositoryIndexRequest
+    from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+
+    folder = tmp_path / "models"
+    write_model(folder, "echo", GOOD)
+    server = serve(folder, "--host", "0.0.0.0")
+    assert "repository API is closed" in server.text()
+    for answer in (
+        httpx.post(f"{server.url}/v2/repository/index"),
+        load(server, "echo"),
+        load(server, "echo", "unload"),
+    ):
+        assert answer.status_code == 403
+    with grpc.insecure_channel(server.grpc) as channel, pytest.raises(grpc.RpcError) as failure:
+        GRPCInferenceServiceStub(channel).RepositoryIndex(RepositoryIndexRequest(), timeout=10)
+    assert failure.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    server.probe()
+
+    opened = serve(folder, "--host", "0.0.0.0", INFERSTREAM_ALLOW_OPEN_REPOSITORY="true")
+    assert httpx.post(f"{opened.url}/v2/repository/index").status_code == 200
+
+
+def test_one_model_folder_and_a_model_from_the_environment(serve, tmp_path) -> None:
+    folder = write_model(tmp_path, "single", GOOD)
+    assert serve(folder).infer("single", fp32([1.0])).status_code == 200
+
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    shutil.copy(folder / "faulty_models.py", tmp_path)
+    server = serve(
+        empty, MLSERVER_MODEL_IMPLEMENTATION=GOOD, MLSERVER_MODEL_NAME="from-env", PYTHONPATH=str(tmp_path)
+    )
+    assert server.infer("from-env", fp32([1.0])).status_code == 200
