@@ -72,6 +72,7 @@ def _health(dataplane: DataPlane) -> APIRouter:
 
 
 def _metadata(dataplane: DataPlane) -> APIRouter:
+    """A name may hold slashes, so of two routes that fit the longer goes first: the decorator next to the `def`."""
     routes = APIRouter()
 
     @routes.get("/v2")
@@ -79,15 +80,15 @@ def _metadata(dataplane: DataPlane) -> APIRouter:
     async def server() -> Response:
         return JSONAnswer(dataplane.server_metadata())
 
-    @routes.get("/v2/models/{name:path}/versions/{version}/ready")
     @routes.get("/v2/models/{name:path}/ready")
+    @routes.get("/v2/models/{name:path}/versions/{version}/ready")
     async def model_ready(name: str, version: str | None = None) -> Response:
         if not dataplane.model_ready(name, version):
             raise ModelNotReady(name, version)
         return JSONAnswer({"name": name, "ready": True})
 
-    @routes.get("/v2/models/{name:path}/versions/{version}")
     @routes.get("/v2/models/{name:path}")
+    @routes.get("/v2/models/{name:path}/versions/{version}")
     async def model(name: str, version: str | None = None) -> Response:
         return JSONAnswer(await dataplane.model_metadata(name, version))
 
@@ -149,13 +150,13 @@ def _documentation(dataplane: DataPlane, settings: Settings) -> APIRouter:
     async def document() -> Response:
         return JSONAnswer(describe(settings))
 
-    @routes.get("/v2/models/{name:path}/versions/{version}/docs/dataplane.json")
     @routes.get("/v2/models/{name:path}/docs/dataplane.json")
+    @routes.get("/v2/models/{name:path}/versions/{version}/docs/dataplane.json")
     async def one_document(name: str, version: str | None = None) -> Response:
         return JSONAnswer(await model_document(name, version))
 
-    @routes.get("/v2/models/{name:path}/versions/{version}/docs")
     @routes.get("/v2/models/{name:path}/docs")
+    @routes.get("/v2/models/{name:path}/versions/{version}/docs")
     async def one_docs(name: str, request: Request, version: str | None = None) -> Response:
         document = await model_document(name, version)
         return page("docs/dataplane.json", document["info"]["title"])
