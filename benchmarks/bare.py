@@ -1,0 +1,77 @@
+"""The floors: bare uvicorn and bare grpc.aio doing the same work as the server, and nothing else."""
+
+import asyncio
+import sys
+
+import grpc.aio
+import numpy as np
+import orjson
+import uvicorn
+import uvloop
+
+from inferstream.protos.dataplane_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
+from inferstream.protos.messages import ModelInferResponse
+
+JSON = [(b"content-type", b"application/json")]
+EVENTS = [(b"content-type", b"text/event-stream; charset=utf-8")]
+
+
+async def app(scope, receive, send):
+    body = b""
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            break
+    request = orjson.loads(body)
+    if scope["path"].endswith("/infer"):
+        given = request["inputs"][0]
+        doubled = np.array(given["data"], dtype=np.float32).reshape(given["shape"]) * 2
+        output = {"name": "y", "shape": list(doubled.shape), "datatype": "FP32", "data": doubled.reshape(-1)}
+        answer = {"model_name": "doubler", "id": "0", "outputs": [output]}
+        encoded = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
+        headers = [*JSON, (b"content-length", b"%d" % len(encoded))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": encoded})
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": EVENTS})
+    for i in range(256):
+        output = {"name": "token", "shape": [1, 1], "datatype": "BYTES", "data": [f" token{i}"]}
+        event = orjson.dumps({"model_name": "tokens", "id": "0", "outputs": [output]})
+        await send({"type": "http.response.body", "body": b"data: " + event + b"\n\n", "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+class Servicer:
+    async def ModelInfer(self, request, context):  # noqa: N802
+        given = request.inputs[0]
+        doubled = np.array(given.contents.fp32_contents, dtype=np.float32).reshape(given.shape) * 2
+        message = ModelInferResponse(model_name="doubler", id="0")
+        output = message.outputs.add(name="y", datatype="FP32", shape=doubled.shape)
+        output.contents.fp32_contents.extend(doubled.reshape(-1).tolist())
+        return message
+
+    async def ModelStreamInfer(self, requests, context):  # noqa: N802
+        await context.read()
+        for i in range(256):
+            message = ModelInferResponse(model_name="tokens", id="0")
+            output = message.outputs.add(name="token", datatype="BYTES", shape=[1, 1])
+            output.contents.bytes_contents.append(b" token%d" % i)
+            await context.write(message)
+
+
+async def serve_grpc(port: int) -> None:
+    server = grpc.aio.server()
+    add_GRPCInferenceServiceServicer_to_server(Servicer(), server)
+    server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    await server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    kind, port = sys.argv[1], int(sys.argv[2])
+    if kind == "rest":
+        uvicorn.run(app, port=port, log_level="error", access_log=False, lifespan="off", http="httptools")
+    else:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve_grpc(port))
