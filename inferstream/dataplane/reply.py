@@ -31,7 +31,7 @@ class Reply:
     exactly once. A stream without any response has no `first`.
     """
 
-    __slots__ = ("_closed", "_ends", "_failure", "_given", "_items", "_reader", "_rest", "first")
+    __slots__ = ("_closed", "_ends", "_failure", "_given", "_items", "_reader", "_rest", "_waiting", "first")
 
     def __init__(self, first: InferenceResponse | None, rest: Responses | None = None) -> None:
         self.first = first
@@ -41,6 +41,7 @@ class Reply:
         self._items: list[Item] | None = None
         self._reader: asyncio.Task[object] | None = None
         self._failure: Exception | None = None
+        self._waiting = False
         self._closed = rest is None
 
     @property
@@ -68,7 +69,7 @@ class Reply:
         """End from outside: the reader gets `error` at its pending or its next step."""
         if self._failure is None and not self._closed:
             self._failure = error
-            if self._reader is not None:
+            if self._waiting and self._reader is not None:
                 self._reader.cancel()
 
     def __aiter__(self) -> Self:
@@ -79,20 +80,14 @@ class Reply:
             self._given = True
             assert self.first is not None
             return self.first
-        if self._closed:
+        if self._closed or self._rest is None:
             raise StopAsyncIteration
-        response = await self._step()
-        if self._items is not None:
-            for item in self._items:
-                item(response)
-        return response
-
-    async def _step(self) -> InferenceResponse:
         if self._failure is not None:
             await self.aclose(self._failure)
             raise self._failure
-        assert self._rest is not None
-        self._reader = reader = _current_task()
+        reader = self._reader
+        assert reader is not None, "a reply is read inside `async with`"
+        self._waiting = True
         try:
             response = await self._rest.__anext__()
         except StopAsyncIteration:
@@ -109,9 +104,12 @@ class Reply:
             await self.aclose(error)
             raise
         finally:
-            self._reader = None
+            self._waiting = False
         if self._failure is not None or reader.cancelling():
             await self._end_despite_model(reader)
+        if self._items is not None:
+            for item in self._items:
+                item(response)
         return response
 
     async def _end_despite_model(self, reader: asyncio.Task[object]) -> NoReturn:
@@ -136,6 +134,9 @@ class Reply:
                 end(error)
 
     async def __aenter__(self) -> Self:
+        if self._rest is not None:
+            # Once per stream: asking for the current task costs as much as a small response does.
+            self._reader = asyncio.current_task()
         return self
 
     async def __aexit__(
@@ -143,9 +144,3 @@ class Reply:
     ) -> None:
         if not self._closed:
             await self.aclose(error or Abandoned())
-
-
-def _current_task() -> asyncio.Task[object]:
-    task = asyncio.current_task()
-    assert task is not None, "a reply is read inside a task"
-    return task

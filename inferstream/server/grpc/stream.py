@@ -1,6 +1,5 @@
 """ModelStreamInfer: which dialect a stream speaks, and MLServer's of the two."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 from typing import Any, Literal
@@ -87,8 +86,6 @@ class StreamService:
         async with await self._dataplane.open(call) as reply:
             async for response in reply:
                 await context.write(response_to(response, typed).SerializeToString())
-                # `write` need not wait, and a generator that never does would keep the loop.
-                await asyncio.sleep(0)
         if response is not None:
             send_model_headers(context, response.parameters)
 

@@ -93,8 +93,6 @@ class TritonStream:
     async def _send(self, message: Any) -> None:
         async with self._writing:
             await self._context.write(message.SerializeToString())
-        # `write` need not wait, and a generator that never does would keep the loop.
-        await asyncio.sleep(0)
 
     async def _fail(self, message: Any, error: Exception) -> None:
         """An error in band, so that the other requests of the stream go on; or the end, if the client asked so."""

@@ -1,8 +1,9 @@
-"""Streams over HTTP: each response one server-sent event, on the wire as soon as it is made."""
+"""Streams over HTTP: each response one server-sent event, on the wire as soon as its model pauses."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from types import coroutine
 from typing import Any
 
 import orjson
@@ -22,6 +23,15 @@ HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 
+BREATH = 0.0005
+"""Seconds a stream may go on without letting others run."""
+
+SLOW = 0.0001
+"""An event that took its model longer than this, in seconds, leaves alone: it has been waited for."""
+
+BATCH_BYTES = 32 * 1024
+"""Events waiting to leave together are never more than this and one event more."""
+
 Dump = Callable[[InferenceResponse], bytes]
 """One response as compact JSON."""
 
@@ -29,8 +39,10 @@ Dump = Callable[[InferenceResponse], bytes]
 class EventStream:
     """One stream on its way to one client.
 
-    A single timer watches it: it sends a comment when the model is silent for `heartbeat` seconds, and
-    drops a client that has read nothing for `stall` seconds.
+    Events that a model makes without waiting leave together, because the system call is most of what
+    an event costs; as soon as the model waits for anything, whatever is there has left.
+    A single timer watches the stream: it sends a comment when the model is silent for `heartbeat`
+    seconds, and drops a client that has read nothing for `stall` seconds.
     """
 
     def __init__(self, send: Send, scope: Scope, heartbeat: float, stall: float) -> None:
@@ -38,39 +50,86 @@ class EventStream:
         self._connection = scope.get(SCOPE_KEY)
         self._heartbeat = heartbeat
         self._stall = stall
+        self._events: list[bytes] = []
+        self._size = 0
         self._sending_since: float | None = None
-        self._last_sent = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._last_sent = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.Task[None] | None = None
-        self._loop = asyncio.get_running_loop()
 
     async def run(self, reply: Reply, dump: Dump, failed: Callable[[InferstreamError], bytes]) -> None:
         """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean."""
         await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        self._watch()
+        self._schedule()
         try:
-            async for response in reply:
-                await self._event(sse.event(dump(response)))
-                # A generator that never waits would otherwise keep the loop, and its client's
-                # leaving could not be noticed.
-                await asyncio.sleep(0)
+            await self._run(reply, dump)
         except Exception as error:
-            await self._event(failed(wrap(error)))
+            self._events.append(failed(wrap(error)))
         finally:
             if self._timer is not None:
                 self._timer.cancel()
             if self._beat is not None:
                 self._beat.cancel()
+        await self._flush()
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _event(self, body: bytes) -> None:
+    async def _run(self, reply: Reply, dump: Dump) -> None:
+        clock = self._loop.time
+        last = breathed = clock()
+        while True:
+            try:
+                response = await self._next(reply)
+            except StopAsyncIteration:
+                return
+            event = sse.event(dump(response))
+            self._events.append(event)
+            self._size += len(event)
+            now = clock()
+            if now - last > SLOW or self._size > BATCH_BYTES:
+                await self._flush()
+            if now - breathed > BREATH:
+                # A generator that never waits would otherwise keep the loop, and nobody could
+                # notice that its client has left.
+                await self._flush()
+                await asyncio.sleep(0)
+                breathed = now = clock()
+            last = now
+
+    @coroutine
+    def _next(self, reply: Reply) -> Generator[Any, Any, InferenceResponse]:
+        """The next response; if it is not there at once, everything made so far is sent first.
+
+        This is `await anext(reply)` written out, because only here can be seen whether it waits.
+        """
+        step = reply.__anext__()
+        try:
+            waited_for = step.send(None)
+            try:
+                if self._events:
+                    yield from self._flush().__await__()
+            except BaseException as error:
+                waited_for = step.throw(error)
+            while True:
+                try:
+                    value = yield waited_for
+                except BaseException as error:
+                    waited_for = step.throw(error)
+                else:
+                    waited_for = step.send(value)
+        except StopIteration as done:
+            response: InferenceResponse = done.value
+            return response
+
+    async def _flush(self) -> None:
+        if not self._events:
+            return
+        body = self._events[0] if len(self._events) == 1 else b"".join(self._events)
+        self._events.clear()
+        self._size = 0
         self._sending_since = self._last_sent = self._loop.time()
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
         self._sending_since = None
-
-    def _watch(self) -> None:
-        self._last_sent = self._loop.time()
-        self._schedule()
 
     def _schedule(self) -> None:
         interval = min(self._heartbeat or self._stall, self._stall)
@@ -84,7 +143,8 @@ class EventStream:
                 self._connection.transport.abort()
                 return
         elif self._heartbeat and now - self._last_sent >= self._heartbeat * 0.9:
-            self._beat = self._loop.create_task(self._event(sse.HEARTBEAT))
+            self._events.append(sse.HEARTBEAT)
+            self._beat = self._loop.create_task(self._flush())
         self._schedule()
 
 
