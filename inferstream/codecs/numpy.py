@@ -13,7 +13,7 @@ from .registry import register_input_codec, register_request_codec
 
 Array = npt.NDArray[Any]
 
-_DATATYPES = {dtype.newbyteorder("="): name for name, dtype in DTYPES.items() if name != "BF16"}
+_DATATYPES = {dtype: name for name, dtype in DTYPES.items() if name != "BF16"}
 
 
 def to_dtype(datatype: Datatype | str) -> np.dtype[Any]:
@@ -25,7 +25,7 @@ def to_datatype(dtype: np.dtype[Any]) -> Datatype:
     """The datatype of an array's dtype. Raises CodecError for dtypes the protocol does not have."""
     if dtype.kind in "OSU":
         return Datatype.BYTES
-    name = _DATATYPES.get(dtype.newbyteorder("="))
+    name = _DATATYPES.get(dtype.newbyteorder("<"))
     if name is None:
         raise CodecError(f"NumPy arrays of {dtype} have no V2 datatype.")
     return Datatype(name)
@@ -39,7 +39,7 @@ def batch_shape(shape: list[int]) -> list[int]:
 def encoded(array: Array) -> tuple[list[int], str, TensorData]:
     """Shape, datatype and data of an array; numbers stay in the array they are in."""
     array = np.asarray(array)
-    datatype = to_datatype(array.dtype).value
+    datatype = _DATATYPES.get(array.dtype) or to_datatype(array.dtype).value
     shape = batch_shape(list(array.shape))
     if datatype == "BYTES":
         return shape, datatype, TensorData([_element(value) for value in array.reshape(-1).tolist()])

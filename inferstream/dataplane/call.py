@@ -23,7 +23,8 @@ class Call:
     """One inference request, whatever door it came in by.
 
     `more` yields the later requests of a bidirectional stream, and is None when there can be none.
-    `deadline` is a point in time on the event loop's clock, in seconds.
+    `deadline` is a point in time on the event loop's clock, in seconds. `task` is the task that opens
+    the call, for doors that know it already: asking costs a system call on Python 3.11.
     """
 
     __slots__ = (
@@ -48,6 +49,7 @@ class Call:
         headers: Mapping[str, str],
         more: AsyncIterator[InferenceRequest] | None = None,
         deadline: float | None = None,
+        task: asyncio.Task[object] | None = None,
     ) -> None:
         self.operation = operation
         self.model = model
@@ -57,7 +59,7 @@ class Call:
         self.more = more
         self.deadline = deadline
         self.failure: Exception | None = None
-        self.task: asyncio.Task[object] | None = None
+        self.task = task
         self.reply: Reply | None = None
 
     def fail(self, error: Exception) -> None:

@@ -1,6 +1,7 @@
 """The composition root: constructs everything, hands it on, and owns the order of starting and stopping."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -81,6 +82,9 @@ class Server:
             loading.cancel()
             return False
         await loading
+        # What is loaded stays: the garbage collector need not look at it again with every request's leavings.
+        gc.collect()
+        gc.freeze()
         return True
 
     def _bind(self) -> dict[str, socket.socket]:

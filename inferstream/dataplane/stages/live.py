@@ -16,7 +16,8 @@ class Live:
         self._emptied: asyncio.Event | None = None
 
     async def __call__(self, call: Call) -> Reply:
-        call.task = asyncio.current_task()
+        if call.task is None:
+            call.task = asyncio.current_task()
         self.calls.add(call)
         try:
             reply = await self._inner(call)

@@ -46,9 +46,8 @@ class RestApp(Limits):
         self._meters.in_progress += 1
         status = 499
         connection = scope.get(SCOPE_KEY)
-        task = asyncio.current_task()
         if connection is not None:
-            connection.task = task
+            connection.task = asyncio.current_task()
         try:
             status = await self._inference(scope, receive, send, action, name, version or None)
         except asyncio.CancelledError:

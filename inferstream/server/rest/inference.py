@@ -29,6 +29,7 @@ from .messages import (
     read_body,
     wrap,
 )
+from .transport import SCOPE_KEY
 
 DIALECT = b"x-stream-dialect"
 BINARY = (b"content-type", b"application/octet-stream")
@@ -78,13 +79,17 @@ class InferenceDoor:
             asked = self._parse(head, body, name, version, raw_headers if either else None)
             limit = head.seconds()
             deadline = None if limit is None else asyncio.get_running_loop().time() + limit
-            call = Call(operation, name, version, asked.request, Headers(raw_headers), deadline=deadline)
+            connection = scope.get(SCOPE_KEY)
+            task = None if connection is None else connection.task
+            call = Call(
+                operation, name, version, asked.request, Headers(raw_headers), deadline=deadline, task=task
+            )
             async with await self._dataplane.open(call) as reply:
                 if operation is Operation.STREAM:
                     await self._stream(scope, send, reply, asked)
                 else:
                     assert reply.first is not None
-                    await self._answer(send, reply.first, asked, head)
+                    await self._answer(scope, send, reply.first, asked, head)
                 return 200
         except ClientLeft:
             return 499
@@ -125,7 +130,9 @@ class InferenceDoor:
         else:
             await stream.run(reply, _dump_event, v2_failure(asked.request.id))
 
-    async def _answer(self, send: Send, response: InferenceResponse, asked: Asked, head: Head) -> None:
+    async def _answer(
+        self, scope: Scope, send: Send, response: InferenceResponse, asked: Asked, head: Head
+    ) -> None:
         if asked.flat:
             await answer(send, 200, dump_flat(response, asked.named), [JSON])
             return
@@ -144,7 +151,9 @@ class InferenceDoor:
         ):
             text = await compress(text, encoding)
             headers.append((b"content-encoding", encoding))
-        await answer(send, 200, text, headers)
+        connection = scope.get(SCOPE_KEY)
+        if connection is None or not connection.answer(200, headers, text):
+            await answer(send, 200, text, headers)
 
 
 def _model_headers(headers: Any) -> list[tuple[bytes, bytes]]:
