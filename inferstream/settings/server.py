@@ -52,7 +52,9 @@ class Settings(BaseSettings):
 
     model_repository_root: str = Field(".", description="Folder of models; the command line's argument wins.")
     model_repository_implementation: str | None = Field(None, description="Import path of a ModelRepository.")
-    model_repository_implementation_args: dict[str, Any] = Field(default_factory=dict)
+    model_repository_implementation_args: dict[str, Any] = Field(
+        default_factory=dict, description="Further arguments of that ModelRepository."
+    )
     load_models_at_startup: bool = Field(True, description="Load every model found before serving.")
     model_load_timeout: float = Field(600.0, gt=0, description="Seconds a model may take to load.")
     strict: bool = Field(False, description="End the process when a model fails to load at start.")
@@ -108,15 +110,19 @@ class Settings(BaseSettings):
     cache_enabled: bool = Field(False, description="Response cache, for models that enable it too.")
     cache_size: int = Field(100, ge=1, description="Entries of the response cache.")
     kafka_enabled: bool = Field(False, description="Serve requests from a Kafka topic.")
-    kafka_servers: str = Field("localhost:9092")
-    kafka_topic_input: str = Field("mlserver-input")
-    kafka_topic_output: str = Field("mlserver-output")
+    kafka_servers: str = Field("localhost:9092", description="Kafka bootstrap servers.")
+    kafka_topic_input: str = Field("mlserver-input", description="Topic of requests.")
+    kafka_topic_output: str = Field("mlserver-output", description="Topic of responses.")
 
-    custom_rest_server_settings: dict[str, Any] | None = Field(None, alias="_custom_rest_server_settings")
+    custom_rest_server_settings: dict[str, Any] | None = Field(
+        None, alias="_custom_rest_server_settings", description="Further options of the rest server."
+    )
     custom_metrics_server_settings: dict[str, Any] | None = Field(
         None, alias="_custom_metrics_server_settings"
     )
-    custom_grpc_server_settings: dict[str, Any] | None = Field(None, alias="_custom_grpc_server_settings")
+    custom_grpc_server_settings: dict[str, Any] | None = Field(
+        None, alias="_custom_grpc_server_settings", description="Further options of the grpc server."
+    )
 
     @classmethod
     def settings_customise_sources(  # type: ignore[override]  # pydantic passes by name; the others are ours to make

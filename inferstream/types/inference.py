@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, PlainSerializer, PrivateAttr, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
 
 from .base import BaseModel, assign
 from .datatypes import NAMES, Datatype
@@ -68,26 +68,22 @@ class Parameters(BaseModel):
         Mapping[str, Any] | None, PlainSerializer(lambda headers: None if headers is None else dict(headers))
     ] = None
 
-    _decoded: tuple[Any] | None = PrivateAttr(default=None)
+    # A slot and not a field: it is no part of the payload, in comparisons, dumps or copies.
+    __slots__ = ("_decoded",)
 
     @property
     def has_decoded(self) -> bool:
         """Whether a decoded form of the tensor or request is kept here; it never reaches a wire."""
-        private = self.__pydantic_private__
-        return private is not None and private.get("_decoded") is not None
+        return hasattr(self, "_decoded")
 
     @property
     def decoded(self) -> Any:
-        """The decoded form. Only there when `has_decoded`."""
-        return self._decoded[0] if self._decoded is not None else None
+        """The decoded form, or None."""
+        return getattr(self, "_decoded", None)
 
     def keep_decoded(self, value: Any) -> None:
         """Remember what a codec made of the tensor or request, so that it is decoded once."""
-        private = self.__pydantic_private__
-        if private is None:
-            assign(self, "__pydantic_private__", {"_decoded": (value,)})
-        else:
-            private["_decoded"] = (value,)
+        assign(self, "_decoded", value)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of a parameter, declared or free; `default` when it was not sent."""

@@ -1,0 +1,106 @@
+"""Messages and types convert into each other exactly, beside anybody else's protos."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferstream.codecs import NumpyCodec
+from inferstream.protos import messages
+from inferstream.protos.converters import ModelInferRequestConverter, ModelInferResponseConverter
+from inferstream.protos.grpc import FIELDS
+from inferstream.server.grpc.stream import dialect_of
+from inferstream.types import (
+    Headers,
+    InferenceRequest,
+    InferenceResponse,
+    Parameters,
+    RequestInput,
+    ResponseOutput,
+)
+from inferstream.types.datatypes import DTYPES
+
+HERE = Path(__file__).parents[3] / "inferstream" / "protos"
+
+
+@pytest.mark.parametrize("use_raw", [True, False])
+@pytest.mark.parametrize("datatype", [*DTYPES, "BYTES"])
+def test_requests_and_responses_survive(datatype: str, use_raw: bool) -> None:
+    if datatype not in FIELDS:
+        use_raw = True
+    data = ["a", "é"] if datatype == "BYTES" else [True, False] if datatype == "BOOL" else [1, 2]
+    parameters = Parameters(content_type="np", flag=True, count=3, big=2**63, ratio=0.5, text="x")
+    request = InferenceRequest(
+        id="i",
+        parameters=parameters,
+        inputs=[RequestInput(name="x", shape=[2], datatype=datatype, data=data, parameters=parameters)],
+    )
+    sent = ModelInferRequestConverter.from_types(request, "m", None, use_raw)
+    back = ModelInferRequestConverter.to_types(
+        messages.ModelInferRequest.FromString(sent.SerializeToString())
+    )
+    expected = [b"a", "é".encode()] if datatype == "BYTES" else data
+    assert back.inputs[0].data.root == expected
+    assert back.parameters == parameters
+    assert back.inputs[0].parameters == parameters
+
+    response = InferenceResponse(
+        model_name="m", outputs=[ResponseOutput(name="x", shape=[2], datatype=datatype, data=data)]
+    )
+    answered = ModelInferResponseConverter.from_types(response, use_raw)
+    assert ModelInferResponseConverter.to_types(answered).outputs[0].data.root == expected
+    assert bool(answered.raw_output_contents) == use_raw
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=20))
+def test_raw_arrays_are_exact(values: list[float]) -> None:
+    request = InferenceRequest(inputs=[NumpyCodec.encode_input("x", np.array(values, np.float32))])
+    sent = ModelInferRequestConverter.from_types(request, "m", use_raw=True)
+    assert (
+        NumpyCodec.decode_input(ModelInferRequestConverter.to_types(sent).inputs[0]).reshape(-1).tolist()
+        == values
+    )
+
+
+@pytest.mark.parametrize(
+    "order",
+    ["inferstream.protos.messages, tritonclient.grpc", "tritonclient.grpc, inferstream.protos.messages"],
+)
+def test_other_peoples_protos_can_live_in_the_same_process(order: str) -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", f"import {order}"], check=True, timeout=60)
+
+
+def test_the_descriptor_set_is_compiled_from_the_proto(tmp_path) -> None:
+    out = tmp_path / "out.binpb"
+    command = ["-m", "grpc_tools.protoc", "-I", str(HERE), f"--descriptor_set_out={out}", "dataplane.proto"]
+    subprocess.run([sys.executable, *command], check=True, timeout=60)
+    assert out.read_bytes() == (HERE / "dataplane.binpb").read_bytes(), "run `make protos`"
+
+
+def message(**fields):
+    return messages.ModelInferRequest(**fields)
+
+
+NP = {"content_type": {"string_param": "np"}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "metadata", "expected"),
+    [
+        (message(), {}, "mlserver"),
+        (message(raw_input_contents=[b"x"]), {}, "triton"),
+        (message(raw_input_contents=[b"x"], inputs=[{"parameters": NP}]), {}, "mlserver"),
+        (message(parameters={"triton_x": {"bool_param": True}}, inputs=[{"parameters": NP}]), {}, "triton"),
+        (message(parameters={"sequence_id": {"int64_param": 1}}), {}, "triton"),
+        (message(inputs=[{"parameters": {"shared_memory_region": {"string_param": "r"}}}]), {}, "triton"),
+        (message(), {"triton_grpc_error": "true"}, "triton"),
+        (message(raw_input_contents=[b"x"]), {"x-stream-dialect": "mlserver"}, "mlserver"),
+        (message(inputs=[{"parameters": NP}]), {"x-stream-dialect": "triton"}, "triton"),
+    ],
+)
+def test_the_dialect_of_a_stream(asked, metadata: dict, expected: str) -> None:
+    assert dialect_of(asked, Headers(metadata.items()), "mlserver") == expected

@@ -1,0 +1,72 @@
+"""Values become exact tensors or a reason why not."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferstream.types import TensorData
+from inferstream.types.conversion import cast_exactly, flatten, join_bytes, split_bytes
+from inferstream.types.datatypes import DTYPES, INTEGERS, narrow_bf16, widen_bf16
+
+
+@pytest.mark.parametrize("datatype", sorted(INTEGERS))
+@given(data=st.data())
+def test_integers_in_range_are_kept_exactly_and_others_refused(datatype: str, data: st.DataObject) -> None:
+    limits = np.iinfo(DTYPES[datatype])
+    values = data.draw(st.lists(st.integers(-(2**65), 2**65), min_size=1, max_size=5))
+    fits = all(limits.min <= value <= limits.max for value in values)
+    if fits:
+        assert TensorData(values).to_numpy(datatype).tolist() == values
+    else:
+        with pytest.raises(ValueError, match="out of range"):
+            TensorData(values).to_numpy(datatype)
+
+
+@given(st.lists(st.floats(width=32), max_size=5))
+def test_single_precision_values_are_kept(values: list[float]) -> None:
+    found = TensorData(values).to_numpy("FP32")
+    assert np.array_equal(found, np.array(values, np.float32), equal_nan=True)
+
+
+@given(st.lists(st.binary(max_size=20), max_size=8))
+def test_bytes_elements_survive_the_raw_form(values: list[bytes]) -> None:
+    assert split_bytes(join_bytes(values)) == values
+
+
+@given(st.lists(st.floats(width=16, allow_nan=False, allow_infinity=False), min_size=1))
+def test_bf16_widens_and_narrows(values: list[float]) -> None:
+    wide = widen_bf16(narrow_bf16(np.array(values, np.float32)))
+    assert np.allclose(wide, values, rtol=2**-7, atol=1e-30)
+
+
+def test_nesting_is_flattened_and_raggedness_refused() -> None:
+    assert flatten([[1, 2], [3, 4]]) == [1, 2, 3, 4]
+    assert flatten("lone") == ["lone"]
+    for ragged in ([[1, 2], [3]], [[1], 2]):
+        with pytest.raises(ValueError, match="ragged"):
+            flatten(ragged)
+
+
+def test_arrays_are_cast_only_where_nothing_is_lost() -> None:
+    assert cast_exactly(np.array([1.0, 2.0]), "INT8").tolist() == [1, 2]
+    for array in (np.array([1.5]), np.array([300]), np.array(["x"])):
+        with pytest.raises(ValueError, match="INT8 cannot hold"):
+            cast_exactly(array, "INT8")
+
+
+def test_a_list_handed_out_and_changed_is_what_counts() -> None:
+    data = TensorData([1.0, 2.0])
+    data.check("FP32", [2])
+    data.root[0] = 9.0
+    assert data.to_numpy("FP32").tolist() == [9.0, 2.0]
+
+
+def test_raw_values_are_views_until_somebody_asks_for_more() -> None:
+    raw = np.arange(4, dtype="<f4").tobytes()
+    data = TensorData.from_raw(raw, "FP32")
+    data.check("FP32", [2, 2])
+    assert data.to_numpy("FP32", [2, 2]).tolist() == [[0, 1], [2, 3]]
+    assert bytes(data.to_raw("FP32")) == raw
+    assert data.root == [0, 1, 2, 3]
+    assert (len(data), data[1], list(data)) == (4, 1, [0, 1, 2, 3])
