@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench protos clean
+.PHONY: demo test lint bench settings protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -26,6 +26,9 @@ lint: $(STAMP)
 
 bench: $(STAMP)  ## the serving path against bare uvicorn and bare grpc.aio, side by side
 	$(BIN)/python -m benchmarks.run
+
+settings: $(STAMP)  ## write docs/settings.md from the settings classes
+	$(BIN)/python scripts/settings_reference.py
 
 protos: $(STAMP)  ## compile the gRPC protocol
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \

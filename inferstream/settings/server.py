@@ -118,7 +118,7 @@ class Settings(BaseSettings):
         None, alias="_custom_rest_server_settings", description="Further options of the rest server."
     )
     custom_metrics_server_settings: dict[str, Any] | None = Field(
-        None, alias="_custom_metrics_server_settings"
+        None, alias="_custom_metrics_server_settings", description="Further options of the metrics server."
     )
     custom_grpc_server_settings: dict[str, Any] | None = Field(
         None, alias="_custom_grpc_server_settings", description="Further options of the grpc server."

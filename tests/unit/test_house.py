@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 from inferstream.errors import Code
 from inferstream.server.status import TABLE
@@ -28,3 +29,13 @@ def test_what_the_package_exports_is_there() -> None:
 
     for name in inferstream.__all__:
         assert getattr(inferstream, name) is not None
+
+
+def test_the_settings_reference_is_generated_from_the_settings() -> None:
+    root = Path(__file__).parents[2]
+    sys.path.insert(0, str(root / "scripts"))
+    try:
+        import settings_reference
+    finally:
+        sys.path.pop(0)
+    assert settings_reference.TARGET.read_text() == settings_reference.render(), "run `make settings`"
