@@ -3,6 +3,9 @@
 import asyncio
 import logging
 from time import perf_counter
+from typing import Any
+
+from starlette.middleware.cors import CORSMiddleware
 
 from ...dataplane.dataplane import DataPlane
 from ...settings import Settings
@@ -26,11 +29,18 @@ class RestApp(Limits):
         self._inference = InferenceDoor(dataplane, settings)
         self._actions = self._inference.actions
         self._resources = build_resources(dataplane, settings, meters)
-        self._models = settings.root_path + MODELS
+        self._models = MODELS
         self._meters = meters.rest
         self._debug = settings.debug
 
+        self._app: Any = self._serve
+        if settings.cors_settings is not None:
+            self._app = CORSMiddleware(self._serve, **settings.cors_settings.model_dump())
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         target, _, action = path.rpartition("/")
         if action not in self._actions or not target.startswith(self._models):

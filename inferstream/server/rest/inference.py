@@ -58,6 +58,7 @@ class InferenceDoor:
         self._limit = settings.max_body_bytes
         self._profile = settings.status_profile
         self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
+        self._direct = settings.cors_settings is None  # else a middleware has headers to add
         self._heartbeat = settings.sse_heartbeat
         self._stall = settings.stream_stall_timeout
         self.actions = {
@@ -151,7 +152,7 @@ class InferenceDoor:
         ):
             text = await compress(text, encoding)
             headers.append((b"content-encoding", encoding))
-        connection = scope.get(SCOPE_KEY)
+        connection = scope.get(SCOPE_KEY) if self._direct else None
         if connection is None or not connection.answer(200, headers, text):
             await answer(send, 200, text, headers)
 

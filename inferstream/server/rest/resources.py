@@ -5,7 +5,6 @@ from typing import Any
 
 import orjson
 from fastapi import APIRouter, FastAPI, Request, Response
-from fastapi.middleware.cors import CORSMiddleware
 from starlette.exceptions import HTTPException
 
 from ...dataplane.dataplane import DataPlane
@@ -46,8 +45,6 @@ def build_resources(dataplane: DataPlane, settings: Settings, meters: Meters) ->
     if settings.metrics_endpoint:
         app.add_api_route(settings.metrics_endpoint, _metrics(meters), include_in_schema=False)
     _handle_errors(app, settings)
-    if settings.cors_settings is not None:
-        app.add_middleware(CORSMiddleware, **settings.cors_settings.model_dump())
     return app
 
 
