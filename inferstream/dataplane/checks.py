@@ -5,7 +5,14 @@ from math import prod
 from typing import Literal
 
 from ..errors import InvalidOutput, InvalidRequest
-from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    RequestInput,
+    RequestOutput,
+    ResponseOutput,
+)
 from ..types.datatypes import NAMES
 
 Strictness = Literal["lenient", "strict", "off"]
@@ -142,8 +149,9 @@ def check_output(tensor: object, model: str) -> None:
             f'Model {model} answered output "{tensor.name}" of unknown datatype {tensor.datatype!r}.'
         )
     try:
-        if any(type(size) is not int or size < 0 for size in tensor.shape):
-            raise ValueError(f"shape {tensor.shape} holds something that is not a size")
+        for size in tensor.shape:
+            if type(size) is not int or size < 0:
+                raise ValueError(f"shape {tensor.shape} holds something that is not a size")
         tensor.data.check(tensor.datatype, tensor.shape)
     except (ValueError, TypeError, AttributeError) as error:
         raise InvalidOutput(f'Model {model} answered a wrong output "{tensor.name}": {error}.') from error
@@ -152,7 +160,8 @@ def check_output(tensor: object, model: str) -> None:
 def finish(response: object, request: InferenceRequest, model: str, version: str | None) -> InferenceResponse:
     """A model's response, checked, with the request's id and only the outputs the client asked for.
 
-    The model may keep and reuse its object, so what belongs to one request goes into a copy.
+    A response that already carries an id is one the model keeps and reuses: what belongs to this request
+    goes into a copy of it.
     Raises InvalidOutput for a response that must not reach a client, InvalidRequest for an output
     that was asked for and does not exist.
     """
@@ -166,20 +175,34 @@ def finish(response: object, request: InferenceRequest, model: str, version: str
     if len(outputs) > 1 and len({tensor.name for tensor in outputs}) != len(outputs):
         raise InvalidOutput(f'Model {model} answered output "{_duplicate(outputs)}" twice.')
     if request.outputs:
-        produced = {tensor.name: tensor for tensor in outputs}
-        try:
-            outputs = [produced[wanted.name] for wanted in request.outputs]
-        except KeyError as missing:
-            raise InvalidRequest(
-                f"output {missing} is not one of the model's outputs: {', '.join(produced)}"
-            ) from None
+        outputs = _requested(outputs, request.outputs)
+    elif response.id is None:
+        # A fresh response, as nearly all are: completing it in place spares a copy per token.
+        fields = response.__dict__
+        fields["id"] = request.id
+        fields["model_name"] = response.model_name or model
+        fields["model_version"] = response.model_version or version
+        response.__pydantic_fields_set__.update(_COMPLETED)
+        return response
     given: dict[str, object] = {
         "model_name": response.model_name or model,
+        "model_version": response.model_version or version,
         "id": request.id,
         "outputs": outputs,
     }
-    if response.model_version or version:
-        given["model_version"] = response.model_version or version
     if response.parameters is not None:
         given["parameters"] = response.parameters
     return InferenceResponse.trusted(given)
+
+
+_COMPLETED = ("id", "model_name", "model_version")
+
+
+def _requested(outputs: list[ResponseOutput], wanted: Sequence[RequestOutput]) -> list[ResponseOutput]:
+    """The outputs the client asked for, in its order. Raises InvalidRequest for one that is not there."""
+    produced = {tensor.name: tensor for tensor in outputs}
+    try:
+        return [produced[output.name] for output in wanted]
+    except KeyError as missing:
+        known = ", ".join(produced)
+        raise InvalidRequest(f"output {missing} is not one of the model's outputs: {known}") from None

@@ -111,9 +111,7 @@ def dump_flat(response: InferenceResponse, with_id: bool) -> bytes:
         flat = values if isinstance(values, np.ndarray) else TensorData(values).flat()
         document[tensor.name] = flat[0] if len(flat) == 1 else flat
     if response.parameters is not None:
-        document |= {
-            name: value for name, value in response.parameters.items().items() if name != "content_type"
-        }
+        document |= {name: value for name, value in response.parameters.items() if name != "content_type"}
     document["model_name"] = response.model_name
     document["model_version"] = response.model_version or ""
     if with_id:

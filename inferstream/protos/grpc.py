@@ -14,7 +14,7 @@ from ..types import (
     TensorData,
 )
 from ..types.datatypes import NAMES
-from .messages import InferParameter, ModelInferRequest, ModelInferResponse
+from .messages import ModelInferRequest, ModelInferResponse
 
 FIELDS = {
     "BOOL": "bool_contents",
@@ -57,22 +57,19 @@ def parameters_to(parameters: Parameters | None, message: Any) -> None:
     """Fill a map of InferParameter; values it has no type for stay behind, headers never go."""
     if parameters is None:
         return
-    for name, value in parameters.items().items():
-        parameter = _parameter(value)
-        if parameter is not None:
-            message[name].CopyFrom(parameter)
-
-
-def _parameter(value: Any) -> Any:
-    if isinstance(value, bool):
-        return InferParameter(bool_param=value)
-    if isinstance(value, int):
-        if -INT64_LIMIT <= value < INT64_LIMIT:
-            return InferParameter(int64_param=value)
-        return InferParameter(uint64_param=value) if 0 <= value < 2 * INT64_LIMIT else None
-    if isinstance(value, str):
-        return InferParameter(string_param=value)
-    return InferParameter(double_param=value) if isinstance(value, float) else None
+    for name, value in parameters.items():
+        kind = type(value)
+        if kind is str:
+            message[name].string_param = value
+        elif kind is bool:
+            message[name].bool_param = value
+        elif kind is float:
+            message[name].double_param = value
+        elif kind is int and -INT64_LIMIT <= value < INT64_LIMIT:
+            # Preferred to uint64_param, which older stubs cannot read.
+            message[name].int64_param = value
+        elif kind is int and 0 <= value < 2 * INT64_LIMIT:
+            message[name].uint64_param = value
 
 
 def request_from(message: Any) -> InferenceRequest:

@@ -297,12 +297,12 @@ def dump_response(
     if response.id is not None:
         document["id"] = response.id
     if response.parameters is not None:
-        document["parameters"] = response.parameters.items()
+        document["parameters"] = dict(response.parameters.items())
     blobs: list[bytes | memoryview] = []
     outputs: list[dict[str, Any]] = []
     for tensor in response.outputs:
         item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
-        parameters = tensor.parameters.items() if tensor.parameters is not None else None
+        parameters = dict(tensor.parameters.items()) if tensor.parameters is not None else None
         if wish is not None and wish[1].get(tensor.name, wish[0]):
             blob = tensor.data.to_raw(tensor.datatype)
             blobs.append(blob)

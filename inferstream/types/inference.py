@@ -93,12 +93,14 @@ class Parameters(BaseModel):
             value = (self.__pydantic_extra__ or {}).get(name)
         return default if value is None else value
 
-    def items(self) -> dict[str, Any]:
-        """What was sent, without headers and absent values."""
-        found = dict(self.__pydantic_extra__ or {})
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Names and values of what was sent, without headers and absent values."""
         if self.content_type is not None:
-            found["content_type"] = self.content_type
-        return {name: value for name, value in found.items() if value is not None}
+            yield "content_type", self.content_type
+        if self.__pydantic_extra__:
+            for name, value in self.__pydantic_extra__.items():
+                if value is not None:
+                    yield name, value
 
 
 class RequestInput(BaseModel):
