@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
-from pydantic_settings import BaseSettings
 
 from inferstream.settings import ModelParameters, ModelSettings, Settings
 from inferstream.settings.sources import NOT_BUILT
@@ -22,7 +22,7 @@ warning. Fields marked † are read and checked but not built yet: setting one i
 """
 
 
-def table(settings: type[BaseSettings]) -> str:
+def table(settings: type[BaseModel]) -> str:
     lines = ["| field | type | default | |", "|---|---|---|---|"]
     for name, field in settings.model_fields.items():
         mark = " †" if name in NOT_BUILT[settings] else ""

@@ -165,7 +165,9 @@ class Registry:
         if key not in self._served:
             self._states[key] = (State.LOADING, "loading")
         try:
-            model = await load_model(settings, self._settings.model_load_timeout)
+            # A copy, because runtimes change their settings and the repository remembers these.
+            own = settings.model_copy(deep=True)
+            model = await load_model(own, self._settings.model_load_timeout)
             pipeline = Pipeline(model, self._meters.of(*key), self._settings.request_timeout)
         except InferstreamError as error:
             if key not in self._served:

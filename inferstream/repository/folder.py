@@ -20,6 +20,9 @@ from .base import BrokenModel, BrokenModels, ModelRepository, Versions
 
 logger = logging.getLogger("inferstream.repository")
 
+Stamp = tuple[int, int, int]
+"""Inode, time of change in ns, size in bytes: different when a file is."""
+
 MAX_NAME = 128
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\:]|(^|/)\.{1,2}(/|$)|^/|/$|//")
 
@@ -29,6 +32,7 @@ class FolderRepository(ModelRepository):
 
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).resolve()
+        self._known: dict[Path, tuple[Stamp, ModelSettings | InvalidSettings]] = {}
 
     async def list(self) -> Versions:
         return (await asyncio.to_thread(self._scan))[0]
@@ -52,10 +56,9 @@ class FolderRepository(ModelRepository):
         broken: BrokenModels = []
         twice: set[tuple[str, str | None]] = set()
         for path in self._files():
-            try:
-                settings = self._read(path)
-            except InvalidSettings as error:
-                broken.append(BrokenModel(path.parent.name, self._without_root(error.message)))
+            settings = self._remembered(path)
+            if isinstance(settings, InvalidSettings):
+                broken.append(BrokenModel(path.parent.name, self._without_root(settings.message)))
                 continue
             key = (settings.name, settings.version)
             if key in found:
@@ -65,6 +68,8 @@ class FolderRepository(ModelRepository):
                 found[key] = settings
         for key in twice:
             del found[key]
+        if len(self._known) > 2 * (len(found) + len(broken)) + 16:
+            self._known.clear()  # most of it is gone from disk
         if not found and not broken and (single := self._from_environment()) is not None:
             return [single], []
         return [*found.values()], broken
@@ -74,6 +79,22 @@ class FolderRepository(ModelRepository):
             folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
             if MODEL_SETTINGS_FILE in files:
                 yield Path(folder, MODEL_SETTINGS_FILE)
+
+    def _remembered(self, path: Path) -> ModelSettings | InvalidSettings:
+        """What a file holds, or what is wrong with it; read again only when it has changed."""
+        try:
+            stat = path.stat()
+        except OSError as error:
+            return InvalidSettings(f"{path}: {error.strerror}")
+        stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+        known = self._known.get(path)
+        if known is None or known[0] != stamp:
+            try:
+                known = (stamp, self._read(path))
+            except InvalidSettings as error:
+                known = (stamp, error)
+            self._known[path] = known
+        return known[1]
 
     def _read(self, path: Path) -> ModelSettings:
         if not path.resolve().is_relative_to(self._root):
@@ -102,7 +123,7 @@ class FolderRepository(ModelRepository):
             os.environ.get(f"{prefix}IMPLEMENTATION") for prefix in (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)
         ):
             return None
-        settings = ModelSettings()
+        settings = ModelSettings.model_validate({})
         if not settings.name:
             settings.name = self._root.name
         _complete(settings, None)

@@ -1,11 +1,13 @@
 """Environment variables: ours first, MLServer's next, then `.env` in the working folder."""
 
-from pydantic_settings import (
-    BaseSettings,
-    DotEnvSettingsSource,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-)
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from pydantic import BaseModel
+from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource
 
 PREFIX = "INFERSTREAM_"
 MLSERVER_PREFIX = "MLSERVER_"
@@ -13,12 +15,51 @@ MODEL_PREFIX = "INFERSTREAM_MODEL_"
 MLSERVER_MODEL_PREFIX = "MLSERVER_MODEL_"
 ENV_FILE = ".env"
 
+Snapshot = tuple[tuple[str, str], ...]
 
-def environment_sources(
-    settings_class: type[BaseSettings], *prefixes: str
-) -> tuple[PydanticBaseSettingsSource, ...]:
-    """The environment by each prefix in turn, then `.env` by each; an earlier source wins."""
-    return (
-        *(EnvSettingsSource(settings_class, env_prefix=prefix) for prefix in prefixes),
-        *(DotEnvSettingsSource(settings_class, env_file=ENV_FILE, env_prefix=prefix) for prefix in prefixes),
-    )
+
+class EnvironmentModel(BaseModel):
+    """Settings whose fields are filled from the environment where they are not given.
+
+    Not pydantic's BaseSettings, which reads the environment anew for every instance: with thousands of
+    models that was most of the time to start.
+    """
+
+    env_prefixes: ClassVar[tuple[str, ...]] = (PREFIX, MLSERVER_PREFIX)
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**merged(_environment(type(self), _snapshot()), values))
+
+
+def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """`high` over `low`, objects key by key."""
+    found = dict(low)
+    for name, value in high.items():
+        below = found.get(name)
+        found[name] = merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return found
+
+
+def _snapshot() -> Snapshot:
+    """Everything the result depends on: our variables, and which `.env` there is."""
+    prefixes = (PREFIX, MLSERVER_PREFIX)
+    found = [(name, value) for name, value in os.environ.items() if name.upper().startswith(prefixes)]
+    try:
+        stamp = os.stat(ENV_FILE)
+        found.append((str(Path(ENV_FILE).absolute()), f"{stamp.st_mtime_ns} {stamp.st_size}"))
+    except OSError:
+        pass
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _environment(settings: type[EnvironmentModel], snapshot: Snapshot) -> dict[str, Any]:
+    if not snapshot:
+        return {}
+    kind = cast(type[BaseSettings], settings)  # the sources only look at its fields and configuration
+    found: dict[str, Any] = {}
+    for prefix in reversed(settings.env_prefixes):
+        found = merged(found, DotEnvSettingsSource(kind, env_file=ENV_FILE, env_prefix=prefix)())
+    for prefix in reversed(settings.env_prefixes):
+        found = merged(found, EnvSettingsSource(kind, env_prefix=prefix)())
+    return found

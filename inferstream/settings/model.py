@@ -2,18 +2,19 @@
 
 from typing import Any, Literal
 
-from pydantic import AliasChoices, Field, PrivateAttr, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..types import MetadataTensor
-from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, environment_sources
+from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel
 from .implementation import resolve_class
 
 
-class ModelParameters(BaseSettings):
+class ModelParameters(EnvironmentModel):
     """Free settings of the runtime; keys that are not declared here are kept as attributes."""
 
-    model_config = SettingsConfigDict(extra="allow", protected_namespaces=())
+    env_prefixes = (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
 
     uri: str | None = Field(
         None, description="File or folder of the model's artefacts; the settings file's folder if absent."
@@ -29,21 +30,18 @@ class ModelParameters(BaseSettings):
     content_type: str | None = Field(None, description="Content type that decodes requests naming none.")
     extra: dict[str, Any] | None = Field(default_factory=dict, description="Runtime-specific settings.")
 
-    @classmethod
-    def settings_customise_sources(  # type: ignore[override]  # pydantic passes by name; the others are ours to make
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings, *environment_sources(settings_cls, MODEL_PREFIX, MLSERVER_MODEL_PREFIX))
 
-
-class ModelSettings(BaseSettings):
+class ModelSettings(EnvironmentModel):
     """Everything `model-settings.json` may say. The file wins over the environment."""
 
-    model_config = SettingsConfigDict(extra="ignore", protected_namespaces=(), populate_by_name=True)
+    env_prefixes = (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)
+
+    model_config = ConfigDict(extra="ignore", protected_namespaces=(), populate_by_name=True)
 
     _source: str | None = PrivateAttr(default=None)
     implementation_: str = Field(
         alias="implementation",
+        # A field with an alias has no prefix of its own in the environment.
         validation_alias=AliasChoices(
             "implementation", f"{MODEL_PREFIX}IMPLEMENTATION", f"{MLSERVER_MODEL_PREFIX}IMPLEMENTATION"
         ),
@@ -75,12 +73,6 @@ class ModelSettings(BaseSettings):
     grpc_stream_dialect: Literal["mlserver", "triton"] | None = Field(
         None, description="Response type of ModelStreamInfer when the client gives no hint."
     )
-
-    @classmethod
-    def settings_customise_sources(  # type: ignore[override]  # pydantic passes by name; the others are ours to make
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings, *environment_sources(settings_cls, MODEL_PREFIX, MLSERVER_MODEL_PREFIX))
 
     @model_validator(mode="before")
     @classmethod

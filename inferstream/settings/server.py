@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from .environment import MLSERVER_PREFIX, PREFIX, environment_sources
+from .environment import EnvironmentModel
 
 
 def _version() -> str:
@@ -31,10 +30,10 @@ class CORSSettings(BaseModel):
     max_age: int = 600
 
 
-class Settings(BaseSettings):
+class Settings(EnvironmentModel):
     """Everything `settings.json` may say. Flags win over the file, the file over the environment."""
 
-    model_config = SettingsConfigDict(extra="ignore", protected_namespaces=())
+    model_config = ConfigDict(extra="ignore", protected_namespaces=())
 
     debug: bool = Field(False, description="Log at debug level, with one line per request.")
     server_name: str = Field("inferstream", description="Shown in the server's metadata.")
@@ -123,12 +122,6 @@ class Settings(BaseSettings):
     custom_grpc_server_settings: dict[str, Any] | None = Field(
         None, alias="_custom_grpc_server_settings", description="Further options of the grpc server."
     )
-
-    @classmethod
-    def settings_customise_sources(  # type: ignore[override]  # pydantic passes by name; the others are ours to make
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings, *environment_sources(settings_cls, PREFIX, MLSERVER_PREFIX))
 
     @field_validator("metrics_endpoint")
     @classmethod

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings
 from pydantic_settings.exceptions import SettingsError
 
 from ..errors import InvalidSettings
+from .environment import EnvironmentModel
 from .model import ModelParameters, ModelSettings
 from .server import Settings
 
@@ -21,7 +21,7 @@ SETTINGS_FILE = "settings.json"
 MODEL_SETTINGS_FILE = "model-settings.json"
 MAX_FILE_BYTES = 2**20
 
-NOT_BUILT: dict[type[BaseSettings], tuple[str, ...]] = {
+NOT_BUILT: dict[type[EnvironmentModel], tuple[str, ...]] = {
     Settings: (
         "parallel_workers",
         "cache_enabled",
@@ -94,7 +94,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return values
 
 
-def validated(settings: type[BaseSettings], values: dict[str, Any], source: str) -> BaseSettings:
+def validated(settings: type[EnvironmentModel], values: dict[str, Any], source: str) -> EnvironmentModel:
     """An instance of `settings`. Raises InvalidSettings with every wrong field in one message."""
     try:
         return settings(**values)
@@ -115,7 +115,7 @@ def _fault(fault: Any, values: Mapping[str, Any]) -> str:
     return f'field "{field}"{where}: {fault["msg"]}, got {found if len(found) <= 60 else found[:57] + "..."}'
 
 
-def _warn_unknown(settings: type[BaseSettings], values: Mapping[str, Any], source: str) -> None:
+def _warn_unknown(settings: type[EnvironmentModel], values: Mapping[str, Any], source: str) -> None:
     known = {field.alias or name for name, field in settings.model_fields.items()} | {"_source"}
     for key in values:
         if key not in known:
@@ -124,7 +124,7 @@ def _warn_unknown(settings: type[BaseSettings], values: Mapping[str, Any], sourc
             logger.warning('%s: field "%s" is unknown and ignored%s', source, key, hint)
 
 
-def _warn_not_built(settings: BaseSettings, source: str) -> None:
+def _warn_not_built(settings: EnvironmentModel, source: str) -> None:
     for name in NOT_BUILT[type(settings)]:
         field = type(settings).model_fields[name]
         value = getattr(settings, name)

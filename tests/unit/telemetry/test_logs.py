@@ -1,0 +1,69 @@
+"""One record per event, whatever is written into it."""
+
+import json
+import logging
+import sys
+
+import pytest
+
+from inferstream.telemetry.context import model_context
+from inferstream.telemetry.logs import JSONFormatter, LineFormatter, configure_logging
+
+EVIL = 'a\r\nfake record \x1b[31mred "quoted" \x00'
+
+
+def record(message: str, error: BaseException | None = None) -> logging.LogRecord:
+    info = None if error is None else (type(error), error, None)
+    return logging.LogRecord("inferstream.x", logging.INFO, "f", 1, message, (), info)
+
+
+def test_a_message_cannot_start_a_line_of_its_own() -> None:
+    line = LineFormatter().format(record(EVIL))
+    assert line.isprintable()
+    assert "\\r\\nfake record" in line
+
+
+def test_a_tracebacks_lines_are_indented_and_escaped() -> None:
+    lines = LineFormatter().format(record("failed", ValueError(EVIL))).split("\n")
+    assert all(line.startswith("  ") for line in lines[1:])
+    assert all(line.isprintable() for line in lines)
+
+
+def test_a_structured_record_is_one_json_object_with_the_model() -> None:
+    with model_context("m", "1"):
+        text = JSONFormatter().format(record(EVIL, ValueError("x")))
+    assert "\n" not in text
+    found = json.loads(text)
+    assert found["message"] == EVIL
+    assert (found["model_name"], found["model_version"], found["level"]) == ("m", "1", "INFO")
+    assert "ValueError" in found["exception"]
+
+
+def test_a_line_names_the_model_whose_code_runs() -> None:
+    with model_context("m", "1"):
+        assert "[inferstream.x][m:1] INFO - hello" in LineFormatter().format(record("hello"))
+
+
+@pytest.fixture
+def _logging_as_it_was():
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.usefixtures("_logging_as_it_was")
+def test_a_custom_configuration_goes_on_top(tmp_path) -> None:
+    configure_logging(
+        debug=True, structured=False, custom={"version": 1, "loggers": {"mine": {"level": "ERROR"}}}
+    )
+    assert logging.getLogger("mine").level == logging.ERROR
+    assert logging.getLogger("inferstream").level == logging.DEBUG
+    file = tmp_path / "logging.json"
+    file.write_text('{"version": 1, "loggers": {"other": {"level": "CRITICAL"}}}')
+    configure_logging(debug=False, structured=True, custom=str(file))
+    assert logging.getLogger("other").level == logging.CRITICAL
+    assert logging.getLogger().handlers[0].stream is sys.stdout
+    with pytest.raises(ValueError, match="version"):
+        configure_logging(debug=False, structured=False, custom={"version": 7})
