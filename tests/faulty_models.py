@@ -228,3 +228,21 @@ def words(model: MLModel, text: str) -> InferenceResponse:
         model_version=model.version,
         outputs=[StringCodec.encode_output("output", [text])],
     )
+
+
+class BadEnding(MLModel):
+    """Its `finally` raises, or takes ten seconds."""
+
+    async def predict_stream(
+        self, payloads: AsyncIterator[InferenceRequest]
+    ) -> AsyncIterator[InferenceResponse]:
+        request = await anext(payloads)
+        try:
+            for _ in range(10**6):
+                yield words(self, "item")
+                await asyncio.sleep(0.01)
+        finally:
+            note(f"ending {request.id}")
+            if option(request, "slow", 0):
+                await asyncio.sleep(10)
+            raise ValueError(CANARY)

@@ -132,6 +132,7 @@ MODELS = {
     "collecting": "Collecting",
     "both": "Both",
     "arrays": "Arrays",
+    "bad-ending": "BadEnding",
 }
 
 

@@ -263,6 +263,17 @@ def test_a_model_that_swallows_cancels_is_ended_all_the_same(server: Running) ->
     server.probe()
 
 
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_finally_that_raises_or_lingers_is_logged_and_bounded(server: Running, slow: int) -> None:
+    stream = Stream(server, "sse", "bad-ending", id=f"ending{slow}", slow=slow)
+    next(stream.items)
+    stream.close()
+    assert took(server, f"ending ending{slow}") < PROMPT
+    eventually(lambda: f"cleanup of request ending{slow}" in server.text(), 8)
+    eventually(lambda: server.metric("inferstream_calls_in_progress", model="bad-ending") == 0)
+    server.probe()
+
+
 def test_a_model_that_only_predicts_streams_its_one_answer(server: Running) -> None:
     items = list(Stream(server, "sse", "slow", id="single", seconds=0).items)
     assert [item["outputs"][0]["data"] for item in items] == [["slept"]]
