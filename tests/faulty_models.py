@@ -231,7 +231,7 @@ def words(model: MLModel, text: str) -> InferenceResponse:
 
 
 class BadEnding(MLModel):
-    """Its `finally` raises, or takes ten seconds."""
+    """Its `finally` raises, or takes a minute."""
 
     async def predict_stream(
         self, payloads: AsyncIterator[InferenceRequest]
@@ -244,5 +244,5 @@ class BadEnding(MLModel):
         finally:
             note(f"ending {request.id}")
             if option(request, "slow", 0):
-                await asyncio.sleep(10)
+                await asyncio.sleep(60)
             raise ValueError(CANARY)

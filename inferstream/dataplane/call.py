@@ -7,6 +7,7 @@ from random import getrandbits
 from typing import TYPE_CHECKING
 
 from ..types import InferenceRequest, Parameters
+from .interruption import Interruption
 
 if TYPE_CHECKING:
     from .reply import Reply
@@ -28,6 +29,7 @@ class Call:
     """
 
     __slots__ = (
+        "_interruption",
         "deadline",
         "failure",
         "headers",
@@ -61,6 +63,7 @@ class Call:
         self.failure: Exception | None = None
         self.task = task
         self.reply: Reply | None = None
+        self._interruption: Interruption | None = None
 
     def fail(self, error: Exception) -> None:
         """End this call from outside with `error`, whether it is still opening or already answering."""
@@ -70,7 +73,12 @@ class Call:
         if self.reply is not None:
             self.reply.fail(error)
         elif self.task is not None:
-            self.task.cancel()
+            self._interruption = Interruption(self.task, lambda: self.task is not None)
+
+    def take_back_cancel(self) -> None:
+        """The task that was opening this call has been told, and goes on to say so."""
+        if self._interruption is not None:
+            self._interruption.take_back()
 
 
 def identify(request: InferenceRequest, headers: Mapping[str, str]) -> None:

@@ -7,6 +7,7 @@ from typing import NoReturn, Protocol, Self
 
 from ..errors import Abandoned
 from ..types import InferenceResponse
+from .interruption import Interruption
 
 End = Callable[[BaseException | None], None]
 """Told once how a reply ended: None when by itself, `Abandoned` when its reader left."""
@@ -31,7 +32,18 @@ class Reply:
     exactly once. A stream without any response has no `first`.
     """
 
-    __slots__ = ("_closed", "_ends", "_failure", "_given", "_items", "_reader", "_rest", "_waiting", "first")
+    __slots__ = (
+        "_closed",
+        "_ends",
+        "_failure",
+        "_given",
+        "_interruption",
+        "_items",
+        "_reader",
+        "_rest",
+        "_waiting",
+        "first",
+    )
 
     def __init__(self, first: InferenceResponse | None, rest: Responses | None = None) -> None:
         self.first = first
@@ -41,6 +53,7 @@ class Reply:
         self._items: list[Item] | None = None
         self._reader: asyncio.Task[object] | None = None
         self._failure: Exception | None = None
+        self._interruption: Interruption | None = None
         self._waiting = False
         self._closed = rest is None
 
@@ -70,7 +83,7 @@ class Reply:
         if self._failure is None and not self._closed:
             self._failure = error
             if self._waiting and self._reader is not None:
-                self._reader.cancel()
+                self._interruption = Interruption(self._reader, lambda: self._waiting)
 
     def __aiter__(self) -> Self:
         return self
@@ -97,7 +110,7 @@ class Reply:
             if self._failure is None:
                 await self.aclose(cancelled)
                 raise
-            reader.uncancel()
+            self._take_back()
             await self.aclose(self._failure)
             raise self._failure from None
         except BaseException as error:
@@ -106,17 +119,21 @@ class Reply:
         finally:
             self._waiting = False
         if self._failure is not None or reader.cancelling():
-            await self._end_despite_model(reader)
+            await self._end_despite_model()
         if self._items is not None:
             for item in self._items:
                 item(response)
         return response
 
-    async def _end_despite_model(self, reader: asyncio.Task[object]) -> NoReturn:
+    def _take_back(self) -> None:
+        if self._interruption is not None:
+            self._interruption.take_back()
+
+    async def _end_despite_model(self) -> NoReturn:
         """The model swallowed a cancel and went on; the cancel stands all the same."""
         error: BaseException = asyncio.CancelledError()
         if self._failure is not None:
-            reader.uncancel()
+            self._take_back()
             error = self._failure
         await self.aclose(error)
         raise error

@@ -264,13 +264,19 @@ def test_a_model_that_swallows_cancels_is_ended_all_the_same(server: Running) ->
 
 
 @pytest.mark.parametrize("slow", [0, 1])
-def test_a_finally_that_raises_or_lingers_is_logged_and_bounded(server: Running, slow: int) -> None:
-    stream = Stream(server, "sse", "bad-ending", id=f"ending{slow}", slow=slow)
+@pytest.mark.parametrize("transport", ["sse", "grpc"])
+def test_a_finally_that_raises_or_lingers_is_logged_and_bounded(
+    server: Running, transport: str, slow: int
+) -> None:
+    name = f"ending-{transport}-{slow}"
+    stream = Stream(server, transport, "bad-ending", id=name, slow=slow)
     next(stream.items)
+
     stream.close()
-    assert took(server, f"ending ending{slow}") < PROMPT
-    eventually(lambda: f"cleanup of request ending{slow}" in server.text(), 8)
-    eventually(lambda: server.metric("inferstream_calls_in_progress", model="bad-ending") == 0)
+
+    assert took(server, f"ending {name}") < PROMPT
+    eventually(lambda: server.metric("inferstream_calls_in_progress", model="bad-ending") == 0, 14)
+    assert ("lingers 5 s after it was cancelled" if slow else f"failed on request {name}") in server.text()
     server.probe()
 
 

@@ -25,7 +25,7 @@ class Live:
             self._leave(call)
             if call.failure is None:
                 raise
-            _take_back_cancel(call)
+            call.take_back_cancel()
             raise call.failure from None
         except BaseException:
             self._leave(call)
@@ -33,7 +33,7 @@ class Live:
         if call.failure is not None:
             # Ended from outside while the model swallowed the cancel: its answer comes too late.
             self._leave(call)
-            _take_back_cancel(call)
+            call.take_back_cancel()
             await reply.aclose(call.failure)
             raise call.failure
         call.task = None
@@ -56,9 +56,3 @@ class Live:
         """End every call in progress with `error`."""
         for call in list(self.calls):
             call.fail(error)
-
-
-def _take_back_cancel(call: Call) -> None:
-    task = asyncio.current_task()
-    if task is not None:
-        task.uncancel()

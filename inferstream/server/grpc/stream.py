@@ -9,6 +9,7 @@ from grpc.aio import EOF  # type: ignore[attr-defined]  # missing from the stubs
 
 from ...dataplane.call import Call, Operation, identify
 from ...dataplane.dataplane import DataPlane
+from ...dataplane.interruption import Reminder
 from ...protos.grpc import request_from, response_to, wants_typed
 from ...settings import Settings
 from ...types import Headers, InferenceRequest
@@ -60,10 +61,11 @@ class StreamService:
             default = self._dataplane.stream_dialect(message.model_name) or self._default
             dialect = dialect_of(message, metadata, default)
             logger.debug("a stream for model %s speaks %s's dialect", message.model_name, dialect)
-            if dialect == "triton":
-                await TritonStream(self._dataplane, self._profile, context, metadata).run(message)
-            else:
-                await self._one_call(message, context, metadata)
+            with Reminder():
+                if dialect == "triton":
+                    await TritonStream(self._dataplane, self._profile, context, metadata).run(message)
+                else:
+                    await self._one_call(message, context, metadata)
         except grpc.aio.AbortError:
             raise
         except Exception as error:

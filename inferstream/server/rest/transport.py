@@ -7,6 +7,8 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from ...dataplane.interruption import Interruption
+
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 32 * 1024
 MAX_CHUNKS = 65_536
@@ -46,7 +48,7 @@ class Connection(HttpToolsProtocol):
         self.lost = True
         super().connection_lost(exc)
         if self.task is not None:
-            self.task.cancel()
+            Interruption(self.task, lambda: self.task is not None)
 
     def data_received(self, data: bytes) -> None:
         if not self._refused:

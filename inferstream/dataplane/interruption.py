@@ -1,0 +1,65 @@
+"""Cancelling a task that may be in model code, which may linger in its `finally`, or swallow the cancel."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+logger = logging.getLogger("inferstream.model")
+
+PATIENCE = 5.0
+"""Seconds between one cancel and the next of a task that does not end."""
+
+
+class Interruption:
+    """Cancels `task` now, and again every `PATIENCE` seconds for as long as `lingers()` says that it must."""
+
+    def __init__(self, task: asyncio.Task[object], lingers: Callable[[], bool]) -> None:
+        self._task = task
+        self._lingers = lingers
+        self._cancels = 0
+        self._strike()
+
+    def _strike(self) -> None:
+        if self._task.done() or not self._lingers():
+            return
+        if self._cancels:
+            logger.error("model code lingers %g s after it was cancelled; cancelling it again", PATIENCE)
+        self._cancels += 1
+        self._task.cancel()
+        self._task.get_loop().call_later(PATIENCE, self._strike)
+
+    def take_back(self) -> None:
+        """The task has been interrupted and goes on with something else: its cancels no longer count."""
+        for _ in range(self._cancels):
+            self._task.uncancel()
+        self._cancels = 0
+
+
+class Reminder:
+    """Looks after the current task, which a library cancels once: if it lingers, it is cancelled again.
+
+    Used as `with Reminder():` around what may run model code; costs one timer.
+    """
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._cancelled_before = False
+        self._timer = self._schedule()
+
+    def _schedule(self) -> asyncio.TimerHandle:
+        return self._task.get_loop().call_later(PATIENCE, self._look)
+
+    def _look(self) -> None:
+        if self._cancelled_before:
+            logger.error("model code lingers %g s after it was cancelled; cancelling it again", PATIENCE)
+            self._task.cancel()
+        self._cancelled_before = self._task.cancelling() > 0
+        self._timer = self._schedule()
+
+    def __enter__(self) -> None:
+        """The timer runs already."""
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
