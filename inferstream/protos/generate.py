@@ -8,7 +8,8 @@ import numpy as np
 
 from ..errors import InvalidOutput, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestInput, TensorData
-from .json import check_id, dump, json_values
+from .json_requests import check_id
+from .json_responses import dump, json_values
 
 
 def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:

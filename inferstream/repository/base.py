@@ -29,5 +29,5 @@ class ModelRepository(ABC):
         """The settings of every version of one model. Raises ModelNotFound, InvalidSettings."""
 
     async def broken(self) -> BrokenModels:
-        """Models whose settings cannot be used, with the reason; none unless the repository can tell."""
+        """Models whose settings the last `list` could not use, with the reason; none unless the repository can tell."""
         return []

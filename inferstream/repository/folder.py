@@ -32,13 +32,15 @@ class FolderRepository(ModelRepository):
 
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).resolve()
+        self._broken: BrokenModels = []
         self._known: dict[Path, tuple[Stamp, ModelSettings | InvalidSettings]] = {}
 
     async def list(self) -> Versions:
-        return (await asyncio.to_thread(self._scan))[0]
+        found, self._broken = await asyncio.to_thread(self._scan)
+        return found
 
     async def broken(self) -> BrokenModels:
-        return (await asyncio.to_thread(self._scan))[1]
+        return self._broken
 
     async def find(self, name: str) -> Versions:
         found, broken = await asyncio.to_thread(self._scan)

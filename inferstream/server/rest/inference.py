@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.reply import Reply
-from ...protos import json as v2
+from ...protos import json_requests
 from ...protos.generate import dump_flat, is_v2, parse_flat
+from ...protos.json_responses import dump_response
 from ...settings import Settings
 from ...types import Headers, InferenceRequest, InferenceResponse
 from .events import EventStream, flat_failure, v2_failure
@@ -44,7 +45,7 @@ class Asked(NamedTuple):
     """A request as the client meant it, and how it wants the answer."""
 
     request: InferenceRequest
-    wish: v2.Wish | None
+    wish: json_requests.Wish | None
     flat: bool
     named: bool
     """Whether the client gave an id; Triton's dialect echoes no other."""
@@ -110,18 +111,18 @@ class InferenceDoor:
         length = head.header_length(len(body))
         if length == 0:
             inputs = self._dataplane.declared_inputs(name, version)
-            return Asked(*v2.raw_request(view, inputs), False, False)
+            return Asked(*json_requests.raw_request(view, inputs), False, False)
         text = view if length is None else view[:length]
         tail = None if length is None else view[length:]
-        document = v2.load(text)
+        document = json_requests.load(text)
         if dialect is not None and length is None:
             inputs = self._dataplane.declared_inputs(name, version)
             forced = next((value for key, value in dialect if key == DIALECT), b"")
             if forced == b"triton" or (forced != b"v2" and not is_v2(document, inputs)):
-                v2.refuse_duplicate_keys(text, None)
+                json_requests.refuse_duplicate_keys(text, None)
                 request = parse_flat(document, inputs)
                 return Asked(request, None, True, request.id is not None)
-        request, wish = v2.build_request(document, text, tail)
+        request, wish = json_requests.build_request(document, text, tail)
         return Asked(request, wish, False, False)
 
     async def _stream(self, scope: Scope, send: Send, reply: Reply, asked: Asked) -> None:
@@ -137,7 +138,7 @@ class InferenceDoor:
         if asked.flat:
             await answer(send, 200, dump_flat(response, asked.named), [JSON])
             return
-        text, blobs = v2.dump_response(response, asked.wish)
+        text, blobs = dump_response(response, asked.wish)
         headers = [JSON]
         if blobs:
             headers = [BINARY, (b"inference-header-content-length", b"%d" % len(text))]
@@ -171,4 +172,4 @@ def _model_headers(headers: Any) -> list[tuple[bytes, bytes]]:
 
 
 def _dump_event(response: InferenceResponse) -> bytes:
-    return v2.dump_response(response)[0]
+    return dump_response(response)[0]

@@ -137,8 +137,10 @@ class Connection(HttpToolsProtocol):
         return waited > body_timeout + self._received / SLOWEST_BYTES_PER_SECOND
 
     def time_out(self) -> None:
-        """Answer 408 if nothing has been answered, and close."""
-        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+        """Answer 408 if nothing has been answered, and close; a connection nothing came over just closes."""
+        if not self._header_bytes:
+            self.transport.close()
+        elif self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             self._refuse(408, "The request was not received in time.")
         else:
             self.transport.close()

@@ -1,0 +1,82 @@
+"""V2 responses as JSON, with and without binary tensors behind it."""
+
+import base64
+from typing import Any
+
+import orjson
+
+from ..errors import InvalidOutput
+from ..types import InferenceResponse, TensorData
+from .json_requests import Wish
+
+
+def dump_response(
+    response: InferenceResponse, wish: Wish | None = None
+) -> tuple[bytes, list[bytes | memoryview]]:
+    """A response as compact JSON, and the raw bytes of each output wanted as binary, in output order.
+
+    Raises InvalidOutput when a value cannot be written.
+    """
+    document: dict[str, Any] = {"model_name": response.model_name}
+    if response.model_version is not None:
+        document["model_version"] = response.model_version
+    if response.id is not None:
+        document["id"] = response.id
+    if response.parameters is not None:
+        document["parameters"] = dict(response.parameters.items())
+    blobs: list[bytes | memoryview] = []
+    outputs: list[dict[str, Any]] = []
+    for tensor in response.outputs:
+        item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
+        parameters = dict(tensor.parameters.items()) if tensor.parameters is not None else None
+        if wish is not None and wish[1].get(tensor.name, wish[0]):
+            blob = tensor.data.to_raw(tensor.datatype)
+            blobs.append(blob)
+            parameters = {**(parameters or {}), "binary_data_size": len(blob)}
+        else:
+            item["data"], encoded = json_values(tensor.data, tensor.datatype)
+            if encoded:
+                parameters = {**(parameters or {}), "content_type": "base64"}
+        if parameters:
+            item["parameters"] = parameters
+        outputs.append(item)
+    document["outputs"] = outputs
+    return dump(document), blobs
+
+
+def dump(document: Any) -> bytes:
+    """Compact JSON; NaN and infinities become null, which every client can read. Raises InvalidOutput."""
+    try:
+        return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError as error:
+        raise InvalidOutput(f"The response cannot be written as JSON: {error}.") from error
+
+
+def json_values(data: TensorData, datatype: str) -> tuple[Any, bool]:
+    """The values of a tensor for the JSON writer, and whether they had to be base64 encoded."""
+    if datatype == "BYTES":
+        return _text(data.peek())
+    array = data.array
+    if array is None or array.dtype.kind not in "biuf":
+        return data.peek(), False
+    flat = data.to_numpy(datatype).reshape(-1)
+    return (flat if flat.dtype.isnative else flat.astype(flat.dtype.newbyteorder("="))), False
+
+
+def _text(values: Any) -> tuple[Any, bool]:
+    if not isinstance(values, list):
+        values = [values]
+    try:
+        return [_decoded(value) for value in values], False
+    except UnicodeDecodeError:
+        flat = TensorData(values).flat()
+        return [
+            base64.b64encode(value if isinstance(value, bytes) else str(value).encode()).decode()
+            for value in flat
+        ], True
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    return value if isinstance(value, str) or value is None else bytes(value).decode()
