@@ -1,0 +1,1 @@
+"""The doors: bytes in, bytes out; and the life of the process."""

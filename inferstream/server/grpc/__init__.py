@@ -1,0 +1,1 @@
+"""gRPC, unary and streaming, in the dialects its clients speak."""
