@@ -21,7 +21,10 @@ def show(server: "Server", console: Console) -> None:
     host = server.settings.host
     shown = f"[{host}]" if ":" in host else host
     console.print(f"[bold]inferstream {__version__}[/bold]", highlight=False)
-    console.print(table, highlight=False)
+    if table.row_count:
+        console.print(table, highlight=False)
+    else:
+        console.print("no model was found", highlight=False)
     for name, port in server.ports.items():
         path = server.settings.metrics_endpoint if name == "metrics" else "/docs" if name == "REST" else ""
         scheme = "" if name == "gRPC" else "http://"

@@ -57,6 +57,8 @@ class Registry:
         self._states: dict[Key, tuple[State, str]] = {}
         self._changing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._retiring: set[asyncio.Task[None]] = set()
+        self._wanted: set[Key] = set()
+        """What start-up found, and what therefore should serve."""
         self.started = False
         self.leaving = False
         """Not ready any more, but still serving: the time a load balancer needs to notice."""
@@ -81,12 +83,15 @@ class Registry:
 
     @property
     def ready(self) -> bool:
-        """Whether start-up is over, nothing failed that should serve, and every model is ready."""
+        """Whether start-up is over, everything found at start is loaded, and every model is ready.
+
+        A model that somebody tries to load later, and that fails, takes nobody else out of service.
+        """
         return (
             self.started
             and not self.leaving
             and not self.draining
-            and not self._states
+            and self._wanted.isdisjoint(self._states)
             and all(served.ready for served in self._served.values())
         )
 
@@ -122,6 +127,8 @@ class Registry:
         if self._settings.load_models_at_startup:
             found = await self._repository.list()
             broken = await self._repository.broken()
+            self._wanted = {(settings.name, settings.version) for settings in found}
+            self._wanted |= {(model.name, None) for model in broken}
             for model in broken:
                 self._states[model.name, None] = (State.UNAVAILABLE, model.reason)
                 logger.error("model %s cannot be loaded: %s", model.name, model.reason)
@@ -155,6 +162,7 @@ class Registry:
             retired = [self._served.pop(key) for key in keys if key in self._served]
             for key in keys:
                 self._states.pop(key, None)
+                self._wanted.discard(key)
             self._choose_default(name)
             await asyncio.gather(*(served.retire(self._settings.shutdown_grace) for served in retired))
             return bool(keys)

@@ -132,6 +132,19 @@ def test_a_reload_sees_new_code_and_a_failed_one_keeps_the_old(serve, tmp_path) 
     assert server.infer("one", text()).json()["outputs"][0]["data"] == ["newer"]
 
 
+def test_a_model_that_fails_to_load_later_takes_nobody_out_of_service(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "echo", GOOD)
+    server = serve(folder)
+    write_model(folder, "raises", "loading.Raises", LOADING)
+
+    assert load(server, "raises").status_code == 500
+
+    assert "no weights" in index(server)["raises"]["reason"]
+    assert httpx.get(f"{server.url}/v2/health/ready").status_code == 200
+    server.probe()
+
+
 def test_files_that_change_are_reloaded_when_asked(serve, tmp_path) -> None:
     folder = tmp_path / "models"
     at = write_model(folder, "one", "model.Model", CODE)
