@@ -1,7 +1,7 @@
 """`MLModel`: what a model author subclasses."""
 
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from .codecs.base import InputCodecLike, RequestCodecLike
@@ -23,6 +23,11 @@ from .types import (
     RequestOutput,
     ResponseOutput,
 )
+
+
+def _overridable(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Tell type checkers that a subclass may write `method` as `def`, `async def` or either kind of generator."""
+    return method
 
 
 class MLModel:
@@ -81,10 +86,12 @@ class MLModel:
         """Let go of what `load` took."""
         return True
 
+    @_overridable
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         """Answer one request with one response."""
         raise Unsupported(f"Model {self.name} does not implement predict.")
 
+    @_overridable
     async def predict_stream(
         self, payloads: AsyncIterator[InferenceRequest]
     ) -> AsyncIterator[InferenceResponse]:

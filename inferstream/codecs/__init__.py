@@ -6,14 +6,12 @@ from ..errors import CodecError
 from .base import InputCodec, InputCodecLike, RequestCodec, RequestCodecLike
 from .base64 import Base64Codec
 from .datetime import DatetimeCodec
+from .kept import DecodedParameterName, get_decoded, get_decoded_or_raw, has_decoded
 from .lookup import (
     decode_inference_request,
     decode_request_input,
     encode_inference_response,
     encode_response_output,
-    get_decoded,
-    get_decoded_or_raw,
-    has_decoded,
 )
 from .numpy import NumpyCodec, NumpyRequestCodec
 from .registry import register_input_codec, register_request_codec
@@ -27,6 +25,7 @@ __all__ = [
     "Base64Codec",
     "CodecError",
     "DatetimeCodec",
+    "DecodedParameterName",
     "InputCodec",
     "InputCodecLike",
     "NumpyCodec",

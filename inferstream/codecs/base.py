@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from ..errors import CodecError
 from ..types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
+from .kept import get_decoded, has_decoded
 
 INPUT_PREFIX = "input-"
 OUTPUT_PREFIX = "output-"
@@ -130,8 +131,8 @@ class SingleInputRequestCodec(RequestCodec):
     @classmethod
     def decode_request(cls, request: InferenceRequest) -> Any:
         tensor = _only(request.inputs, "input", cls.ContentType)
-        if tensor.parameters is not None and tensor.parameters.has_decoded:
-            return tensor.parameters.decoded
+        if has_decoded(tensor):
+            return get_decoded(tensor)
         return cls.InputCodec.decode_input(tensor)
 
 

@@ -1,17 +1,14 @@
 """Lists of bytes that travel as base64 text, content type `base64`."""
 
 import base64
-import binascii
 from typing import Any
 
-from ..errors import CodecError
-from ..types import RequestInput, ResponseOutput, TensorData
-from .base import InputCodec, content_type
+from .lists import Element, ListCodec, is_list_of
 from .registry import register_input_codec
 
 
 @register_input_codec
-class Base64Codec(InputCodec):
+class Base64Codec(ListCodec[bytes]):
     """A list of bytes to one BYTES tensor of shape [N, 1]."""
 
     ContentType = "base64"
@@ -19,42 +16,27 @@ class Base64Codec(InputCodec):
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
-        return (
-            isinstance(payload, list) and bool(payload) and all(isinstance(value, bytes) for value in payload)
-        )
+        return is_list_of(payload, bytes) and len(payload) > 0
 
     @classmethod
-    def encode_output(
-        cls, name: str, payload: list[bytes], use_bytes: bool = True, **_: Any
-    ) -> ResponseOutput:
-        return ResponseOutput.trusted(cls._fields(name, payload, use_bytes))
+    def to_elements(cls, values: list[Any]) -> list[Any]:
+        return [base64.b64encode(_bytes(value)) for value in values]
 
     @classmethod
-    def decode_output(cls, response_output: ResponseOutput) -> list[bytes]:
-        return _decode(response_output, "output")
-
-    @classmethod
-    def encode_input(cls, name: str, payload: list[bytes], use_bytes: bool = True, **_: Any) -> RequestInput:
-        return RequestInput.trusted(cls._fields(name, payload, use_bytes))
-
-    @classmethod
-    def decode_input(cls, request_input: RequestInput) -> list[bytes]:
-        return _decode(request_input, "input")
-
-    @classmethod
-    def _fields(cls, name: str, payload: list[bytes], use_bytes: bool) -> dict[str, Any]:
-        encoded = [base64.b64encode(value.encode() if isinstance(value, str) else value) for value in payload]
-        return {
-            "name": name,
-            "shape": [len(encoded), 1],
-            "datatype": "BYTES",
-            "parameters": content_type(cls.ContentType),
-            "data": TensorData(encoded if use_bytes else [value.decode() for value in encoded]),
-        }
+    def from_elements(cls, elements: list[Element]) -> list[bytes]:
+        present = [element for element in elements if element is not None]
+        if len(present) < len(elements):
+            raise ValueError("not valid base64 (a value is missing)")
+        try:
+            return [base64.b64decode(element, validate=True) for element in present]
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"not valid base64 ({error})") from None
 
 
-def _decode(tensor: RequestInput | ResponseOutput, kind: str) -> list[bytes]:
-    try:
-        return [base64.b64decode(value, validate=True) for value in tensor.data.flat()]
-    except (binascii.Error, ValueError, TypeError) as error:
-        raise CodecError(f'{kind} "{tensor.name}": not valid base64 ({error})') from None
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    # Anything else with a buffer, such as a NumPy number, would travel as its memory.
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"needs bytes, got {type(value).__name__}")
+    return bytes(value)

@@ -3,17 +3,13 @@
 from datetime import datetime
 from typing import Any
 
-from ..errors import CodecError
-from ..types import RequestInput, ResponseOutput, TensorData
-from .base import InputCodec, content_type
+from .lists import Element, ListCodec, is_list_of
 from .registry import register_input_codec
 from .string import decode_strings
 
-Moments = list[str | datetime]
-
 
 @register_input_codec
-class DatetimeCodec(InputCodec):
+class DatetimeCodec(ListCodec[datetime | None]):
     """A list of datetimes, or of ISO text, to one BYTES tensor of shape [N, 1]."""
 
     ContentType = "datetime"
@@ -22,42 +18,24 @@ class DatetimeCodec(InputCodec):
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
-        return (
-            isinstance(payload, list)
-            and bool(payload)
-            and all(isinstance(value, datetime) for value in payload)
-        )
+        return is_list_of(payload, datetime) and len(payload) > 0
 
     @classmethod
-    def encode_output(cls, name: str, payload: Moments, use_bytes: bool = True, **_: Any) -> ResponseOutput:
-        return ResponseOutput.trusted(cls._fields(name, payload, use_bytes))
+    def to_elements(cls, values: list[Any]) -> list[Any]:
+        return [_text(value) for value in values]
 
     @classmethod
-    def decode_output(cls, response_output: ResponseOutput) -> list[datetime]:
-        return _decode(response_output, "output")
-
-    @classmethod
-    def encode_input(cls, name: str, payload: Moments, use_bytes: bool = True, **_: Any) -> RequestInput:
-        return RequestInput.trusted(cls._fields(name, payload, use_bytes))
-
-    @classmethod
-    def decode_input(cls, request_input: RequestInput) -> list[datetime]:
-        return _decode(request_input, "input")
-
-    @classmethod
-    def _fields(cls, name: str, payload: Moments, use_bytes: bool) -> dict[str, Any]:
-        texts = [value if isinstance(value, str) else value.isoformat() for value in payload]
-        return {
-            "name": name,
-            "shape": [len(texts), 1],
-            "datatype": "BYTES",
-            "parameters": content_type(cls.ContentType),
-            "data": TensorData([text.encode() for text in texts] if use_bytes else texts),
-        }
+    def from_elements(cls, elements: list[Element]) -> list[datetime | None]:
+        try:
+            # A missing time is null in JSON and empty in raw bytes, which have no null.
+            return [datetime.fromisoformat(text) if text else None for text in decode_strings(elements)]
+        except ValueError as error:
+            raise ValueError(f"not an ISO 8601 time ({error})") from None
 
 
-def _decode(tensor: RequestInput | ResponseOutput, kind: str) -> list[datetime]:
-    try:
-        return [datetime.fromisoformat(text or "") for text in decode_strings(tensor, kind)]
-    except ValueError as error:
-        raise CodecError(f'{kind} "{tensor.name}": not an ISO 8601 time ({error})') from None
+def _text(value: Any) -> str | None:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"needs times, got {type(value).__name__}")
+    return value

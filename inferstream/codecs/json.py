@@ -7,34 +7,44 @@ import numpy as np
 import orjson
 
 from ..errors import CodecError
-from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, TensorData
-from .base import InputCodec, RequestCodec, content_type, response_of
-from .lookup import decode_tensor, encode_tensor
+from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
+from .base import RequestCodec, content_type, response_of
+from .lists import Element, ListCodec, is_list_of
+from .lookup import codec_of_payload, decode_tensor
 from .registry import register_input_codec, register_request_codec
+
+OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 
 class JSONEncoderWithArray(json.JSONEncoder):
     """A JSON encoder that writes NumPy arrays and numbers, and bytes as UTF-8 text."""
 
     def default(self, o: Any) -> Any:
-        if isinstance(o, np.ndarray):
-            return o.tolist()
-        if isinstance(o, np.generic):
-            return o.item()
-        if isinstance(o, bytes):
-            return o.decode()
-        return super().default(o)
+        return _plain(o)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, bytes):
+        return value.decode()
+    raise TypeError(f"JSON cannot hold a value of type {type(value).__name__}")
 
 
 def encode_to_json(value: Any, use_bytes: bool = True) -> str | bytes:
-    """Compact JSON of a value that may hold arrays."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), cls=JSONEncoderWithArray)
-    return text.encode() if use_bytes else text
+    """Compact JSON of a value that may hold arrays; NaN becomes null. Raises TypeError."""
+    text = encode_to_json_bytes(value)
+    return text if use_bytes else text.decode()
 
 
 def encode_to_json_bytes(value: Any) -> bytes:
-    """Compact JSON of a value that may hold arrays, as UTF-8."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), cls=JSONEncoderWithArray).encode()
+    """Compact JSON of a value that may hold arrays, as UTF-8; NaN becomes null. Raises TypeError."""
+    try:
+        return orjson.dumps(value, default=_plain, option=OPTIONS)
+    except orjson.JSONEncodeError as error:
+        raise TypeError(str(error.__cause__ or error)) from None
 
 
 def decode_from_bytelike_json_to_dict(value: bytes | str) -> Any:
@@ -47,58 +57,44 @@ def decode_from_bytelike_json_to_dict(value: bytes | str) -> Any:
 
 def decode_json_input_or_output(tensor: RequestInput | ResponseOutput) -> list[Any]:
     """The value of each element of a BYTES tensor. Raises CodecError naming the tensor."""
-    try:
-        return [decode_from_bytelike_json_to_dict(value) for value in tensor.data.flat()]
-    except (CodecError, TypeError) as error:
-        raise CodecError(f'tensor "{tensor.name}": {error}') from None
+    return (
+        JSONCodec.decode_input(tensor)
+        if isinstance(tensor, RequestInput)
+        else JSONCodec.decode_output(tensor)
+    )
 
 
 @register_input_codec
-class JSONCodec(InputCodec):
+class JSONCodec(ListCodec[Any]):
     """A list of dictionaries to one BYTES tensor of shape [N, 1], an object of JSON in each element."""
 
     ContentType = "json"
     TypeHint = list[dict[str, Any]]
+    OtherTypeHints = (list[dict],)  # type: ignore[type-arg]  # as authors write it
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
-        return (
-            isinstance(payload, list) and bool(payload) and all(isinstance(value, dict) for value in payload)
-        )
+        return is_list_of(payload, dict) and len(payload) > 0
 
     @classmethod
-    def encode_output(cls, name: str, payload: list[Any], use_bytes: bool = True, **_: Any) -> ResponseOutput:
-        return ResponseOutput.trusted(cls._fields(name, payload, use_bytes))
+    def to_elements(cls, values: list[Any]) -> list[Any]:
+        return [encode_to_json_bytes(value) for value in values]
 
     @classmethod
-    def decode_output(cls, response_output: ResponseOutput) -> list[Any]:
-        return decode_json_input_or_output(response_output)
-
-    @classmethod
-    def encode_input(cls, name: str, payload: list[Any], use_bytes: bool = True, **_: Any) -> RequestInput:
-        return RequestInput.trusted(cls._fields(name, payload, use_bytes))
-
-    @classmethod
-    def decode_input(cls, request_input: RequestInput) -> list[Any]:
-        return decode_json_input_or_output(request_input)
-
-    @classmethod
-    def _fields(cls, name: str, payload: list[Any], use_bytes: bool) -> dict[str, Any]:
-        return {
-            "name": name,
-            "shape": [len(payload), 1],
-            "datatype": "BYTES",
-            "parameters": content_type(cls.ContentType),
-            "data": TensorData([encode_to_json(value, use_bytes) for value in payload]),
-        }
+    def from_elements(cls, elements: list[Element]) -> list[Any]:
+        try:
+            return [None if element is None else orjson.loads(element) for element in elements]
+        except orjson.JSONDecodeError as error:
+            raise ValueError(f"not valid JSON ({error})") from None
 
 
 @register_request_codec
 class DictCodec(RequestCodec):
-    """A dictionary to one tensor per key: arrays, lists of text, or whatever else a codec knows."""
+    """A dictionary to one tensor per key: arrays, numbers, text, lists of them, or what else a codec knows."""
 
     ContentType = "dict"
     TypeHint = dict[str, Any]
+    OtherTypeHints = (dict,)
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
@@ -108,7 +104,10 @@ class DictCodec(RequestCodec):
     def encode_response(
         cls, model_name: str, payload: dict[str, Any], model_version: str | None = None, **options: Any
     ) -> InferenceResponse:
-        outputs = [encode_tensor(name, value).encode_output(name, value) for name, value in payload.items()]
+        outputs = [
+            codec_of_payload(name, value).encode_output(name, value, **options)
+            for name, value in payload.items()
+        ]
         return response_of(model_name, model_version, outputs, cls.ContentType)
 
     @classmethod
@@ -117,7 +116,10 @@ class DictCodec(RequestCodec):
 
     @classmethod
     def encode_request(cls, payload: dict[str, Any], **options: Any) -> InferenceRequest:
-        inputs = [encode_tensor(name, value).encode_input(name, value) for name, value in payload.items()]
+        inputs = [
+            codec_of_payload(name, value, is_input=True).encode_input(name, value, **options)
+            for name, value in payload.items()
+        ]
         return InferenceRequest.trusted({"parameters": content_type(cls.ContentType), "inputs": inputs})
 
     @classmethod

@@ -1,6 +1,7 @@
 """Which codec a request, a tensor or a payload gets, and what it makes of it."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,18 @@ from ..types import (
     InferenceRequest,
     InferenceResponse,
     MetadataTensor,
-    Parameters,
     RequestInput,
     RequestOutput,
     ResponseOutput,
 )
 from .base import InputCodecLike, RequestCodecLike
+from .kept import get_decoded, has_decoded, keep
 from .registry import find_input_codec, find_request_codec
 
 Index = Mapping[str, MetadataTensor]
 """Declared tensors by name."""
+
+NOTHING_DECLARED: Index = MappingProxyType({})
 
 
 def input_codec(tensor: RequestInput | ResponseOutput | RequestOutput, index: Index) -> InputCodecLike | None:
@@ -36,7 +39,7 @@ def input_codec(tensor: RequestInput | ResponseOutput | RequestOutput, index: In
 
 
 def decode_request_input(
-    request_input: RequestInput, index: Index, default_codec: InputCodecLike | None = None
+    request_input: RequestInput, index: Index = NOTHING_DECLARED, default_codec: InputCodecLike | None = None
 ) -> Any:
     """The payload of an input, decoded once and kept; its plain data when no codec answers."""
     if has_decoded(request_input):
@@ -44,19 +47,19 @@ def decode_request_input(
     codec = input_codec(request_input, index) or default_codec
     if codec is None:
         return request_input.data
-    return _keep(request_input, codec.decode_input(request_input))
+    return keep(request_input, codec.decode_input(request_input))
 
 
 def decode_inference_request(
     request: InferenceRequest,
-    index: Index,
+    index: Index = NOTHING_DECLARED,
     content_type: str | None = None,
     default_codec: RequestCodecLike | None = None,
 ) -> Any:
     """The payload of a request: each input by its codec, then all by the request's; the request when none answers."""
     for tensor in request.inputs:
         if not has_decoded(tensor) and (codec := input_codec(tensor, index)) is not None:
-            _keep(tensor, codec.decode_input(tensor))
+            keep(tensor, codec.decode_input(tensor))
     wanted = request.parameters.content_type if request.parameters is not None else None
     name = wanted or content_type
     request_codec = (find_request_codec(content_type=name) if name else None) or default_codec
@@ -64,13 +67,13 @@ def decode_inference_request(
         return request
     if has_decoded(request):
         return get_decoded(request)
-    return _keep(request, request_codec.decode_request(request))
+    return keep(request, request_codec.decode_request(request))
 
 
 def encode_response_output(
     payload: Any,
     request_output: RequestOutput,
-    index: Index,
+    index: Index = NOTHING_DECLARED,
     default_codec: InputCodecLike | None = None,
 ) -> ResponseOutput:
     """One output, by the codec the client asked for, else the declared one, else one that knows the payload.
@@ -96,47 +99,24 @@ def encode_inference_response(
     return codec.encode_response(model_name, payload, model_version)
 
 
-def has_decoded(part: RequestInput | InferenceRequest | ResponseOutput) -> bool:
-    """Whether a decoded form is kept with this tensor or request."""
-    return part.parameters is not None and part.parameters.has_decoded
-
-
-def get_decoded(part: RequestInput | InferenceRequest | ResponseOutput) -> Any:
-    """The decoded form that is kept, or None."""
-    return part.parameters.decoded if part.parameters is not None and part.parameters.has_decoded else None
-
-
-def get_decoded_or_raw(part: RequestInput | InferenceRequest | ResponseOutput) -> Any:
-    """The decoded form that is kept, else the tensor's data or the request itself."""
-    if has_decoded(part):
-        return get_decoded(part)
-    return part if isinstance(part, InferenceRequest) else part.data
-
-
-def _keep(part: RequestInput | InferenceRequest, payload: Any) -> Any:
-    if part.parameters is None:
-        part.parameters = Parameters.trusted({})
-    part.parameters.keep_decoded(payload)
-    return payload
-
-
 def decode_tensor(tensor: RequestInput | ResponseOutput) -> Any:
     """A tensor as its content type says, else as an array, BYTES being text."""
     if has_decoded(tensor):
         return get_decoded(tensor)
-    codec = input_codec(tensor, {}) or find_input_codec(
+    codec = input_codec(tensor, NOTHING_DECLARED) or find_input_codec(
         content_type="str" if tensor.datatype == "BYTES" else "np"
     )
     assert codec is not None, "our own codecs are always there"
     return codec.decode_input(tensor) if isinstance(tensor, RequestInput) else codec.decode_output(tensor)
 
 
-def encode_tensor(name: str, payload: Any) -> InputCodecLike:
-    """The codec that knows a payload; numbers and lists of numbers count as arrays. Raises CodecNotFound."""
-    if isinstance(payload, (bool, int, float, np.generic)):
+def codec_of_payload(name: str, payload: Any, is_input: bool = False) -> InputCodecLike:
+    """The codec that knows a payload, be it a lone value or a list; numbers are arrays. Raises CodecNotFound."""
+    codec = find_input_codec(payload=payload)
+    if codec is None and not isinstance(payload, list):
+        codec = find_input_codec(payload=[payload])
+    if codec is None and np.asarray(payload).dtype.kind in "biuf":
         codec = find_input_codec(content_type="np")
-    else:
-        codec = find_input_codec(payload=payload)
     if codec is None:
-        raise CodecNotFound(name=name, payload_type=type(payload).__name__)
+        raise CodecNotFound(name=name, payload_type=type(payload).__name__, is_input=is_input)
     return codec

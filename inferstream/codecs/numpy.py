@@ -1,5 +1,6 @@
 """NumPy arrays, content type `np`."""
 
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -36,14 +37,26 @@ def batch_shape(shape: list[int]) -> list[int]:
     return [1] if not shape else [*shape, 1] if len(shape) == 1 else shape
 
 
-def encoded(array: Array) -> tuple[list[int], str, TensorData]:
-    """Shape, datatype and data of an array; numbers stay in the array they are in."""
-    array = np.asarray(array)
-    datatype = _DATATYPES.get(array.dtype) or to_datatype(array.dtype).value
-    shape = batch_shape(list(array.shape))
-    if datatype == "BYTES":
-        return shape, datatype, TensorData([_element(value) for value in array.reshape(-1).tolist()])
-    return shape, datatype, TensorData(array)
+def encoded(name: str, payload: Any, kind: str) -> dict[str, Any]:
+    """The fields of a tensor of an array; numbers stay in the array they are in. Raises CodecError naming it."""
+    try:
+        array = payload if isinstance(payload, np.ndarray) else _array(payload)
+        datatype = _DATATYPES.get(array.dtype) or to_datatype(array.dtype).value
+        data = TensorData(_elements(array) if datatype == "BYTES" else array)
+    except (CodecError, TypeError, ValueError) as error:
+        raise CodecError(f'{kind} "{name}": {error}') from None
+    return {"name": name, "shape": batch_shape(list(array.shape)), "datatype": datatype, "data": data}
+
+
+def _array(payload: Any) -> Array:
+    array = np.asarray(payload)
+    if array.dtype == object and not all(isinstance(value, (str, bytes, NoneType)) for value in array.flat):
+        raise TypeError(f"a {type(payload).__name__} is no array")
+    return array
+
+
+def _elements(array: Array) -> list[Any]:
+    return [_element(value) for value in array.reshape(-1).tolist()]
 
 
 def _element(value: Any) -> Any:
@@ -56,7 +69,7 @@ def decoded(tensor: RequestInput | ResponseOutput, kind: str) -> Array:
         if tensor.datatype == "BYTES":
             return _strings(tensor.data.flat()).reshape(tensor.shape)
         return tensor.data.to_numpy(tensor.datatype, tensor.shape)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise CodecError(f'{kind} "{tensor.name}": {error}') from None
 
 
@@ -82,7 +95,9 @@ class NumpyCodec(InputCodec):
 
     @classmethod
     def encode_output(cls, name: str, payload: Array, **_: Any) -> ResponseOutput:
-        return ResponseOutput.trusted(cls._fields(name, payload))
+        fields = encoded(name, payload, "output")
+        fields["parameters"] = content_type(cls.ContentType)
+        return ResponseOutput.trusted(fields)
 
     @classmethod
     def decode_output(cls, response_output: ResponseOutput) -> Array:
@@ -90,22 +105,13 @@ class NumpyCodec(InputCodec):
 
     @classmethod
     def encode_input(cls, name: str, payload: Array, **_: Any) -> RequestInput:
-        return RequestInput.trusted(cls._fields(name, payload))
+        fields = encoded(name, payload, "input")
+        fields["parameters"] = content_type(cls.ContentType)
+        return RequestInput.trusted(fields)
 
     @classmethod
     def decode_input(cls, request_input: RequestInput) -> Array:
         return decoded(request_input, "input")
-
-    @classmethod
-    def _fields(cls, name: str, payload: Array) -> dict[str, Any]:
-        shape, datatype, data = encoded(payload)
-        return {
-            "name": name,
-            "shape": shape,
-            "datatype": datatype,
-            "parameters": content_type(cls.ContentType),
-            "data": data,
-        }
 
 
 @register_request_codec

@@ -1,15 +1,16 @@
 """pandas data frames, content type `pd`; imported only when frames are in play."""
 
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..errors import CodecError
-from ..types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput, TensorData
+from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, TensorData
 from .base import RequestCodec, content_type, response_of
 from .json import decode_json_input_or_output, encode_to_json
-from .lookup import get_decoded, has_decoded
+from .kept import get_decoded, has_decoded
 from .numpy import decoded, encoded
 from .registry import find_input_codec, register_request_codec
 
@@ -18,15 +19,18 @@ JSON_COLUMN = "pd_json"
 
 
 def _to_series(tensor: RequestInput | ResponseOutput, kind: str) -> "pd.Series[Any]":
-    if isinstance(tensor, RequestInput) and has_decoded(tensor):
-        payload = get_decoded(tensor)
-    else:
-        payload = _column(tensor, kind)
+    payload = get_decoded(tensor) if has_decoded(tensor) else _column(tensor, kind)
     if isinstance(payload, np.ndarray):
         payload = payload.reshape(-1) if payload.dtype.kind != "O" else payload.reshape(-1).tolist()
-    dtype: Any = object if tensor.datatype == "BYTES" else None
+    dtype: Any = object if tensor.datatype == "BYTES" and not _are_times(payload) else None
     series: pd.Series[Any] = pd.Series(payload, name=tensor.name, dtype=dtype)
     return series
+
+
+def _are_times(payload: Any) -> bool:
+    return any(isinstance(value, datetime) for value in payload) and all(
+        value is None or isinstance(value, datetime) for value in payload
+    )
 
 
 def _column(tensor: RequestInput | ResponseOutput, kind: str) -> Any:
@@ -39,42 +43,51 @@ def _column(tensor: RequestInput | ResponseOutput, kind: str) -> Any:
     return tensor.data.flat() if tensor.datatype == "BYTES" else decoded(tensor, kind)
 
 
-def _to_fields(name: str, series: "pd.Series[Any]", use_bytes: bool) -> dict[str, Any]:
-    if series.dtype.kind in "biuf" and isinstance(series.dtype, np.dtype):
-        shape, datatype, data = encoded(series.to_numpy())
-        return {"name": name, "shape": shape, "datatype": datatype, "data": data}
-    if series.dtype.kind in "biuf":
-        return _nullable_numbers(name, series)
+def _columns(frame: pd.DataFrame, use_bytes: bool, kind: str) -> list[dict[str, Any]]:
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise CodecError(f'{kind} "{twice}": the data frame has more than one column of this name')
+    return [_to_fields(name, frame.iloc[:, position], use_bytes, kind) for position, name in enumerate(names)]
+
+
+def _to_fields(name: str, series: "pd.Series[Any]", use_bytes: bool, kind: str) -> dict[str, Any]:
+    if series.dtype.kind in "biufc":
+        return encoded(name, _numbers(series), kind)
+    values: list[Any] = [None if _missing(value) else value for value in series]
     if series.dtype.kind == "M":
-        texts: list[Any] = [None if value is pd.NaT else value.isoformat() for value in series]
+        texts = [None if value is None else value.isoformat() for value in values]
         return _bytes_column(name, texts, use_bytes, "datetime")
-    values: list[Any] = [
-        None if value is None or value is pd.NA or value is np.nan else value for value in series
-    ]
     if all(value is None or isinstance(value, str) for value in values):
         return _bytes_column(name, values, use_bytes, "str")
     if all(value is None or isinstance(value, bytes) for value in values):
         return _bytes_column(name, values, use_bytes, None)
-    cells = [
-        value if isinstance(value, (str, bytes)) else encode_to_json(value, use_bytes) for value in values
-    ]
+    try:
+        cells = [encode_to_json(value) for value in values]
+    except TypeError as error:
+        raise CodecError(f'{kind} "{name}": {error}') from None
     return _bytes_column(name, cells, use_bytes, JSON_COLUMN)
 
 
-def _nullable_numbers(name: str, series: "pd.Series[Any]") -> dict[str, Any]:
-    """A column of pandas' own nullable dtypes: missing integers only fit a floating-point tensor."""
-    array = (
-        series.to_numpy(dtype="float64", na_value=np.nan)
-        if series.hasnans
-        else series.to_numpy(dtype=str(series.dtype).lower())
-    )
-    shape, datatype, data = encoded(array)
-    return {"name": name, "shape": shape, "datatype": datatype, "data": data}
+def _missing(value: Any) -> bool:
+    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
+
+
+def _numbers(series: "pd.Series[Any]") -> "np.ndarray[Any, np.dtype[Any]]":
+    """The values of a numeric column; pandas' own dtypes have missing integers, which only fit as NaN."""
+    if isinstance(series.dtype, np.dtype):
+        return series.to_numpy()
+    if series.hasnans:
+        return series.to_numpy(dtype="float64", na_value=np.nan)
+    inner = getattr(series.dtype, "numpy_dtype", None) or getattr(series.dtype, "subtype", None)
+    return series.to_numpy(dtype=inner)
 
 
 def _bytes_column(name: str, values: list[Any], use_bytes: bool, content: str | None) -> dict[str, Any]:
     if use_bytes:
         values = [value.encode() if isinstance(value, str) else value for value in values]
+    elif content is not None:
+        values = [value.decode() if isinstance(value, bytes) else value for value in values]
     fields: dict[str, Any] = {
         "name": name,
         "shape": [len(values), 1],
@@ -82,7 +95,7 @@ def _bytes_column(name: str, values: list[Any], use_bytes: bool, content: str | 
         "data": TensorData(values),
     }
     if content is not None:
-        fields["parameters"] = Parameters.trusted({"content_type": content})
+        fields["parameters"] = content_type(content)
     return fields
 
 
@@ -100,10 +113,7 @@ class PandasCodec(RequestCodec):
     @classmethod
     def encode_outputs(cls, payload: pd.DataFrame, use_bytes: bool = True) -> list[ResponseOutput]:
         """One output per column."""
-        return [
-            ResponseOutput.trusted(_to_fields(str(name), payload[name], use_bytes))
-            for name in payload.columns
-        ]
+        return [ResponseOutput.trusted(fields) for fields in _columns(payload, use_bytes, "output")]
 
     @classmethod
     def encode_response(
@@ -122,9 +132,7 @@ class PandasCodec(RequestCodec):
 
     @classmethod
     def encode_request(cls, payload: pd.DataFrame, use_bytes: bool = True, **_: Any) -> InferenceRequest:
-        inputs = [
-            RequestInput.trusted(_to_fields(str(name), payload[name], use_bytes)) for name in payload.columns
-        ]
+        inputs = [RequestInput.trusted(fields) for fields in _columns(payload, use_bytes, "input")]
         return InferenceRequest.trusted({"parameters": content_type(cls.ContentType), "inputs": inputs})
 
     @classmethod

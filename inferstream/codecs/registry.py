@@ -1,6 +1,7 @@
 """Which codec answers for a content type, a Python type or a payload."""
 
 import logging
+import sys
 import types
 import typing
 from importlib import import_module
@@ -10,6 +11,8 @@ from typing import Any, Generic, TypeVar
 from .base import InputCodecLike, RequestCodecLike
 
 logger = logging.getLogger("inferstream.codecs")
+
+OWN = "inferstream.codecs."
 
 ENTRY_POINTS = "inferstream.codecs"
 """An entry point's name is a content type, its value the module that registers codecs when imported."""
@@ -27,7 +30,9 @@ class CodecTable(Generic[Codec]):
         self.codecs: dict[str, Codec] = {}
 
     def register(self, content_type: str, codec: Codec) -> None:
-        self.codecs[content_type] = codec
+        # Ours are loaded late, when a content type is first met: by then an author may have replaced one.
+        if content_type not in self.codecs or not codec.__module__.startswith(OWN):
+            self.codecs[content_type] = codec
 
     def by_content_type(self, content_type: str) -> Codec | None:
         _load(content_type)
@@ -35,14 +40,23 @@ class CodecTable(Generic[Codec]):
 
     def by_payload(self, payload: Any) -> Codec | None:
         """The first registered codec that can encode `payload`."""
-        _load_for(type(payload))
-        return next((codec for codec in self.codecs.values() if codec.can_encode(payload)), None)
+        _load_possible()
+        # A copy, because another thread may be loading a codec meanwhile.
+        return next((codec for codec in tuple(self.codecs.values()) if codec.can_encode(payload)), None)
 
     def by_type_hint(self, hint: Any) -> Codec | None:
-        """The codec for values annotated with `hint`; `list[str]` and `typing.List[str]` are the same."""
-        _load_for(hint)
-        wanted = _normal(hint)
-        return next((codec for codec in self.codecs.values() if wanted in map(_normal, _hints(codec))), None)
+        """The codec for values annotated with `hint`, else for what `hint` is a kind of.
+
+        `list[str]` and `typing.List[str]` are the same; `NDArray[np.float32]` is a kind of `ndarray`.
+        """
+        _load_possible()
+        exact, origin = _normal(hint), typing.get_origin(hint)
+        codecs = tuple(self.codecs.values())
+        for wanted in (exact,) if origin is None else (exact, origin):
+            for codec in codecs:
+                if wanted in map(_normal, _hints(codec)):
+                    return codec
+        return None
 
 
 def _hints(codec: InputCodecLike | RequestCodecLike) -> tuple[Any, ...]:
@@ -70,7 +84,7 @@ _loaded: set[str] = set()
 def _known_modules() -> dict[str, str]:
     global _modules
     if _modules is None:
-        core = {name: f"inferstream.codecs.{name_}" for name, name_ in _CORE.items()}
+        core = {name: OWN + module for name, module in _CORE.items()}
         _modules = core | {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
     return _modules
 
@@ -81,6 +95,7 @@ _CORE = {
     "base64": "base64",
     "datetime": "datetime",
     "json": "json",
+    "dict": "json",
     "pd": "pandas",
 }
 """Ours, in the order in which they are asked; listed here too so that a source checkout needs no install."""
@@ -88,19 +103,21 @@ _CORE = {
 
 def _load(content_type: str) -> None:
     module = _known_modules().get(content_type)
-    if module is not None and content_type not in _loaded:
-        _loaded.add(content_type)
-        try:
-            import_module(module)
-        except ImportError as error:
-            logger.warning('codec "%s" is not available: %s', content_type, error)
+    if module is None or content_type in _loaded:
+        return
+    try:
+        import_module(module)
+    except Exception as error:
+        # Somebody's broken plug-in must not fail the requests that do without it.
+        logger.warning('codec "%s" is not available: %s', content_type, error)
+    # Only now, so that a second thread waits for the import instead of finding nothing.
+    _loaded.add(content_type)
 
 
-def _load_for(kind: Any) -> None:
-    """Load every codec that could know values of this type; a heavy one only for its own library's types."""
-    origin = str(getattr(kind, "__module__", "")).partition(".")[0]
+def _load_possible() -> None:
+    """Load every codec that could know some value; without its library no value of a heavy one exists."""
     for name in _known_modules():
-        if OPTIONAL.get(name, origin) == origin:
+        if name not in _loaded and (name not in OPTIONAL or OPTIONAL[name] in sys.modules):
             _load(name)
 
 

@@ -20,7 +20,8 @@ from ..types import InferenceRequest, InferenceResponse, ResponseOutput
 from .base import OUTPUT_PREFIX, InputCodecLike, RequestCodecLike, response_of
 from .registry import find_input_codec, find_request_codec
 
-_STREAMS = (AsyncIterator, AsyncGenerator, AsyncIterable, Iterator, Generator, Iterable)
+_ASYNC_STREAMS = (AsyncIterator, AsyncGenerator, AsyncIterable)
+_STREAMS = (Iterator, Generator, Iterable)
 
 
 class SignatureCodec:
@@ -39,8 +40,7 @@ class SignatureCodec:
         self._hints = {parameter.name: _name(hints.get(parameter.name)) for parameter in parameters}
         for parameter in parameters:
             self._add_parameter(parameter, hints.get(parameter.name))
-        self._output_hints = _output_hints(returned)
-        self._outputs = [_codec_of(hint, f"{OUTPUT_PREFIX}{i}") for i, hint in enumerate(self._output_hints)]
+        self._outputs = [_Output(hint, index) for index, hint in enumerate(_output_hints(returned))]
 
     def _add_parameter(self, parameter: inspect.Parameter, hint: Any) -> None:
         bare, optional = _without_none(hint)
@@ -90,20 +90,38 @@ class SignatureCodec:
         values = payload if isinstance(payload, tuple) else (payload,)
         outputs: list[ResponseOutput] = []
         for index, value in enumerate(values):
-            if index >= len(self._outputs):
-                raise OutputNotFound(
-                    index, type(value).__name__, [_name(hint) for hint in self._output_hints]
-                )
-            codec = self._outputs[index]
-            if not codec.can_encode(value):
-                raise OutputNotFound(
-                    index, type(value).__name__, [_name(hint) for hint in self._output_hints]
-                )
-            if hasattr(codec, "encode_output"):
-                outputs.append(codec.encode_output(f"{OUTPUT_PREFIX}{index}", value))
-            else:
-                outputs.extend(codec.encode_response(model_name, value, model_version).outputs)
+            if index >= len(self._outputs) or not self._outputs[index].fits(value):
+                hints = [_name(output.hint) for output in self._outputs]
+                raise OutputNotFound(index, type(value).__name__, hints)
+            outputs.extend(self._outputs[index].encode(value, model_name, model_version))
         return response_of(model_name, model_version, outputs)
+
+
+class _Output:
+    """One value that a signature returns."""
+
+    def __init__(self, hint: Any, index: int) -> None:
+        self.hint = hint
+        self._bare, self._optional = _without_none(hint)
+        self._name = f"{OUTPUT_PREFIX}{index}"
+        self._codec: Any = find_input_codec(type_hint=self._bare) or find_request_codec(type_hint=self._bare)
+        if self._codec is None:
+            raise CodecNotFound(name=self._name, payload_type=_name(hint))
+
+    def fits(self, value: Any) -> bool:
+        if value is None:
+            return self._optional
+        # An empty list shows no type by which a codec could know it; the hint does.
+        empty = isinstance(value, list) and not value and typing.get_origin(self._bare) is list
+        return empty or self._codec.can_encode(value)
+
+    def encode(self, value: Any, model_name: str, model_version: str | None) -> list[ResponseOutput]:
+        """The value's outputs: none for None, one for what a tensor holds, and each column of a frame."""
+        if value is None:
+            return []
+        if hasattr(self._codec, "encode_output"):
+            return [self._codec.encode_output(self._name, value)]
+        return list(self._codec.encode_response(model_name, value, model_version).outputs)
 
 
 def decode_args(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,51 +129,75 @@ def decode_args(function: Callable[..., Any]) -> Callable[..., Any]:
 
     `async def predict(self, prompt: list[str], scale: np.ndarray | None = None) -> np.ndarray` becomes a
     method from request to response; each input is matched by name and decoded by its annotation. A
-    generator becomes a stream that decodes its first request and encodes each value it yields.
+    generator, or a method that returns an iterator, becomes a stream that decodes its first request and
+    encodes each value; closing the stream closes the method's own generator at once.
     """
     codec = SignatureCodec(function)
+    returned = typing.get_origin(typing.get_type_hints(function).get("return"))
+    if inspect.isasyncgenfunction(function) or returned in _ASYNC_STREAMS:
+        return _stream(function, codec)
+    if inspect.isgeneratorfunction(function) or returned in _STREAMS:
+        return _blocking_stream(function, codec)
+    if inspect.iscoroutinefunction(function):
+        return _predict(function, codec)
+    return _blocking_predict(function, codec)
 
-    def encode(model: Any, value: Any) -> InferenceResponse:
-        return codec.encode_response(value, model.name, model.version)
 
-    if inspect.isasyncgenfunction(function):
+def _predict(function: Callable[..., Any], codec: SignatureCodec) -> Callable[..., Any]:
+    @wraps(function)
+    async def predict(self: Any, payload: InferenceRequest) -> InferenceResponse:
+        value = await function(self, **codec.decode_request(payload))
+        return codec.encode_response(value, self.name, self.version)
 
-        @wraps(function)
-        async def stream(
-            self: Any, payloads: AsyncIterator[InferenceRequest]
-        ) -> AsyncIterator[InferenceResponse]:
-            values = function(self, **codec.decode_request(await anext(aiter(payloads))))
-            try:
-                async for value in values:
-                    yield encode(self, value)
-            finally:
-                # Closing the wrapper would otherwise leave the author's own `finally` to the garbage collector.
+    return predict
+
+
+def _blocking_predict(function: Callable[..., Any], codec: SignatureCodec) -> Callable[..., Any]:
+    @wraps(function)
+    def predict(self: Any, payload: InferenceRequest) -> InferenceResponse:
+        value = function(self, **codec.decode_request(payload))
+        return codec.encode_response(value, self.name, self.version)
+
+    return predict
+
+
+def _stream(function: Callable[..., Any], codec: SignatureCodec) -> Callable[..., Any]:
+    @wraps(function)
+    async def stream(
+        self: Any, payloads: AsyncIterable[InferenceRequest]
+    ) -> AsyncIterator[InferenceResponse]:
+        payload = await anext(aiter(payloads), None)
+        if payload is None:
+            return
+        values = function(self, **codec.decode_request(payload))
+        if inspect.isawaitable(values):
+            values = await values
+        try:
+            async for value in values:
+                yield codec.encode_response(value, self.name, self.version)
+        finally:
+            # Closing the wrapper would otherwise leave the author's own `finally` to the garbage collector.
+            if hasattr(values, "aclose"):
                 await values.aclose()
 
-        return stream
+    return stream
 
-    if inspect.isgeneratorfunction(function):
 
-        @wraps(function)
-        def blocking_stream(self: Any, payloads: Iterable[InferenceRequest]) -> Iterator[InferenceResponse]:
-            for value in function(self, **codec.decode_request(next(iter(payloads)))):
-                yield encode(self, value)
-
-        return blocking_stream
-
-    if inspect.iscoroutinefunction(function):
-
-        @wraps(function)
-        async def predict(self: Any, payload: InferenceRequest) -> InferenceResponse:
-            return encode(self, await function(self, **codec.decode_request(payload)))
-
-        return predict
-
+def _blocking_stream(function: Callable[..., Any], codec: SignatureCodec) -> Callable[..., Any]:
     @wraps(function)
-    def blocking_predict(self: Any, payload: InferenceRequest) -> InferenceResponse:
-        return encode(self, function(self, **codec.decode_request(payload)))
+    def stream(self: Any, payloads: Iterable[InferenceRequest]) -> Iterator[InferenceResponse]:
+        payload = next(iter(payloads), None)
+        if payload is None:
+            return
+        values = function(self, **codec.decode_request(payload))
+        try:
+            for value in values:
+                yield codec.encode_response(value, self.name, self.version)
+        finally:
+            if hasattr(values, "close"):
+                values.close()
 
-    return blocking_predict
+    return stream
 
 
 def _without_none(hint: Any) -> tuple[Any, bool]:
@@ -169,21 +211,13 @@ def _without_none(hint: Any) -> tuple[Any, bool]:
 
 def _output_hints(returned: Any) -> list[Any]:
     hint = returned
-    if typing.get_origin(hint) in _STREAMS:
+    if typing.get_origin(hint) in (*_ASYNC_STREAMS, *_STREAMS):
         hint = typing.get_args(hint)[0]
     if hint is None or hint is type(None) or hint is InferenceResponse:
         return []
     if typing.get_origin(hint) is tuple:
         return list(typing.get_args(hint))
     return [hint]
-
-
-def _codec_of(hint: Any, name: str) -> Any:
-    bare, _ = _without_none(hint)
-    codec = find_input_codec(type_hint=bare) or find_request_codec(type_hint=bare)
-    if codec is None:
-        raise CodecNotFound(name=name, payload_type=_name(hint))
-    return codec
 
 
 def _name(hint: Any) -> str:

@@ -58,6 +58,9 @@ def _text(value: bytes | str) -> str:
     return value if isinstance(value, str) else value.decode("latin-1")
 
 
+read = object.__getattribute__
+
+
 class Parameters(BaseModel):
     """Free key-value pairs at any level; `content_type` names a codec, `headers` carries transport headers."""
 
@@ -68,22 +71,33 @@ class Parameters(BaseModel):
         Mapping[str, Any] | None, PlainSerializer(lambda headers: None if headers is None else dict(headers))
     ] = None
 
-    # A slot and not a field: it is no part of the payload, in comparisons, dumps or copies.
-    __slots__ = ("_decoded",)
+    # Slots and not fields: no part of the payload, in comparisons, dumps or copies. MLServer's name for the first.
+    __slots__ = ("_decoded_from", "_decoded_payload")
 
     @property
     def has_decoded(self) -> bool:
         """Whether a decoded form of the tensor or request is kept here; it never reaches a wire."""
-        return hasattr(self, "_decoded")
+        try:
+            # Past pydantic's own `__getattr__`, which takes microseconds to find that a slot is empty.
+            read(self, "_decoded_payload")
+        except AttributeError:
+            return False
+        return True
 
     @property
     def decoded(self) -> Any:
         """The decoded form, or None."""
-        return getattr(self, "_decoded", None)
+        return getattr(self, "_decoded_payload", None)
 
-    def keep_decoded(self, value: Any) -> None:
-        """Remember what a codec made of the tensor or request, so that it is decoded once."""
-        assign(self, "_decoded", value)
+    @property
+    def decoded_from(self) -> Any:
+        """What the decoded form was made of; None when whoever kept it did not say."""
+        return getattr(self, "_decoded_from", None)
+
+    def keep_decoded(self, value: Any, source: Any = None) -> None:
+        """Remember what a codec made of `source`, so that it is decoded once."""
+        assign(self, "_decoded_payload", value)
+        assign(self, "_decoded_from", source)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of a parameter, declared or free; `default` when it was not sent."""

@@ -1,0 +1,96 @@
+"""Lists of values that travel as one column of BYTES: the part that such codecs share."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from ..errors import CodecError
+from ..types import RequestInput, ResponseOutput, TensorData
+from .base import InputCodec, content_type
+
+Element = str | bytes | None
+"""What one element of a BYTES tensor is; None is a missing value."""
+
+T = TypeVar("T")
+
+
+def is_list_of(payload: Any, kind: type | tuple[type, ...]) -> bool:
+    """Whether `payload` is a list with nothing but instances of `kind`; an empty list is."""
+    return isinstance(payload, list) and all(isinstance(value, kind) for value in payload)
+
+
+def as_list(payload: Any) -> list[Any]:
+    """The values of a list, an array or another iterable; text, bytes and what has no values count as one."""
+    if isinstance(payload, list):
+        return payload
+    if isinstance(payload, np.ndarray):
+        return list(payload.reshape(-1).tolist())
+    if isinstance(payload, Iterable) and not isinstance(
+        payload, (str, bytes, bytearray, memoryview, Mapping)
+    ):
+        return list(payload)
+    return [payload]
+
+
+class ListCodec(InputCodec, Generic[T]):
+    """A list to one BYTES tensor of shape [N, 1]. Subclasses turn values into elements and back.
+
+    Both hooks take whole lists, so that the loop stays in the subclass. A TypeError or ValueError
+    they raise becomes a CodecError that names the tensor, with their message as the reason.
+    """
+
+    @classmethod
+    def to_elements(cls, values: list[Any]) -> list[Any]:
+        """Values as text, bytes or None."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_elements(cls, elements: list[Element]) -> list[T]:
+        """Text, bytes or None as values."""
+        raise NotImplementedError
+
+    @classmethod
+    def encode_output(cls, name: str, payload: Any, use_bytes: bool = True, **_: Any) -> ResponseOutput:
+        return ResponseOutput.trusted(cls._fields("output", name, payload, use_bytes))
+
+    @classmethod
+    def decode_output(cls, response_output: ResponseOutput) -> list[T]:
+        return cls._decode("output", response_output)
+
+    @classmethod
+    def encode_input(cls, name: str, payload: Any, use_bytes: bool = True, **_: Any) -> RequestInput:
+        return RequestInput.trusted(cls._fields("input", name, payload, use_bytes))
+
+    @classmethod
+    def decode_input(cls, request_input: RequestInput) -> list[T]:
+        return cls._decode("input", request_input)
+
+    @classmethod
+    def _fields(cls, kind: str, name: str, payload: Any, use_bytes: bool) -> dict[str, Any]:
+        try:
+            elements = cls.to_elements(as_list(payload))
+            if use_bytes:
+                elements = [value.encode() if isinstance(value, str) else value for value in elements]
+            else:
+                elements = [value.decode() if isinstance(value, bytes) else value for value in elements]
+        except (TypeError, ValueError) as error:
+            raise CodecError(f'{kind} "{name}": cannot be encoded as "{cls.ContentType}": {error}') from None
+        return {
+            "name": name,
+            "shape": [len(elements), 1],
+            "datatype": "BYTES",
+            "parameters": content_type(cls.ContentType),
+            "data": TensorData(elements),
+        }
+
+    @classmethod
+    def _decode(cls, kind: str, tensor: RequestInput | ResponseOutput) -> list[T]:
+        if tensor.datatype != "BYTES":
+            raise CodecError(
+                f'{kind} "{tensor.name}": the "{cls.ContentType}" codec takes BYTES, got {tensor.datatype}'
+            )
+        try:
+            return cls.from_elements(tensor.data.flat())
+        except (TypeError, ValueError) as error:
+            raise CodecError(f'{kind} "{tensor.name}": {error}') from None

@@ -1,0 +1,98 @@
+"""Columns of every kind travel and come back, or are refused by name."""
+
+from datetime import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from inferstream.codecs import NumpyCodec, PandasCodec
+from inferstream.codecs.lookup import decode_inference_request
+from inferstream.errors import CodecError
+from inferstream.types import InferenceRequest, Parameters, RequestInput, TensorData
+
+NAN = float("nan")
+
+
+def travelled(column) -> pd.Series:
+    request = PandasCodec.encode_request(pd.DataFrame({"c": column}))
+    return PandasCodec.decode_request(InferenceRequest.parse_raw(request.json()))["c"]
+
+
+@pytest.mark.parametrize(
+    ("column", "datatype", "content_type", "values"),
+    [
+        ([1, 2], "INT64", None, [1, 2]),
+        ([True, False], "BOOL", None, [True, False]),
+        (pd.array([True, False], dtype="boolean"), "BOOL", None, [True, False]),
+        (pd.array([1, 2], dtype="Int8"), "INT8", None, [1, 2]),
+        (pd.array([1.0, 0.0], dtype="Sparse[float64]"), "FP64", None, [1.0, 0.0]),
+        (["a", None], "BYTES", "str", ["a", None]),
+        (["a", NAN], "BYTES", "str", ["a", None]),
+        (pd.Categorical(["a", "b"]), "BYTES", "str", ["a", "b"]),
+        (["abc", {"k": 1}, None], "BYTES", "pd_json", ["abc", {"k": 1}, None]),
+        (['{"k":1}', 1], "BYTES", "pd_json", ['{"k":1}', 1]),
+        ([[1.0, NAN], None], "BYTES", "pd_json", [[1.0, None], None]),
+    ],
+)
+@pytest.mark.parametrize("use_bytes", [True, False])
+def test_columns_survive(
+    column, datatype: str, content_type: str | None, values: list, use_bytes: bool
+) -> None:
+    request = PandasCodec.encode_request(pd.DataFrame({"c": column}), use_bytes=use_bytes)
+    (tensor,) = request.inputs
+    assert (tensor.datatype, tensor.shape) == (datatype, [len(values), 1])
+    assert (tensor.parameters and tensor.parameters.content_type) == content_type
+    if datatype == "BYTES":
+        kind = bytes if use_bytes else str
+        assert all(value is None or isinstance(value, kind) for value in tensor.data)
+    assert travelled(column).tolist() == values
+
+
+def test_times_come_back_as_times_with_their_gaps() -> None:
+    found = travelled(pd.to_datetime(["2026-01-01T12:00", None]))
+    assert found.dtype.kind == "M"
+    assert found[0] == datetime(2026, 1, 1, 12)  # noqa: DTZ001
+    assert found.isna().tolist() == [False, True]
+
+
+def test_gaps_in_times_survive_raw_bytes_which_have_no_null() -> None:
+    (tensor,) = PandasCodec.encode_request(pd.DataFrame({"c": pd.to_datetime(["2026-01-01", None])})).inputs
+    tensor.data = TensorData.from_raw(bytes(tensor.data.to_raw("BYTES")), "BYTES")
+    found = PandasCodec.decode_request(InferenceRequest(inputs=[tensor]))
+    assert found["c"].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    "column", [[1j], pd.to_timedelta([1]), np.array([1], np.longdouble), [{1, 2}], [2**70]]
+)
+def test_columns_without_a_datatype_are_refused_by_name(column) -> None:
+    with pytest.raises(CodecError, match='output "c"'):
+        PandasCodec.encode_response("m", pd.DataFrame({"c": column}))
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    with pytest.raises(CodecError, match=r'"a".*more than one'):
+        PandasCodec.encode_request(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+def test_columns_decoded_by_their_own_codec_are_used_as_they_are() -> None:
+    dates = RequestInput(
+        name="when",
+        shape=[1],
+        datatype="BYTES",
+        data=["2026-01-01"],
+        parameters=Parameters(content_type="datetime"),
+    )
+    request = InferenceRequest(
+        inputs=[dates, NumpyCodec.encode_input("n", np.ones((1, 1)))],
+        parameters=Parameters(content_type="pd"),
+    )
+    frame = decode_inference_request(request)
+    assert frame["when"][0] == datetime(2026, 1, 1)  # noqa: DTZ001
+    assert frame["n"].tolist() == [1.0]
+
+
+def test_values_are_laid_out_row_after_row() -> None:
+    square = RequestInput(name="s", shape=[2, 2], datatype="INT8", data=[1, 2, 3, 4])
+    assert PandasCodec.decode_request(InferenceRequest(inputs=[square]))["s"].tolist() == [1, 2, 3, 4]

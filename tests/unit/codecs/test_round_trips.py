@@ -1,0 +1,118 @@
+"""Decoding undoes encoding, for every datatype and shape, on every wire."""
+
+from datetime import UTC, timedelta, timezone
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from inferstream.codecs import Base64Codec, DatetimeCodec, NumpyCodec, StringCodec
+from inferstream.codecs.json import JSONCodec
+from inferstream.types import RequestInput, TensorData
+from inferstream.types.datatypes import DTYPES
+
+SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)
+NUMBERS = {name: dtype for name, dtype in DTYPES.items() if name != "BF16"}
+
+
+def over_json(tensor: RequestInput) -> RequestInput:
+    return RequestInput.parse_raw(tensor.json())
+
+
+def over_raw(tensor: RequestInput) -> RequestInput:
+    raw = bytes(tensor.data.to_raw(tensor.datatype))
+    return RequestInput(
+        name=tensor.name,
+        shape=tensor.shape,
+        datatype=tensor.datatype,
+        data=TensorData.from_raw(raw, tensor.datatype),
+    )
+
+
+def batched(array: np.ndarray) -> np.ndarray:
+    return array.reshape(1) if array.ndim == 0 else array[:, None] if array.ndim == 1 else array
+
+
+@pytest.mark.parametrize("wire", [lambda tensor: tensor, over_json, over_raw], ids=["none", "json", "raw"])
+@pytest.mark.parametrize("datatype", NUMBERS)
+def test_every_number_of_every_shape_survives(datatype: str, wire) -> None:
+    dtype = NUMBERS[datatype]
+    finite = {"allow_nan": False, "allow_infinity": False} if dtype.kind == "f" else {}
+
+    @given(hnp.arrays(dtype, SHAPES, elements=hnp.from_dtype(dtype, **finite)))
+    def check(array: np.ndarray) -> None:
+        tensor = wire(NumpyCodec.encode_input("x", array))
+        found = NumpyCodec.decode_input(tensor)
+        assert (tensor.datatype, found.dtype) == (datatype, dtype)
+        assert found.shape == batched(array).shape == tuple(tensor.shape)
+        assert np.array_equal(found, batched(array))
+
+    check()
+
+
+@pytest.mark.parametrize("wire", [lambda tensor: tensor, over_json])
+@given(hnp.arrays(np.dtype("U8"), SHAPES, elements=st.text(st.characters(codec="utf-8"), max_size=8)))
+def test_text_in_arrays_survives(wire, array: np.ndarray) -> None:
+    found = NumpyCodec.decode_input(wire(NumpyCodec.encode_input("x", array)))
+    texts = [value.decode() if isinstance(value, bytes) else value for value in found.reshape(-1).tolist()]
+    assert texts == array.reshape(-1).tolist()
+    assert found.shape == batched(array).shape
+
+
+@given(st.lists(st.binary()))
+def test_bytes_in_arrays_keep_their_lengths_and_trailing_zeros(values: list[bytes]) -> None:
+    array = np.empty(len(values), object)
+    array[:] = values
+    found = NumpyCodec.decode_input(over_raw(NumpyCodec.encode_input("x", array)))
+    assert found.reshape(-1).tolist() == values
+
+
+def test_missing_numbers_are_null_on_the_wire_and_nan_in_arrays() -> None:
+    tensor = NumpyCodec.encode_input("x", np.array([1.0, np.nan]))
+    assert tensor.data.root == [1.0, None]
+    assert np.isnan(NumpyCodec.decode_input(over_json(tensor))[1, 0])
+
+
+def test_bf16_is_float32_in_numpy() -> None:
+    tensor = RequestInput(
+        name="x", shape=[2], datatype="BF16", data=TensorData.from_raw(b"\x80\x3f\x00\xc0", "BF16")
+    )
+    found = NumpyCodec.decode_input(tensor)
+    assert (found.dtype, found.tolist()) == (np.float32, [1.0, -2.0])
+
+
+def test_byte_order_is_numpys_own_business() -> None:
+    tensor = NumpyCodec.encode_input("x", np.array([1.5, 2], ">f4"))
+    assert NumpyCodec.decode_input(over_raw(tensor)).tolist() == [[1.5], [2.0]]
+
+
+def test_an_encoded_array_is_not_copied() -> None:
+    array = np.ones((2, 3), np.float32)
+    assert NumpyCodec.encode_output("x", array).data.array is array
+
+
+TEXT = st.text(st.characters(codec="utf-8"))
+TIMES = st.datetimes(timezones=st.sampled_from([None, UTC, timezone(timedelta(hours=-3))]))
+CELLS = st.dictionaries(
+    TEXT, st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT | st.lists(TEXT)
+)
+LISTS = [
+    (StringCodec, TEXT),
+    (Base64Codec, st.binary()),
+    (DatetimeCodec, TIMES),
+    (JSONCodec, CELLS),
+]
+
+
+@pytest.mark.parametrize("wire", [lambda tensor: tensor, over_json, over_raw], ids=["none", "json", "raw"])
+@pytest.mark.parametrize(("codec", "values"), LISTS, ids=[codec.ContentType for codec, _ in LISTS])
+def test_every_list_survives(codec, values, wire) -> None:
+    @given(st.lists(values, max_size=4), st.booleans())
+    def check(payload: list, use_bytes: bool) -> None:
+        tensor = codec.encode_input("x", payload, use_bytes=use_bytes)
+        assert tensor.shape == [len(payload), 1]
+        assert codec.decode_input(wire(tensor)) == payload
+
+    check()
