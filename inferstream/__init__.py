@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import codecs, errors, types
+    from .context import RequestContext, request_context
     from .model import MLModel
     from .settings import ModelParameters, ModelSettings, Settings
     from .telemetry.custom import log, register
@@ -22,11 +23,13 @@ __all__ = [
     "MLModel",
     "ModelParameters",
     "ModelSettings",
+    "RequestContext",
     "Settings",
     "codecs",
     "errors",
     "log",
     "register",
+    "request_context",
     "types",
 ]
 
@@ -34,9 +37,11 @@ _HOMES = {
     "MLModel": "model",
     "ModelParameters": "settings",
     "ModelSettings": "settings",
+    "RequestContext": "context",
     "Settings": "settings",
     "log": "telemetry.custom",
     "register": "telemetry.custom",
+    "request_context": "context",
 }
 
 

@@ -15,6 +15,7 @@
     ├── PermissionDenied
     ├── ModelNotReady
     ├── Overloaded                 the queue of the model is full
+    ├── WorkerLost                 the process that ran the request has ended
     ├── DeadlineExceeded
     ├── Draining                   the server is shutting down
     ├── Abandoned                  the client left before the end
@@ -42,6 +43,7 @@ class Code(Enum):
     NOT_READY = "not_ready"
     OVERLOADED = "overloaded"
     DEADLINE_EXCEEDED = "deadline_exceeded"
+    WORKER_LOST = "worker_lost"
     DRAINING = "draining"
     CANCELLED = "cancelled"
     UNSUPPORTED = "unsupported"
@@ -195,6 +197,12 @@ class Overloaded(InferstreamError):
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class WorkerLost(InferstreamError):
+    """The worker process that ran, or should have run, the request is not there any more."""
+
+    code = Code.WORKER_LOST
 
 
 class DeadlineExceeded(InferstreamError):

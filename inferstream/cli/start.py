@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from ..errors import InferstreamError, InvalidSettings
+from ..event_loop import new_event_loop
 from ..settings import Settings, load_settings
 from ..telemetry.logs import configure_logging
 from .banner import show
@@ -47,17 +48,9 @@ def _serve(settings: Settings, watch: bool) -> None:
         server = Server(settings)
         await server.run(lambda running: show(running, Console(stderr=True)), watch)
 
-    loop = _new_loop()
+    loop = new_event_loop()
     asyncio.set_event_loop(loop)
     loop.run_until_complete(main())
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 def _end(code: int, message: str | None = None) -> int:

@@ -42,19 +42,19 @@ class DataPlane:
 
     def declared_inputs(self, name: str, version: str | None = None) -> list[MetadataTensor]:
         """The inputs a model declares. Raises ModelNotFound, ModelNotReady."""
-        return self._registry.get(name, version).model.inputs
+        return self._registry.get(name, version).execution.inputs
 
     def streams(self, name: str, version: str | None = None) -> bool:
         """Whether a model makes streams of its own; False for one that is not there."""
         try:
-            return self._registry.get(name, version).pipeline.answers != "predict"
+            return self._registry.get(name, version).execution.answers != "predict"
         except (ModelNotFound, ModelNotReady):
             return False
 
     def stream_dialect(self, name: str) -> Literal["mlserver", "triton"] | None:
         """The dialect a model's settings name for gRPC streams."""
         try:
-            return self._registry.get(name).model.settings.grpc_stream_dialect
+            return self._registry.get(name).execution.settings.grpc_stream_dialect
         except (ModelNotFound, ModelNotReady):
             return None
 
@@ -72,7 +72,7 @@ class DataPlane:
 
     async def model_metadata(self, name: str, version: str | None = None) -> MetadataModelResponse:
         """What the model says of itself. Raises ModelNotFound, ModelNotReady."""
-        return await self._registry.serving(name, version).metadata()
+        return await self._registry.serving(name, version).execution.metadata()
 
     def models(self) -> list[tuple[str, str | None]]:
         """Name and version of every model that is loaded."""

@@ -3,54 +3,56 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from ..errors import Draining, InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady
-from ..model import MLModel
-from ..repository import ModelRepository, load_model, unload_model
+from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
 from ..telemetry.metrics import Meters
-from ..types import MetadataModelResponse, RepositoryIndexResponseItem, State
+from ..types import RepositoryIndexResponseItem, State
+from .execution.base import Execution
 from .pipeline import Pipeline
 
 logger = logging.getLogger("inferstream.dataplane")
 
 Key = tuple[str, str | None]
 
+LoadModel = Callable[[ModelSettings], Awaitable[Execution]]
+"""Loads a model where its settings say that it should run. Raises ModelLoadFailed."""
+
 
 class Served:
     """One version of one model, loaded, with its pipeline."""
 
-    def __init__(self, model: MLModel, pipeline: Pipeline) -> None:
-        self.model = model
-        self.pipeline = pipeline
+    def __init__(self, execution: Execution, pipeline: Pipeline) -> None:
+        self.execution = execution
+        self.live = pipeline.live
         self.handler = pipeline.handler
 
     @property
     def ready(self) -> bool:
-        return bool(self.model.ready)
-
-    async def metadata(self) -> MetadataModelResponse:
-        return await self.model.metadata()
+        return self.execution.ready
 
     async def retire(self, grace: float) -> None:
         """Unload once the calls in progress are done, or have had `grace` seconds to be."""
         try:
             async with asyncio.timeout(grace):
-                await self.pipeline.live.emptied()
+                await self.live.emptied()
         except TimeoutError:
-            self.pipeline.live.fail(Draining(f"Model {self.model.name} is being unloaded."))
-        await unload_model(self.model)
-        self.pipeline.close()
+            self.live.fail(Draining(f"Model {self.execution.settings.name} is being unloaded."))
+        await self.execution.unload()
 
 
 class Registry:
     """What is loaded, what failed to, and what is on its way; one change of a model at a time."""
 
-    def __init__(self, settings: Settings, repository: ModelRepository, meters: Meters) -> None:
+    def __init__(
+        self, settings: Settings, repository: ModelRepository, load: LoadModel, meters: Meters
+    ) -> None:
         self._settings = settings
         self._repository = repository
+        self._load = load
         self._meters = meters
         self._served: dict[Key, Served] = {}
         self._defaults: dict[str, Served] = {}
@@ -101,7 +103,7 @@ class Registry:
     def summary(self) -> list[tuple[str, str, str, str]]:
         """Name, version, what it answers and state of every model, for people."""
         rows = [
-            (name, version or "", served.pipeline.answers, "ready" if served.ready else "not ready")
+            (name, version or "", served.execution.answers, "ready" if served.ready else "not ready")
             for (name, version), served in self._served.items()
         ]
         rows += [
@@ -175,15 +177,15 @@ class Registry:
         try:
             # A copy, because runtimes change their settings and the repository remembers these.
             own = settings.model_copy(deep=True)
-            model = await load_model(own, self._settings.model_load_timeout)
-            pipeline = Pipeline(model, self._meters.of(*key), self._settings.request_timeout)
+            execution = await self._load(own)
+            pipeline = Pipeline(execution, self._meters.of(*key), self._settings.request_timeout)
         except InferstreamError as error:
             if key not in self._served:
                 self._states[key] = (State.UNAVAILABLE, error.message)
             raise
         self._states.pop(key, None)
         old = self._served.get(key)
-        self._served[key] = Served(model, pipeline)
+        self._served[key] = Served(execution, pipeline)
         self._choose_default(settings.name)
         if old is not None:
             self._retire(old)
@@ -222,7 +224,7 @@ class Registry:
     async def stop(self, grace: float) -> None:
         """Refuse new calls, let those in progress finish for `grace` seconds, end the rest, unload everything."""
         self.draining = True
-        lives = [served.pipeline.live for served in self._served.values()]
+        lives = [served.live for served in self._served.values()]
         try:
             async with asyncio.timeout(grace):
                 await asyncio.gather(*(live.emptied() for live in lives))
@@ -234,11 +236,9 @@ class Registry:
         """Run every model's `unload`, for at most `limit` seconds in all."""
         try:
             async with asyncio.timeout(limit):
-                await asyncio.gather(*(unload_model(served.model) for served in self._served.values()))
+                await asyncio.gather(*(served.execution.unload() for served in self._served.values()))
         except TimeoutError:
             logger.error("models were still unloading after %g s", limit)
-        for served in self._served.values():
-            served.pipeline.close()
 
 
 def _rank(version: str | None) -> tuple[int, int, str]:

@@ -14,11 +14,13 @@ from typing import Any
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.registry import Registry
+from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
 from ..repository import FolderRepository, ModelRepository
 from ..settings import Settings
 from ..settings.implementation import resolve_class
 from ..telemetry.metrics import CONTENT_TYPE, Meters
+from ..telemetry.workers import WorkerMeters
 from .grpc.app import GrpcServer
 from .ports import bind
 from .reload import reload_on_change
@@ -40,7 +42,10 @@ class Server:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.meters = Meters(settings.metrics_rest_server_prefix)
-        self.registry = Registry(settings, _repository(settings), self.meters)
+        workers = WorkerMeters()
+        self.meters.add(workers)
+        self.placements = Placements(settings, workers)
+        self.registry = Registry(settings, _repository(settings), self.placements.load, self.meters)
         self.access = Access(settings.host, settings.allow_open_repository)
         self.dataplane = DataPlane(settings, self.registry, self.access)
         self.ports: dict[str, int] = {}
@@ -145,6 +150,7 @@ class Server:
         await self.registry.stop(settings.shutdown_grace)
         await asyncio.gather(grpc.stop(), *(server.stop() for server in self._http))
         await self.registry.unload_all(UNLOAD_LIMIT)
+        await self.placements.stop()
         logger.info("stopped")
 
 

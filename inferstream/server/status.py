@@ -27,6 +27,7 @@ TABLE: dict[Code, Status] = {
     Code.NOT_READY: Status(503, "UNAVAILABLE"),
     Code.OVERLOADED: Status(429, "RESOURCE_EXHAUSTED"),
     Code.DEADLINE_EXCEEDED: Status(504, "DEADLINE_EXCEEDED"),
+    Code.WORKER_LOST: Status(503, "UNAVAILABLE"),
     Code.DRAINING: Status(503, "UNAVAILABLE"),
     Code.CANCELLED: Status(499, "CANCELLED"),
     Code.UNSUPPORTED: Status(501, "UNIMPLEMENTED"),
@@ -59,7 +60,7 @@ def http_headers(error: InferstreamError) -> list[tuple[bytes, bytes]]:
     """Response headers that an error brings along."""
     if isinstance(error, Overloaded):
         return [(b"retry-after", b"%d" % error.retry_after)]
-    if error.code in (Code.NOT_READY, Code.DRAINING):
+    if error.code in (Code.NOT_READY, Code.WORKER_LOST, Code.DRAINING):
         return [(b"retry-after", b"1")]
     if error.code is Code.UNSUPPORTED_ENCODING:
         return [(b"accept-encoding", b"gzip, deflate")]

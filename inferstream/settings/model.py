@@ -54,7 +54,9 @@ class ModelSettings(EnvironmentModel):
     )
     inputs: list[MetadataTensor] = Field(default_factory=list, description="Declared inputs.")
     outputs: list[MetadataTensor] = Field(default_factory=list, description="Declared outputs.")
-    parallel_workers: int | None = Field(None, description="0 runs the model in the server process.")
+    parallel_workers: int | None = Field(
+        None, description="Worker processes of this model's own; 0 runs it in the server process."
+    )
     warm_workers: bool = Field(False, description="Accepted for compatibility; has never had an effect.")
     max_batch_size: int = Field(0, ge=0, description="Requests in one batch; 0 or 1 switches batching off.")
     max_batch_time: float = Field(0.0, ge=0, description="Seconds to wait for a batch to fill.")
@@ -64,6 +66,15 @@ class ModelSettings(EnvironmentModel):
     max_concurrency: int | None = Field(None, ge=1, description="Calls that may run at once.")
     max_queue: int = Field(1024, ge=0, description="Calls that may wait for their turn.")
     threads: int = Field(64, ge=1, description="Threads for blocking model code.")
+    worker_concurrency: int | None = Field(
+        None, ge=1, description="Calls that may run at once in one worker process."
+    )
+    devices: list[str] = Field(
+        default_factory=list, description="CUDA_VISIBLE_DEVICES of each worker process, in turn."
+    )
+    stream_buffer: int = Field(
+        16, ge=1, description="Responses a stream in a worker process may be ahead of its reader."
+    )
     request_timeout: float | None = Field(
         None, gt=0, description="Seconds a call may take, waiting included."
     )

@@ -23,7 +23,6 @@ MAX_FILE_BYTES = 2**20
 
 NOT_BUILT: dict[type[EnvironmentModel], tuple[str, ...]] = {
     Settings: (
-        "parallel_workers",
         "cache_enabled",
         "kafka_enabled",
         "tracing_server",
@@ -31,13 +30,8 @@ NOT_BUILT: dict[type[EnvironmentModel], tuple[str, ...]] = {
         "custom_metrics_server_settings",
         "custom_grpc_server_settings",
     ),
-    ModelSettings: ("parallel_workers", "max_batch_size", "max_batch_time", "cache_enabled"),
-    ModelParameters: (
-        "environment_path",
-        "environment_tarball",
-        "inference_pool_gid",
-        "autogenerate_inference_pool_gid",
-    ),
+    ModelSettings: ("max_batch_size", "max_batch_time", "cache_enabled"),
+    ModelParameters: (),
 }
 """Fields that are read and checked, and have no effect yet; setting one is answered by a warning."""
 

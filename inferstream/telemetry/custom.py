@@ -1,6 +1,7 @@
 """Metrics of model code's own, made by `inferstream.register` and fed by `inferstream.log`."""
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from prometheus_client import Histogram
 from prometheus_client.core import Metric
@@ -9,11 +10,21 @@ from prometheus_client.registry import Collector
 from .context import model_name_var, model_version_var
 
 
+class Sink(Protocol):
+    """Who keeps the numbers, when it is not this process."""
+
+    def registered(self, name: str, description: str) -> None: ...
+
+    def logged(self, model: str, version: str, values: dict[str, float]) -> None: ...
+
+
 class CustomMetrics(Collector):
     """Histograms that model code registers and feeds, labelled with the model that does."""
 
     def __init__(self) -> None:
         self._histograms: dict[str, Histogram] = {}
+        self.sink: Sink | None = None
+        """Set in a worker: what model code logs there counts in the server, and outlives the worker."""
 
     def register(self, name: str, description: str) -> Histogram:
         """The histogram of this name, made on first use."""
@@ -21,6 +32,8 @@ class CustomMetrics(Collector):
             self._histograms[name] = Histogram(
                 name, description, labelnames=["model_name", "model_version"], registry=None
             )
+            if self.sink is not None:
+                self.sink.registered(name, description)
         return self._histograms[name]
 
     def log(self, **values: float) -> None:
@@ -31,9 +44,16 @@ class CustomMetrics(Collector):
         model = model_name_var.get("")
         if not model:
             raise RuntimeError("metrics can only be logged by a model's own code")
-        for name, value in values.items():
-            histogram = self.register(name, f"Custom metric {name}")
-            histogram.labels(model_name=model, model_version=model_version_var.get("")).observe(value)
+        self.observe(model, model_version_var.get(""), values)
+
+    def observe(self, model: str, version: str, values: dict[str, float]) -> None:
+        """Record one value per metric for a model."""
+        histograms = {name: self.register(name, f"Custom metric {name}") for name in values}
+        if self.sink is not None:
+            self.sink.logged(model, version, {name: float(value) for name, value in values.items()})
+            return
+        for name, histogram in histograms.items():
+            histogram.labels(model_name=model, model_version=version).observe(values[name])
 
     def collect(self) -> Iterable[Metric]:
         for histogram in self._histograms.values():

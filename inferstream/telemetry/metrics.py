@@ -92,6 +92,10 @@ class Meters(Collector):
         GCCollector(registry=self._registry)
         self._registry.register(CUSTOM)
 
+    def add(self, collector: Collector) -> None:
+        """Scrape these meters too."""
+        self._registry.register(collector)
+
     def of(self, model: str, version: str | None) -> ModelMeters:
         """The meters of a model; they outlive its reloads, as counters must."""
         return self.models.setdefault((model, version), ModelMeters(model, version))

@@ -36,6 +36,11 @@ class Headers(Mapping[str, str]):
         self._raw = raw
         self._decoded: dict[str, str] | None = None
 
+    @property
+    def raw(self) -> Iterable[tuple[bytes | str, bytes | str]]:
+        """Names and values as they arrived."""
+        return self._raw
+
     def _all(self) -> dict[str, str]:
         if self._decoded is None:
             self._decoded = {_text(name).lower(): _text(value) for name, value in self._raw}

@@ -80,6 +80,16 @@ class TensorData:
         """The array these values are held in, if they are held in one."""
         return self._array
 
+    @property
+    def values(self) -> Any:
+        """The Python values, if that is what this was made of or has been asked for; else None."""
+        return self._root
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the values are held in the protocol's raw representation."""
+        return self._raw is not None
+
     def flat(self) -> list[Any]:
         """The values as a flat list of Python objects, whatever the nesting; a lone value is one element."""
         return flatten(self.peek())

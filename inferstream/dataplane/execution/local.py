@@ -3,15 +3,17 @@
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterable
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from typing import Any, cast
 
+from ...context import RequestContext, enter, request_context
 from ...errors import Unsupported
 from ...model import MLModel
+from ...repository.loading import unload_model
 from ...telemetry.context import model_name_var, model_version_var
-from ...types import InferenceRequest, InferenceResponse
+from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
 from ..checks import Declaration, finish
 from ..reply import Reply
@@ -20,16 +22,23 @@ from .payloads import Payloads
 from .responses import ModelResponses, open_reply
 from .threads import ThreadedResponses
 
+UNBLOCKED_SLOTS = 4096
+"""Calls an async model may have in progress when its settings name no limit: a bound, not a policy."""
+
 
 class Local:
     """The innermost handler: the model's own code, called as its author wrote it."""
 
-    def __init__(self, model: MLModel, declaration: Declaration, executor: Executor) -> None:
+    def __init__(self, model: MLModel) -> None:
+        settings = model.settings
         self._model = model
         self._name = model.name
         self._version = model.version
-        self._declaration = declaration
-        self._executor = executor
+        self.settings = settings
+        self.inputs = model.inputs
+        self.outputs = model.outputs
+        self._declaration = Declaration(model.inputs, model.outputs, settings.input_validation)
+        self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix=f"model-{model.name}")
         predicts = type(model).predict is not MLModel.predict
         self._streams = type(model).predict_stream is not MLModel.predict_stream
         self._stream_only = self._streams and not predicts
@@ -44,13 +53,31 @@ class Local:
         return "stream" if self._stream_only else "predict, stream" if self._streams else "predict"
 
     @property
-    def blocks(self) -> bool:
-        """Whether any of the model's code occupies a thread."""
-        return self._predict_blocks or self._stream_blocks
+    def slots(self) -> int:
+        """Calls that may run at once: what the settings say, else one for each thread of a blocking model."""
+        blocks = self._predict_blocks or self._stream_blocks
+        return self.settings.max_concurrency or (self.settings.threads if blocks else UNBLOCKED_SLOTS)
+
+    @property
+    def ready(self) -> bool:
+        return bool(self._model.ready)
+
+    async def metadata(self) -> MetadataModelResponse:
+        return await self._model.metadata()
+
+    async def unload(self) -> None:
+        """Run the model's `unload`; a thread that is stuck in model code is left behind."""
+        await unload_model(self._model)
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def __call__(self, call: Call) -> Reply:
         model_name_var.set(self._name)
         model_version_var.set(self._version or "")
+        enter(
+            RequestContext(
+                None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
+            )
+        )
         if call.operation is Operation.INFER:
             response = await (self._only_response(call) if self._stream_only else self._predict(call.request))
             return Reply(response)
@@ -71,7 +98,11 @@ class Local:
 
     async def _in_thread(self, predict: Callable[[InferenceRequest], Any], request: InferenceRequest) -> Any:
         loop = asyncio.get_running_loop()
-        response = await loop.run_in_executor(self._executor, copy_context().run, _call, predict, request)
+        try:
+            response = await loop.run_in_executor(self._executor, copy_context().run, _call, predict, request)
+        except asyncio.CancelledError:
+            request_context().cancelled = True
+            raise
         return await response if inspect.isawaitable(response) else response
 
     async def _only_response(self, call: Call) -> InferenceResponse:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Executor
 from contextvars import copy_context
 
+from ...context import request_context
 from ...types import InferenceResponse
 
 AHEAD = 8
@@ -16,8 +17,8 @@ AHEAD = 8
 class ThreadedResponses(AsyncIterator[InferenceResponse]):
     """An async iterator over a blocking one.
 
-    Closing it makes the generator end at its next `yield`, where its `finally` runs; Python offers no
-    way to interrupt a thread before that, so closing does not wait for it.
+    Closing it makes the generator end at its next `yield`, where its `finally` runs, and tells it through
+    its request context; Python offers no way to interrupt a thread, so closing does not wait for it.
     """
 
     def __init__(self, executor: Executor, start: Callable[[], Iterable[InferenceResponse]]) -> None:
@@ -29,6 +30,7 @@ class ThreadedResponses(AsyncIterator[InferenceResponse]):
         self._closed = False
         self._done = False
         self._error: BaseException | None = None
+        self._request = request_context()
         context = copy_context()
         executor.submit(context.run, self._run)
 
@@ -88,6 +90,6 @@ class ThreadedResponses(AsyncIterator[InferenceResponse]):
                 self._reader = None
 
     async def aclose(self) -> None:
-        self._closed = True
+        self._closed = self._request.cancelled = True
         self._items.clear()
         self._room.release()

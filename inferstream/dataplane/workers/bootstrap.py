@@ -1,0 +1,29 @@
+"""Starts a worker in any Python environment: its own packages come first, the server's fill what it lacks.
+
+Runs before anything can be imported, and always with the server's own code: the frames between the two
+are no protocol for strangers.
+"""
+
+import json
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+
+
+def start(package: str, paths: str, *arguments: str) -> None:
+    sys.path.extend(path for path in json.loads(paths) if path not in sys.path)
+    spec = spec_from_file_location(
+        "inferstream", f"{package}/__init__.py", submodule_search_locations=[package]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules["inferstream"] = module
+    spec.loader.exec_module(module)
+
+    from inferstream.dataplane.workers.main import main
+
+    main(*map(int, arguments))
+
+
+if __name__ == "__main__":
+    start(*sys.argv[1:])

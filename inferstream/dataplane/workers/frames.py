@@ -1,0 +1,237 @@
+"""What the server and a worker tell each other: typed MessagePack, never pickle."""
+
+from typing import Any
+
+import msgspec
+
+
+class Frame(msgspec.Struct, array_like=True, gc=False):
+    """A message on a worker's socket, or a part of one."""
+
+
+class Tensor(Frame):
+    """A tensor. `data` depends on `form`: the values, their raw bytes, or where in the arena those lie."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    form: int
+    data: Any
+    parameters: dict[str, Any] | None
+
+
+class Request(Frame):
+    """An inference request; `outputs` are pairs of name and parameters."""
+
+    id: str | None
+    parameters: dict[str, Any] | None
+    inputs: list[Tensor]
+    outputs: list[tuple[str, dict[str, Any] | None]] | None
+
+
+class Response(Frame):
+    """An inference response, checked by the worker's side."""
+
+    model_name: str
+    model_version: str | None
+    id: str | None
+    parameters: dict[str, Any] | None
+    outputs: list[Tensor]
+
+
+class Failure(Frame):
+    """An error of our tree: its code and everything a door may put on the wire."""
+
+    code: str
+    message: str
+    status_code: int | None = None
+    detail: list[dict[str, Any]] | None = None
+    retry_after: int | None = None
+
+
+class Start(Frame, tag=1):
+    """The first frame: how to log."""
+
+    debug: bool
+    structured: bool
+    logging: str | dict[str, Any] | None
+
+
+class Load(Frame, tag=2):
+    """Load a model; `settings` is JSON, `source` the file it came from."""
+
+    instance: int
+    settings: bytes
+    source: str | None
+    timeout: float
+
+
+class Unload(Frame, tag=3):
+    """Run a model's `unload` and forget it."""
+
+    instance: int
+
+
+class Open(Frame, tag=4):
+    """Run a request; of a stream, send at most `window` responses ahead of what has been read."""
+
+    call: int
+    instance: int
+    stream: bool
+    window: int
+    more: bool
+    remaining: float | None
+    request: Request
+
+
+class More(Frame, tag=5):
+    """The next request of a bidirectional stream; None says that there are no more, a failure why."""
+
+    call: int
+    request: Request | None
+    failure: Failure | None = None
+
+
+class Credit(Frame, tag=6):
+    """The reader has taken so many more responses."""
+
+    call: int
+    count: int
+
+
+class Cancel(Frame, tag=7):
+    """Nobody waits for this call any more."""
+
+    call: int
+
+
+class Describe(Frame, tag=8):
+    """Answer the metadata of a model."""
+
+    call: int
+    instance: int
+
+
+class Ping(Frame, tag=9):
+    """Answer if the event loop still runs."""
+
+
+class Stop(Frame, tag=10):
+    """Unload everything and end, within `grace` seconds."""
+
+    grace: float
+
+
+class Free(Frame, tag=11):
+    """Tensors at these places of the arena are no longer looked at. Both ways."""
+
+    places: list[int]
+
+
+class Loaded(Frame, tag=12):
+    """A model is loaded; `inputs` and `outputs` are JSON."""
+
+    instance: int
+    inputs: bytes
+    outputs: bytes
+    answers: str
+    slots: int
+
+
+class LoadFailed(Frame, tag=13):
+    """A model did not load."""
+
+    instance: int
+    message: str
+
+
+class Unloaded(Frame, tag=14):
+    """A model is gone."""
+
+    instance: int
+
+
+class Readiness(Frame, tag=15):
+    """The model's own `ready` has changed."""
+
+    instance: int
+    ready: bool
+
+
+class Answer(Frame, tag=16):
+    """The one response of a call, which has thereby ended."""
+
+    call: int
+    response: Response
+
+
+class Item(Frame, tag=17):
+    """One response of a stream."""
+
+    call: int
+    response: Response
+
+
+class End(Frame, tag=18):
+    """A stream, or a call that was cancelled, has ended."""
+
+    call: int
+
+
+class Failed(Frame, tag=19):
+    """A call has ended with an error."""
+
+    call: int
+    failure: Failure
+
+
+class Described(Frame, tag=20):
+    """The metadata of a model as JSON; the call has ended."""
+
+    call: int
+    metadata: bytes
+
+
+class Asked(Frame, tag=21):
+    """The model has taken so many more of the later requests."""
+
+    call: int
+    count: int
+
+
+class Logged(Frame, tag=22):
+    """Values that model code has logged as metrics."""
+
+    model: str
+    version: str
+    values: dict[str, float]
+
+
+class Registered(Frame, tag=23):
+    """A metric that model code has registered."""
+
+    name: str
+    description: str
+
+
+class Pong(Frame, tag=24):
+    """The event loop runs."""
+
+
+ToWorker = Start | Load | Unload | Open | More | Credit | Cancel | Describe | Ping | Stop | Free
+FromWorker = (
+    Loaded
+    | LoadFailed
+    | Unloaded
+    | Readiness
+    | Answer
+    | Item
+    | End
+    | Failed
+    | Described
+    | Asked
+    | Logged
+    | Registered
+    | Pong
+    | Free
+)

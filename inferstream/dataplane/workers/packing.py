@@ -1,0 +1,216 @@
+"""Requests and responses to frames and back; what a model or a door sees is the same on either side."""
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from pydantic import TypeAdapter
+
+from ...errors import Code, InferstreamError, InvalidOutput, InvalidRequest, ModelError, Overloaded
+from ...types import (
+    Headers,
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    Parameters,
+    RequestInput,
+    RequestOutput,
+    ResponseOutput,
+    TensorData,
+)
+from ...types.datatypes import DTYPES, widen_bf16
+from .frames import Failure, Request, Response, Tensor
+
+VALUES, RAW, ARRAY = range(3)
+"""Forms of a tensor's data: Python values, wire bytes, bytes of an array that its reader may change."""
+
+FEW = 512
+"""Numbers in a list that travel as they are: as fast as through an array, and nested lists stay nested."""
+
+INLINE = 8192
+"""Bytes of a tensor that travel in the frame; a larger one goes through shared memory, as it measured faster."""
+
+TENSORS = TypeAdapter(list[MetadataTensor])
+"""Declared inputs or outputs as JSON."""
+
+Put = Callable[[memoryview | bytes], int | None]
+View = Callable[[int, int], memoryview]
+
+
+class TensorLike(Protocol):
+    """A `RequestInput` or `ResponseOutput`."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    parameters: Parameters | None
+    data: TensorData
+
+
+def encode_foreign(value: Any) -> Any:
+    """What MessagePack does not know and JSON writers do: NumPy's numbers, arrays and odd mappings."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"a {type(value).__name__}")
+
+
+def pack_request(request: InferenceRequest, put: Put) -> Request:
+    """A request as a frame; large tensors are put into shared memory."""
+    outputs = request.outputs
+    return Request(
+        request.id,
+        _pack_parameters(request.parameters),
+        [_pack_tensor(tensor, put) for tensor in request.inputs],
+        None
+        if outputs is None
+        else [(output.name, _pack_parameters(output.parameters)) for output in outputs],
+    )
+
+
+def unpack_request(frame: Request, view: View) -> InferenceRequest:
+    """The request a frame holds; its tensors look into shared memory."""
+    given: dict[str, Any] = {
+        "id": frame.id,
+        "inputs": [RequestInput.trusted(_tensor_fields(tensor, view)) for tensor in frame.inputs],
+    }
+    if frame.parameters is not None:
+        given["parameters"] = _unpack_parameters(frame.parameters)
+    if frame.outputs is not None:
+        given["outputs"] = [_unpack_wanted(name, parameters) for name, parameters in frame.outputs]
+    return InferenceRequest.trusted(given)
+
+
+def pack_response(response: InferenceResponse, put: Put) -> Response:
+    """A checked response as a frame; large tensors are put into shared memory."""
+    return Response(
+        response.model_name,
+        response.model_version,
+        response.id,
+        _pack_parameters(response.parameters),
+        [_pack_tensor(tensor, put) for tensor in response.outputs],
+    )
+
+
+def unpack_response(frame: Response, view: View) -> InferenceResponse:
+    """The response a frame holds; its tensors look into shared memory."""
+    given: dict[str, Any] = {
+        "model_name": frame.model_name,
+        "model_version": frame.model_version,
+        "id": frame.id,
+        "outputs": [ResponseOutput.trusted(_tensor_fields(tensor, view)) for tensor in frame.outputs],
+    }
+    if frame.parameters is not None:
+        given["parameters"] = _unpack_parameters(frame.parameters)
+    return InferenceResponse.trusted(given)
+
+
+def places_in(tensors: list[Tensor]) -> list[int]:
+    """Where in shared memory the tensors of a frame lie that was never sent."""
+    return [tensor.data[0] for tensor in tensors if tensor.form != VALUES and isinstance(tensor.data, tuple)]
+
+
+def unencodable(error: Exception, model: str) -> InvalidOutput:
+    """The error for a response that MessagePack refused."""
+    return InvalidOutput(f"Model {model} answered something that cannot be sent: {error}.")
+
+
+UNENCODABLE = (TypeError, ValueError, OverflowError, NotImplementedError, msgspec.MsgspecError)
+"""What packing and encoding raise for values that only live inside a process."""
+
+
+def _pack_tensor(tensor: TensorLike, put: Put) -> Tensor:
+    form, data = _pack_data(tensor.data, tensor.datatype, tensor.shape, put)
+    return Tensor(tensor.name, tensor.shape, tensor.datatype, form, data, _pack_parameters(tensor.parameters))
+
+
+def _pack_data(data: TensorData, datatype: str, shape: list[int], put: Put) -> tuple[int, Any]:
+    if datatype == "BYTES":
+        if not data.is_raw:
+            return VALUES, data.peek()
+    elif (values := data.values) is not None and prod(shape) <= FEW:
+        return VALUES, values
+    raw = data.to_raw(datatype)
+    form = RAW if data.is_raw else ARRAY
+    if len(raw) > INLINE and (place := put(raw)) is not None:
+        return form, (place, len(raw))
+    return form, raw
+
+
+def _tensor_fields(frame: Tensor, view: View) -> dict[str, Any]:
+    form, data = frame.form, frame.data
+    if form != VALUES:
+        shared = not isinstance(data, bytes)
+        raw = view(*data) if shared else data
+        if form == RAW:
+            data = TensorData.from_raw(raw, frame.datatype)
+        elif frame.datatype == "BF16":
+            data = TensorData(widen_bf16(raw))
+        else:
+            data = TensorData(np.frombuffer(raw if shared else bytearray(raw), DTYPES[frame.datatype]))
+    else:
+        data = TensorData(data)
+    fields = {"name": frame.name, "shape": frame.shape, "datatype": frame.datatype, "data": data}
+    if frame.parameters is not None:
+        fields["parameters"] = _unpack_parameters(frame.parameters)
+    return fields
+
+
+def _unpack_wanted(name: str, parameters: dict[str, Any] | None) -> RequestOutput:
+    given: dict[str, Any] = {"name": name}
+    if parameters is not None:
+        given["parameters"] = _unpack_parameters(parameters)
+    return RequestOutput.trusted(given)
+
+
+def _pack_parameters(parameters: Parameters | None) -> dict[str, Any] | None:
+    if parameters is None:
+        return None
+    packed = dict(parameters.__pydantic_extra__ or {})
+    if parameters.content_type is not None:
+        packed["content_type"] = parameters.content_type
+    headers = parameters.headers
+    if headers is not None:
+        packed["headers"] = list(headers.raw) if isinstance(headers, Headers) else dict(headers)
+    return packed
+
+
+def _unpack_parameters(packed: dict[str, Any]) -> Parameters:
+    given = {}
+    content_type = packed.pop("content_type", None)
+    if content_type is not None:
+        given["content_type"] = content_type
+    headers = packed.pop("headers", None)
+    if headers is not None:
+        given["headers"] = Headers(headers) if isinstance(headers, list) else headers
+    return Parameters.trusted(given, packed)
+
+
+def pack_failure(error: InferstreamError) -> Failure:
+    """An error as the part of a frame."""
+    return Failure(
+        error.code.value,
+        error.message,
+        error.status_code if isinstance(error, ModelError) else None,
+        error.detail if isinstance(error, InvalidRequest) else None,
+        error.retry_after if isinstance(error, Overloaded) else None,
+    )
+
+
+def unpack_failure(failure: Failure) -> InferstreamError:
+    """The error that another process raised, as a door would have seen it here."""
+    if failure.status_code is not None:
+        return ModelError(failure.message, failure.status_code)
+    if failure.retry_after is not None:
+        return Overloaded(failure.message, failure.retry_after)
+    code = Code(failure.code)
+    if code is Code.INVALID:
+        return InvalidRequest(failure.message, failure.detail)
+    error = InferstreamError(failure.message)
+    error.code = code
+    return error

@@ -1,0 +1,87 @@
+"""Where each model runs: in the server, or in which group of workers."""
+
+import asyncio
+import os
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+from ...repository.environments import environment_of, python_in
+from ...repository.loading import load_model
+from ...settings import ModelSettings, Settings
+from ...telemetry.workers import WorkerMeters
+from ..execution.base import Execution
+from ..execution.local import Local
+from .group import WorkerGroup
+from .pool import Pool
+from .spawning import Program
+
+_own_pools = count(1)
+
+
+class Placement(NamedTuple):
+    """What models must have in common to share workers."""
+
+    workers: int
+    environment: Path | None
+    pool: str | None
+    devices: tuple[str, ...]
+
+
+class Placements:
+    """Loads models where their settings say."""
+
+    def __init__(self, settings: Settings, meters: WorkerMeters) -> None:
+        self._settings = settings
+        self._meters = meters
+        self._groups: dict[Placement, WorkerGroup] = {}
+
+    async def load(self, settings: ModelSettings) -> Execution:
+        """Load a model in this process or in workers. Raises ModelLoadFailed."""
+        environment = await environment_of(settings, Path(self._settings.environments_dir))
+        workers = self._workers(settings)
+        if environment is not None:
+            workers = max(workers, 1)
+        if workers == 0:
+            return Local(await load_model(settings, self._settings.model_load_timeout))
+        placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))
+        group = self._groups.get(placement)
+        if group is None:
+            group = self._groups[placement] = WorkerGroup(_programs(placement), self._settings, self._meters)
+        instance, loaded = await group.load(settings)
+        limit = settings.request_timeout or self._settings.request_timeout
+        return Pool(settings, group, instance, loaded, limit)
+
+    def _workers(self, settings: ModelSettings) -> int:
+        workers = settings.parallel_workers
+        return self._settings.parallel_workers if workers is None else max(workers, 0)
+
+    def _pool(self, settings: ModelSettings) -> str | None:
+        """The name of the pool a model asks for; a model with a number of workers of its own shares none."""
+        parameters = settings.parameters
+        if parameters is not None and parameters.inference_pool_gid:
+            return parameters.inference_pool_gid
+        own = settings.parallel_workers not in (None, self._settings.parallel_workers) or settings.devices
+        if own or (parameters is not None and parameters.autogenerate_inference_pool_gid):
+            return f"{settings.name} {next(_own_pools)}"
+        return None
+
+    async def stop(self) -> None:
+        """End every worker that is left."""
+        await asyncio.gather(*(group.stop() for group in self._groups.values()))
+
+
+def _programs(placement: Placement) -> list[Program]:
+    variables: dict[str, str] = {}
+    python = Program.python
+    if placement.environment is not None:
+        python = str(python_in(placement.environment))
+        variables["VIRTUAL_ENV"] = str(placement.environment)
+        variables["PATH"] = os.pathsep.join((str(placement.environment / "bin"), os.environ.get("PATH", "")))
+    devices = placement.devices
+    return [
+        Program(
+            python, {**variables, "CUDA_VISIBLE_DEVICES": devices[i % len(devices)]} if devices else variables
+        )
+        for i in range(placement.workers)
+    ]

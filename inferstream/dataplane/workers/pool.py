@@ -1,0 +1,68 @@
+"""Runs a model in worker processes."""
+
+from ...errors import InvalidRequest, WorkerLost
+from ...settings import ModelSettings
+from ...types import MetadataModelResponse
+from ..call import Call
+from ..reply import Reply
+from .frames import Loaded
+from .group import WorkerGroup
+from .packing import TENSORS, UNENCODABLE
+from .process import WorkerProcess
+from .remote import NeverStarted
+
+
+class Pool:
+    """The innermost handler of a model that lives in workers; a caller cannot tell it from `Local`."""
+
+    def __init__(
+        self, settings: ModelSettings, group: WorkerGroup, instance: int, loaded: Loaded, limit: float | None
+    ) -> None:
+        self.settings = settings
+        self.inputs = TENSORS.validate_json(loaded.inputs)
+        self.outputs = TENSORS.validate_json(loaded.outputs)
+        self.answers = loaded.answers
+        self.slots = settings.max_concurrency or loaded.slots * group.size
+        self._group = group
+        self._instance = instance
+        self._limit = limit
+
+    @property
+    def ready(self) -> bool:
+        """Whether at least one worker would run a call that comes now."""
+        return self._group.least_busy(self._instance) is not None
+
+    async def __call__(self, call: Call) -> Reply:
+        try:
+            return await self._open(call)
+        except NeverStarted:
+            self._group.meters.retried()
+            return await self._open(call)
+
+    async def _open(self, call: Call) -> Reply:
+        process = self._worker()
+        self._group.meters.scheduled(process.active)
+        try:
+            remote = process.open(call, self._instance, self.settings.stream_buffer, self._limit, self._hung)
+        except UNENCODABLE as error:
+            raise InvalidRequest(f"the request cannot be sent to a worker: {error}") from error
+        return await remote.opened()
+
+    def _worker(self) -> WorkerProcess:
+        process = self._group.least_busy(self._instance)
+        if process is None:
+            raise WorkerLost(
+                f"No worker process of model {self.settings.name} is running; one is being started."
+            )
+        return process
+
+    def _hung(self, process: WorkerProcess) -> None:
+        self._group.replace(process, f"runs a request of model {self.settings.name} that does not end")
+
+    async def metadata(self) -> MetadataModelResponse:
+        return await self._worker().describe(self._instance)
+
+    async def unload(self) -> None:
+        await self._group.unload(self._instance)
+        if self._group.empty:
+            await self._group.stop()

@@ -1,0 +1,277 @@
+"""One worker process, seen from the server."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ...errors import InferstreamError, ModelLoadFailed, WorkerLost
+from ...telemetry.custom import CUSTOM
+from ...types import MetadataModelResponse
+from ..call import Call
+from . import arena
+from .frames import (
+    Answer,
+    Asked,
+    Describe,
+    Described,
+    End,
+    Failed,
+    Frame,
+    Free,
+    FromWorker,
+    Item,
+    Load,
+    Loaded,
+    LoadFailed,
+    Logged,
+    Ping,
+    Pong,
+    Readiness,
+    Registered,
+    Start,
+    Stop,
+    Unload,
+    Unloaded,
+)
+from .link import Link
+from .packing import unpack_failure, unpack_response
+from .remote import NeverStarted, RemoteCall
+from .spawning import Child, Program
+
+logger = logging.getLogger("inferstream.worker")
+
+BLOCKED = 2.0
+"""Seconds without an answer to a ping after which a worker's event loop counts as blocked."""
+
+
+Hung = Callable[["WorkerProcess"], None]
+"""Told of a worker in which a call does not end."""
+
+
+class WorkerProcess:
+    """Runs calls in a process of its own; every one of them ends, whatever happens to that process."""
+
+    def __init__(self, program: Program, start: Start) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._freeing = False
+        requests, responses = arena.create(), arena.create()
+        try:
+            self._incoming = arena.Incoming(responses, self._freed)
+            self._outgoing = arena.Outgoing(requests)
+            self._child = Child(program, (requests, responses), self._gone)
+        finally:
+            os.close(requests)
+            os.close(responses)
+        self._flags = self._incoming.flags
+        self._frames: dict[type[Frame], Callable[[Any], object]] = {
+            Answer: self._answer,
+            Item: self._item,
+            End: lambda frame: self._over(frame.call, None),
+            Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
+            Asked: self._asked,
+            Described: self._described,
+            Loaded: self._loaded,
+            LoadFailed: self._load_failed,
+            Unloaded: lambda frame: self._settle(frame.instance, None),
+            Readiness: self._readiness,
+            Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
+            Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
+            Pong: lambda _: self._pong.set(),
+            Free: lambda frame: self._outgoing.free(frame.places),
+        }
+        self._link = Link(
+            self._child.socket, msgspec.msgpack.Decoder(FromWorker), self._received, self._child.kill
+        )
+        self._calls: dict[int, RemoteCall] = {}
+        self._descriptions: dict[int, asyncio.Future[MetadataModelResponse]] = {}
+        self._changes: dict[int, asyncio.Future[Loaded | None]] = {}
+        self._number = 0
+        self._pong = asyncio.Event()
+        self.pid = self._child.pid
+        self.models: dict[int, bool] = {}
+        """Instances that are loaded here, and whether each is ready."""
+        self.answered = 0
+        self.ended = asyncio.Event()
+        self._link.send(start)
+
+    @property
+    def active(self) -> int:
+        """Calls that have not ended in the worker, those included that nobody waits for any more."""
+        return len(self._calls)
+
+    async def load(self, frame: Load) -> Loaded:
+        """Load a model. Raises ModelLoadFailed, and WorkerLost when the process ends over it."""
+        loaded = await self._change(frame.instance, frame)
+        assert loaded is not None
+        self.models[frame.instance] = True
+        return loaded
+
+    async def unload(self, instance: int) -> None:
+        """Run a model's `unload`."""
+        if self.models.pop(instance, None) is not None and not self.ended.is_set():
+            try:
+                await self._change(instance, Unload(instance))
+            except WorkerLost:
+                return  # it went with the process
+
+    async def _change(self, instance: int, frame: Load | Unload) -> Loaded | None:
+        if self.ended.is_set():
+            raise WorkerLost(f"The worker process {self._child.how}.")
+        change: asyncio.Future[Loaded | None] = self._loop.create_future()
+        self._changes[instance] = change
+        self._link.send(frame)
+        try:
+            return await change
+        finally:
+            self._changes.pop(instance, None)
+
+    def _settle(self, instance: int, result: Loaded | None, error: Exception | None = None) -> None:
+        change = self._changes.get(instance)
+        if change is None or change.done():
+            return
+        if error is not None:
+            change.set_exception(error)
+        else:
+            change.set_result(result)
+
+    def _loaded(self, frame: Loaded) -> None:
+        self._settle(frame.instance, frame)
+
+    def _load_failed(self, frame: LoadFailed) -> None:
+        self._settle(frame.instance, None, ModelLoadFailed(frame.message))
+
+    def _readiness(self, frame: Readiness) -> None:
+        if frame.instance in self.models:
+            self.models[frame.instance] = frame.ready
+
+    def open(self, call: Call, instance: int, window: int, limit: float | None, hung: Hung) -> RemoteCall:
+        """Send a call to the worker. Raises what the request's own values make impossible to send."""
+        self._number += 1
+        number = self._number
+        self._flags[number % arena.FLAGS] = 0
+        remote = RemoteCall(number, call, window, limit, lambda: hung(self), self._link)
+        remote.send(instance, self._outgoing)
+        self._calls[number] = remote
+        return remote
+
+    async def describe(self, instance: int) -> MetadataModelResponse:
+        """What a model says of itself. Raises WorkerLost, or what the model failed with."""
+        if self.ended.is_set():
+            raise WorkerLost(f"The worker process {self._child.how}.")
+        self._number += 1
+        number = self._number
+        description = self._descriptions[number] = self._loop.create_future()
+        self._link.send(Describe(number, instance))
+        try:
+            return await description
+        finally:
+            del self._descriptions[number]
+
+    def _received(self, frame: Frame) -> None:
+        self._frames[type(frame)](frame)
+
+    def _answer(self, frame: Answer) -> None:
+        # Unpacked even when nobody waits: dropping the tensors is what frees their place.
+        response = unpack_response(frame.response, self._incoming.view)
+        remote = self._calls.pop(frame.call, None)
+        if remote is not None:
+            self.answered += 1
+            remote.answered(response)
+
+    def _item(self, frame: Item) -> None:
+        response = unpack_response(frame.response, self._incoming.view)
+        remote = self._calls.get(frame.call)
+        if remote is not None:
+            remote.came(response)
+
+    def _over(self, number: int, error: InferstreamError | None) -> None:
+        remote = self._calls.pop(number, None)
+        if remote is not None:
+            self.answered += 1
+            remote.ended(error)
+        elif error is not None and number in self._descriptions:
+            self._descriptions[number].set_exception(error)
+
+    def _asked(self, frame: Asked) -> None:
+        remote = self._calls.get(frame.call)
+        if remote is not None:
+            remote.asked(frame.count)
+
+    def _described(self, frame: Described) -> None:
+        description = self._descriptions.get(frame.call)
+        if description is not None and not description.done():
+            description.set_result(MetadataModelResponse.model_validate_json(frame.metadata))
+
+    async def blocked(self) -> bool:
+        """Whether the worker's event loop does not run, so that nothing in it can get on."""
+        self._pong.clear()
+        self._link.send(Ping())
+        try:
+            async with asyncio.timeout(BLOCKED):
+                await self._pong.wait()
+        except TimeoutError:
+            return not self.ended.is_set()
+        return False
+
+    async def idle(self) -> None:
+        """Wait until no call is running that somebody waits for."""
+        while any(not remote.cancelled for remote in self._calls.values()):
+            await asyncio.sleep(0.05)  # rare, and calls need know nothing of it
+
+    async def stop(self, grace: float) -> None:
+        """Unload everything and end; after `grace` seconds without mercy."""
+        self._link.send(Stop(grace))
+        try:
+            async with asyncio.timeout(grace + 0.5):
+                await self.ended.wait()
+        except TimeoutError:
+            logger.error("worker %d did not end within %g s; killing it", self.pid, grace)
+            self.kill()
+
+    def kill(self) -> None:
+        """End the process now."""
+        self._child.kill()
+
+    @property
+    def how(self) -> str:
+        """How the process ended, for people."""
+        return self._child.how
+
+    def _gone(self) -> None:
+        """The process has ended: whatever it had not finished ends too, now."""
+        self._link.drain()
+        self._link.close()
+        self.ended.set()
+        self._pong.set()
+        self.models.clear()
+        lost = f"The worker process that ran this request {self._child.how}."
+        for number, remote in list(self._calls.items()):
+            started = self._flags[number % arena.FLAGS]
+            remote.ended(WorkerLost(lost) if started else NeverStarted(lost))
+        self._calls.clear()
+        self._incoming.close()
+        self._outgoing.close()
+        error = WorkerLost(f"its worker process {self._child.how}")
+        for change in self._changes.values():
+            if not change.done():
+                change.set_exception(error)
+        for description in self._descriptions.values():
+            if not description.done():
+                description.set_exception(WorkerLost(lost))
+
+    def _freed(self) -> None:
+        """Called from whatever thread drops the last view of a tensor."""
+        if not self._freeing:
+            self._freeing = True
+            try:
+                self._loop.call_soon_threadsafe(self._give_back)
+            except RuntimeError:
+                return  # the loop has closed, and the worker with it
+
+    def _give_back(self) -> None:
+        self._freeing = False
+        self._link.send(Free(self._incoming.take_freed()))

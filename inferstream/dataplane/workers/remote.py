@@ -1,0 +1,205 @@
+"""One call that runs in a worker, seen from the server."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from ...errors import InferstreamError, WorkerLost
+from ...types import InferenceResponse
+from ..call import Call, Operation
+from ..reply import Reply
+from .arena import Outgoing
+from .frames import Cancel, Credit, More, Open
+from .link import Link
+from .packing import pack_failure, pack_request
+
+CLOSE_LIMIT = 5.0
+"""Seconds a model's `finally` may take before its caller stops waiting for it."""
+
+OVERDUE = 1.0
+"""Seconds after its time limit at which a call that still runs counts as hung."""
+
+ABANDONED = 30.0
+"""Seconds a call may run on in its worker after everybody has stopped waiting for it."""
+
+
+class NeverStarted(WorkerLost):
+    """The worker has ended before it came to this call, which another may therefore run."""
+
+
+class RemoteCall:
+    """Takes what the worker sends and hands it to the reader of the reply; the responses of a stream.
+
+    `window` bounds the responses that wait here. `hung` is called when the call, ended from outside, goes
+    on in the worker: long after that, or soon after its `limit` of seconds is over.
+    """
+
+    __slots__ = (
+        "_call",
+        "_error",
+        "_feeding",
+        "_hung",
+        "_limit",
+        "_link",
+        "_loop",
+        "_opened",
+        "_over",
+        "_overdue",
+        "_reader",
+        "_responses",
+        "_single",
+        "_taken",
+        "_wanted",
+        "_window",
+        "cancelled",
+        "number",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        call: Call,
+        window: int,
+        limit: float | None,
+        hung: Callable[[], None],
+        link: Link,
+    ) -> None:
+        self.number = number
+        self.cancelled = False
+        self._call = call
+        self._link = link
+        self._window = window
+        self._limit = limit
+        self._hung = hung
+        self._loop = asyncio.get_running_loop()
+        self._opened = self._loop.time()
+        self._overdue: asyncio.TimerHandle | None = None
+        self._responses: deque[InferenceResponse] = deque()
+        self._reader: asyncio.Future[None] | None = None
+        self._over = False
+        self._single = False
+        self._error: Exception | None = None
+        self._taken = 0
+        self._feeding: asyncio.Task[None] | None = None
+        self._wanted: asyncio.Semaphore | None = None
+
+    def send(self, instance: int, arena: Outgoing) -> None:
+        """Send the call to the worker. Raises what packing and encoding do."""
+        call = self._call
+        remaining = None if call.deadline is None else call.deadline - self._opened
+        stream, more = call.operation is Operation.STREAM, call.more is not None
+        request = pack_request(call.request, arena.put)
+        self._link.send(Open(self.number, instance, stream, self._window, more, remaining, request))
+        if more:
+            self._wanted = asyncio.Semaphore(0)
+            self._feeding = self._loop.create_task(self._feed(call, arena, self._wanted))
+
+    async def opened(self) -> Reply:
+        """The reply, once its first response is there.
+
+        Raises what the model failed with, or WorkerLost.
+        """
+        try:
+            await self._something()
+        except BaseException:
+            self.cancel()
+            raise
+        if self._single:
+            return Reply(self._responses.popleft())
+        if self._responses:
+            return Reply(self._take(), self)
+        if self._error is not None:
+            raise self._error
+        return Reply(None, self)
+
+    async def __anext__(self) -> InferenceResponse:
+        if not self._responses:
+            await self._something()
+            if not self._responses:
+                raise self._error or StopAsyncIteration
+        return self._take()
+
+    def _take(self) -> InferenceResponse:
+        self._taken += 1
+        if self._taken * 2 >= self._window and not self._over:
+            self._link.send(Credit(self.number, self._taken))
+            self._taken = 0
+        return self._responses.popleft()
+
+    async def _something(self) -> None:
+        while not self._responses and not self._over:
+            self._reader = self._loop.create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+
+    async def aclose(self) -> None:
+        """End the model's generator and wait until its `finally` has run, for at most `CLOSE_LIMIT` seconds."""
+        self._responses.clear()
+        if self._over:
+            return
+        self.cancel()
+        try:
+            async with asyncio.timeout(CLOSE_LIMIT):
+                await self._something()
+        except TimeoutError:
+            return
+
+    def cancel(self) -> None:
+        """Tell the worker that nobody waits any more; it says when the call has ended there."""
+        if self._over or self.cancelled:
+            return
+        self.cancelled = True
+        self._link.send(Cancel(self.number))
+        if self._feeding is not None:
+            self._feeding.cancel()
+        overdue = self._loop.time() + ABANDONED
+        if self._limit is not None:
+            overdue = min(overdue, self._opened + self._limit + OVERDUE)
+        self._overdue = self._loop.call_at(overdue, self._hung)
+
+    def came(self, response: InferenceResponse) -> None:
+        """The next response of a stream has come."""
+        if not self.cancelled:
+            self._responses.append(response)
+            self._wake()
+
+    def answered(self, response: InferenceResponse) -> None:
+        """The one response of a single answer has come."""
+        self._single = True
+        self._responses.append(response)
+        self.ended()
+
+    def ended(self, error: InferstreamError | None = None) -> None:
+        """Nothing more will come."""
+        self._over = True
+        self._error = error
+        if self._feeding is not None:
+            self._feeding.cancel()
+        if self._overdue is not None:
+            self._overdue.cancel()
+        self._wake()
+
+    def asked(self, count: int) -> None:
+        """The model wants `count` more of the later requests."""
+        if self._wanted is not None:
+            for _ in range(count):
+                self._wanted.release()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def _feed(self, call: Call, arena: Outgoing, wanted: asyncio.Semaphore) -> None:
+        """Send the later requests as the model asks for them, then that, or why, there are no more."""
+        assert call.more is not None
+        try:
+            while True:
+                await wanted.acquire()
+                request = await anext(call.more)
+                self._link.send(More(self.number, pack_request(request, arena.put)))
+        except StopAsyncIteration:
+            self._link.send(More(self.number, None))
+        except InferstreamError as error:
+            self._link.send(More(self.number, None, pack_failure(error)))

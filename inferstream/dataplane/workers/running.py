@@ -1,0 +1,158 @@
+"""One call inside a worker."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Self
+
+from ...errors import InferenceFailed, InferstreamError
+from ...settings import ModelSettings
+from ...types import InferenceRequest
+from ..call import Call, Operation
+from ..handler import Handler
+from ..interruption import Interruption
+from .arena import Outgoing
+from .frames import Answer, Asked, End, Failed, Item, Open
+from .link import Link
+from .packing import UNENCODABLE, pack_failure, pack_response, places_in, unencodable
+
+logger = logging.getLogger("inferstream.worker")
+
+WINDOW_BYTES = 2**18
+"""Bytes of responses a stream may be ahead of its reader, and one response more."""
+
+AHEAD = 8
+"""Later requests asked for before the model wants them: enough to hide the way between the processes."""
+
+
+class RunningCall(Call):
+    """A call that came from the server: runs it, and sends what comes of it at the pace of its reader."""
+
+    __slots__ = ("_arena", "_link", "_room", "_sizes", "_unread", "_waiting", "number")
+
+    def __init__(
+        self,
+        frame: Open,
+        request: InferenceRequest,
+        settings: ModelSettings,
+        link: Link,
+        arena: Outgoing,
+    ) -> None:
+        deadline = None
+        if frame.remaining is not None:
+            deadline = asyncio.get_running_loop().time() + frame.remaining
+        super().__init__(
+            Operation.STREAM if frame.stream else Operation.INFER,
+            settings.name,
+            settings.version,
+            request,
+            {},
+            LaterRequests(frame.call, link) if frame.more else None,
+            deadline,
+        )
+        self.number = frame.call
+        self._link = link
+        self._arena = arena
+        self._room = frame.window
+        self._unread = 0
+        self._sizes: deque[int] = deque()
+        self._waiting: asyncio.Future[None] | None = None
+
+    async def run(self, handler: Handler) -> None:
+        """Run the call to its end, of which the server learns in every case."""
+        try:
+            await self._run(handler)
+        except asyncio.CancelledError:
+            self._link.send(End(self.number))
+        except InferstreamError as error:
+            self._link.send(Failed(self.number, pack_failure(error)))
+        except BaseException:
+            logger.exception("request %s failed", self.request.id)
+            failed = InferenceFailed("The worker failed; the server's log says why.")
+            self._link.send(Failed(self.number, pack_failure(failed)))
+
+    async def _run(self, handler: Handler) -> None:
+        async with await handler(self) as reply:
+            if self.operation is Operation.INFER:
+                assert reply.first is not None
+                self._send(Answer(self.number, pack_response(reply.first, self._arena.put)))
+                return
+            async for response in reply:
+                before = self._arena.written
+                size = self._send(Item(self.number, pack_response(response, self._arena.put)))
+                size += self._arena.written - before
+                self._sizes.append(size)
+                self._unread += size
+                self._room -= 1
+                while self._room <= 0 or self._unread > WINDOW_BYTES:
+                    await self._credit()
+        self._link.send(End(self.number))
+
+    def _send(self, frame: Answer | Item) -> int:
+        try:
+            return self._link.send(frame)
+        except UNENCODABLE as error:
+            self._arena.free(places_in(frame.response.outputs))
+            raise unencodable(error, self.model) from error
+
+    async def _credit(self) -> None:
+        self._waiting = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+
+    def credit(self, count: int) -> None:
+        """The reader has taken `count` more responses."""
+        self._room += count
+        for _ in range(count):
+            self._unread -= self._sizes.popleft()
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def cancel(self) -> None:
+        """Nobody waits any more."""
+        task = self.task
+        if task is not None:
+            Interruption(task, lambda: not task.done())
+
+
+class LaterRequests(AsyncIterator[InferenceRequest]):
+    """The requests of a bidirectional stream after the first, asked for a few ahead."""
+
+    def __init__(self, call: int, link: Link) -> None:
+        self._call = call
+        self._link = link
+        self._there: deque[InferenceRequest] = deque()
+        self._asked = 0
+        self._end: Exception | None = None
+        self._waiting: asyncio.Future[None] | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> InferenceRequest:
+        if self._asked + len(self._there) <= AHEAD // 2 and self._end is None:
+            count = AHEAD - self._asked - len(self._there)
+            self._asked += count
+            self._link.send(Asked(self._call, count))
+        while not self._there:
+            if self._end is not None:
+                raise self._end
+            self._waiting = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        return self._there.popleft()
+
+    def came(self, request: InferenceRequest | None, end: Exception | None = None) -> None:
+        """The next request is there; or there are no more, for the reason `end`."""
+        if request is None:
+            self._end = end or StopAsyncIteration()
+        else:
+            self._asked -= 1
+            self._there.append(request)
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)

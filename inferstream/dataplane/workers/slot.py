@@ -1,0 +1,159 @@
+"""The place of one worker: keeps a process in it, with every model of its group."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from time import monotonic
+
+from ...errors import ModelLoadFailed, WorkerLost
+from ...telemetry.workers import WorkerMeters
+from .frames import Load
+from .process import WorkerProcess
+
+logger = logging.getLogger("inferstream.worker")
+
+PROVEN = 2.0
+"""Seconds after which a worker has not failed to start, however it ends; one that has answered is proven too."""
+
+LONGEST = 30.0
+"""Seconds at most between two attempts at something that keeps failing."""
+
+CRASHES = 3
+"""Times in a row that a model may end its worker while it loads; after that this worker does without it."""
+
+
+class Slot:
+    """Starts a process, gives it the group's models, and does so again whenever it ends."""
+
+    def __init__(
+        self,
+        spawn: Callable[[], WorkerProcess],
+        models: dict[int, Load],
+        meters: WorkerMeters,
+        grace: float,
+    ) -> None:
+        self._spawn = spawn
+        self._models = models
+        self._meters = meters
+        self._grace = grace
+        self._retired = asyncio.Event()
+        self._retiring: set[asyncio.Task[None]] = set()
+        self._crashes: dict[int, int] = {}
+        self._catching_up: asyncio.Task[None] | None = None
+        self._restarted = asyncio.Event()
+        self.process: WorkerProcess | None = self._start()
+        self._keeping = asyncio.create_task(self._keep())
+
+    def _start(self) -> WorkerProcess | None:
+        try:
+            process = self._spawn()
+        except OSError as error:
+            logger.error("a worker cannot be started: %s", error.strerror)
+            return None
+        self._meters.started(process.pid)
+        return process
+
+    async def _keep(self) -> None:
+        failures = 0
+        while True:
+            since = monotonic()
+            process = self.process
+            if process is not None:
+                self.catch_up()
+                self._restarted.set()
+                await self._end_of(process)
+                self._restarted.clear()
+                self.process = None
+                proven = process.answered or monotonic() - since > PROVEN
+                failures = 0 if proven else failures + 1
+            else:
+                failures += 1
+            if failures > 1:
+                await asyncio.sleep(min(2.0 ** (failures - 2), LONGEST))
+            self.process = self._start()
+
+    async def _end_of(self, process: WorkerProcess) -> None:
+        """Return when the process has ended, or should be replaced."""
+        self._retired.clear()
+        waits = [asyncio.create_task(process.ended.wait()), asyncio.create_task(self._retired.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if process.ended.is_set():
+            self._meters.ended(process.pid)
+            logger.error("worker %d %s; starting another", process.pid, process.how)
+        else:
+            retiring = asyncio.create_task(self._retire(process))
+            self._retiring.add(retiring)
+            retiring.add_done_callback(self._retiring.discard)
+
+    def catch_up(self) -> None:
+        """Load what the process does not have yet; soon, and again and again while it fails."""
+        process = self.process
+        if process is None or (self._catching_up is not None and not self._catching_up.done()):
+            return
+        if self._missing(process):
+            self._catching_up = asyncio.create_task(self._catch_up(process))
+
+    def _missing(self, process: WorkerProcess) -> list[Load]:
+        """What to load, the models that ended a worker over it last."""
+        missing = [
+            load
+            for instance, load in self._models.items()
+            if instance not in process.models and self._crashes.get(instance, 0) < CRASHES
+        ]
+        return sorted(missing, key=lambda load: self._crashes.get(load.instance, 0))
+
+    async def _catch_up(self, process: WorkerProcess) -> None:
+        delay = 1.0
+        while missing := self._missing(process):
+            for load in missing:
+                try:
+                    await process.load(load)
+                    self._crashes.pop(load.instance, None)
+                except ModelLoadFailed as error:
+                    logger.error("worker %d: %s", process.pid, error.message)
+                except WorkerLost:
+                    self._crashes[load.instance] = self._crashes.get(load.instance, 0) + 1
+                    return
+            if self._missing(process):
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, LONGEST)
+
+    def replace(self, process: WorkerProcess, why: str) -> None:
+        """Put another process in the place of this one, which may finish what it can."""
+        if process is self.process and not process.ended.is_set():
+            logger.error("worker %d %s; replacing it", process.pid, why)
+            self._retired.set()
+
+    async def _retire(self, process: WorkerProcess) -> None:
+        try:
+            async with asyncio.timeout(self._grace):
+                if not await process.blocked():
+                    await process.idle()
+        except TimeoutError:
+            logger.error("worker %d still runs requests after %g s; killing it", process.pid, self._grace)
+        finally:
+            process.kill()
+            self._meters.ended(process.pid)
+
+    async def running(self) -> WorkerProcess:
+        """The process, once there is one."""
+        await self._restarted.wait()
+        assert self.process is not None
+        return self.process
+
+    async def stop(self, grace: float) -> None:
+        """End the process, in good order if `grace` seconds are enough for it."""
+        self._keeping.cancel()
+        if self._catching_up is not None:
+            self._catching_up.cancel()
+        process, self.process = self.process, None
+        for task in self._retiring:
+            task.cancel()
+        if process is not None:
+            self._meters.stopped(process.pid)
+            if not process.ended.is_set():
+                await process.stop(grace)

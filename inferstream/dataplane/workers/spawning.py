@@ -1,0 +1,106 @@
+"""Starting a worker's process and learning of its end."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PACKAGE = str(Path(__file__).parents[2])
+BOOTSTRAP = str(Path(__file__).with_name("bootstrap.py"))
+
+
+@dataclass(frozen=True)
+class Program:
+    """Which Python a worker runs, and the variables that differ from the server's own."""
+
+    python: str = sys.executable
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+class Child:
+    """A process in a group of its own, with the server's end of the socket between both.
+
+    `memory` holds descriptors of what else they share; `ended` is called once, when the process has.
+    """
+
+    def __init__(self, program: Program, memory: tuple[int, int], ended: Callable[[], None]) -> None:
+        with ExitStack() as undo, ExitStack() as theirs:
+            self.socket, end = socket.socketpair()
+            undo.callback(self.socket.close)
+            theirs.callback(end.close)
+            lifeline, self._lifeline = os.pipe()
+            undo.callback(os.close, self._lifeline)
+            theirs.callback(os.close, lifeline)
+            shared = (end.fileno(), lifeline, *memory)
+            command = [program.python, "-P", BOOTSTRAP, PACKAGE, json.dumps(sys.path)]
+            command += map(str, (os.getpid(), *shared))
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                pass_fds=shared,
+                env={**os.environ, **program.variables},
+                start_new_session=True,
+            )
+            undo.pop_all()
+        self.pid = self._process.pid
+        self._loop = asyncio.get_running_loop()
+        self._ended = ended
+        self._pidfd: int | None = None
+        self._watch()
+
+    def _watch(self) -> None:
+        if hasattr(os, "pidfd_open"):
+            self._pidfd = os.pidfd_open(self.pid)
+            self._loop.add_reader(self._pidfd, self._end)
+            return
+
+        def wait() -> None:
+            self._process.wait()
+            with suppress(RuntimeError):  # the loop has closed
+                self._loop.call_soon_threadsafe(self._end)
+
+        threading.Thread(target=wait, name=f"worker-{self.pid}", daemon=True).start()
+
+    def _end(self) -> None:
+        self._process.wait()
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+        os.close(self._lifeline)
+        self._end_group()
+        self._ended()
+
+    def _end_group(self) -> None:
+        """End what the worker has started and left behind, and reap what of it became ours (as process 1)."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            while os.waitpid(-self.pid, os.WNOHANG)[0]:
+                pass
+
+    def kill(self) -> None:
+        """End it now."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+    @property
+    def how(self) -> str:
+        """How it ended, for people."""
+        code = self._process.returncode
+        if code is None:
+            return "still runs"
+        if code < 0:
+            try:
+                return f"ended by {signal.Signals(-code).name}"
+            except ValueError:
+                return f"ended by signal {-code}"
+        return f"exited with status {code}"

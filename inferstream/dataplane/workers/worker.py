@@ -1,0 +1,216 @@
+"""A worker from the inside: loads models and runs calls until the server tells it to end, or is gone."""
+
+import asyncio
+import gc
+import logging
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from ...errors import InferstreamError
+from ...repository.loading import load_model
+from ...settings import ModelSettings
+from ...telemetry.logs import configure_logging
+from ..call import Call
+from ..execution.local import Local
+from ..handler import Handler
+from ..reply import Reply
+from ..stages.limits import Limits
+from .arena import FLAGS, Incoming, Outgoing
+from .frames import (
+    Cancel,
+    Credit,
+    Describe,
+    Described,
+    Failed,
+    Frame,
+    Free,
+    Load,
+    Loaded,
+    LoadFailed,
+    Logged,
+    More,
+    Open,
+    Ping,
+    Pong,
+    Readiness,
+    Registered,
+    Start,
+    Stop,
+    ToWorker,
+    Unload,
+    Unloaded,
+)
+from .link import Link
+from .packing import TENSORS, pack_failure, unpack_failure, unpack_request
+from .running import LaterRequests, RunningCall
+
+logger = logging.getLogger("inferstream.worker")
+
+WATCH = 0.25
+"""Seconds between two looks at whether a model says of itself that it is ready."""
+
+
+class Instance:
+    """One loaded model, with the limit of what it runs at once in this process."""
+
+    def __init__(self, local: Local, flags: memoryview) -> None:
+        self.local = local
+        self.ready = True
+        self.handler: Handler = Limits(Started(local, flags), local.slots, 2**31)
+
+
+class Started:
+    """Notes where the server can read it, even after this process has died, that a call's model code runs."""
+
+    def __init__(self, inner: Handler, flags: memoryview) -> None:
+        self._inner = inner
+        self._flags = flags
+
+    def __call__(self, call: Call) -> Awaitable[Reply]:
+        assert isinstance(call, RunningCall)
+        self._flags[call.number % FLAGS] = 1
+        return self._inner(call)
+
+
+class Worker:
+    """What the server's frames do here."""
+
+    def __init__(self, link: Callable[..., Link], incoming: int, outgoing: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._incoming = Incoming(incoming, self._freed)
+        self._outgoing = Outgoing(outgoing)
+        self._freeing = False
+        self._instances: dict[int, Instance] = {}
+        self._calls: dict[int, RunningCall] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._frames: dict[type[Frame], Callable[[Any], object]] = {
+            Start: self._start,
+            Load: lambda frame: self._spawn(self._load(frame)),
+            Unload: lambda frame: self._spawn(self._unload(frame)),
+            Open: self._open,
+            More: self._more,
+            Credit: self._credit,
+            Cancel: self._cancel,
+            Describe: lambda frame: self._spawn(self._describe(frame)),
+            Ping: lambda _: self._send(Pong()),
+            Stop: lambda frame: self._spawn(self._stop(frame)),
+            Free: lambda frame: self._outgoing.free(frame.places),
+        }
+        self._link = link(msgspec.msgpack.Decoder(ToWorker), self._received, lambda: os._exit(0))
+        self._send = self._link.send
+        self._spawn(self._watch())
+
+    def _received(self, frame: Frame) -> None:
+        self._frames[type(frame)](frame)
+
+    def _spawn(self, work: Any) -> "asyncio.Task[None]":
+        task: asyncio.Task[None] = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _start(self, frame: Start) -> None:
+        configure_logging(frame.debug, frame.structured, frame.logging)
+
+    async def _load(self, frame: Load) -> None:
+        settings = ModelSettings.model_validate_json(frame.settings)
+        settings._source = frame.source
+        settings.max_concurrency = settings.worker_concurrency
+        try:
+            local = Local(await load_model(settings, frame.timeout))
+        except InferstreamError as error:
+            self._send(LoadFailed(frame.instance, error.message))
+            return
+        self._instances[frame.instance] = Instance(local, self._outgoing.flags)
+        inputs, outputs = TENSORS.dump_json(local.inputs), TENSORS.dump_json(local.outputs)
+        self._send(Loaded(frame.instance, inputs, outputs, local.answers, local.slots))
+        gc.collect()
+        gc.freeze()  # what is loaded stays: the collector need not look at it again
+
+    async def _unload(self, frame: Unload) -> None:
+        instance = self._instances.pop(frame.instance, None)
+        if instance is not None:
+            await instance.local.unload()
+        self._send(Unloaded(frame.instance))
+
+    def _open(self, frame: Open) -> None:
+        instance = self._instances[frame.instance]
+        local = instance.local
+        request = unpack_request(frame.request, self._incoming.view)
+        call = RunningCall(frame, request, local.settings, self._link, self._outgoing)
+        self._calls[call.number] = call
+        task = call.task = self._loop.create_task(call.run(instance.handler))
+        task.add_done_callback(lambda _: self._calls.pop(call.number, None))
+
+    def _more(self, frame: More) -> None:
+        call = self._calls.get(frame.call)
+        if call is None or not isinstance(call.more, LaterRequests):
+            return
+        if frame.request is not None:
+            call.more.came(unpack_request(frame.request, self._incoming.view))
+        else:
+            call.more.came(None, unpack_failure(frame.failure) if frame.failure is not None else None)
+
+    def _credit(self, frame: Credit) -> None:
+        call = self._calls.get(frame.call)
+        if call is not None:
+            call.credit(frame.count)
+
+    def _cancel(self, frame: Cancel) -> None:
+        call = self._calls.get(frame.call)
+        if call is not None:
+            call.cancel()
+
+    async def _describe(self, frame: Describe) -> None:
+        try:
+            metadata = await self._instances[frame.instance].local.metadata()
+        except InferstreamError as error:
+            self._send(Failed(frame.call, pack_failure(error)))
+        else:
+            self._send(Described(frame.call, metadata.model_dump_json().encode()))
+
+    async def _stop(self, frame: Stop) -> None:
+        try:
+            async with asyncio.timeout(frame.grace):
+                await asyncio.gather(*(instance.local.unload() for instance in self._instances.values()))
+        except TimeoutError:
+            logger.error("models were still unloading after %g s", frame.grace)
+        logging.shutdown()
+        os._exit(0)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH)
+            for number, instance in self._instances.items():
+                if instance.local.ready is not instance.ready:
+                    instance.ready = not instance.ready
+                    self._send(Readiness(number, instance.ready))
+
+    def _freed(self) -> None:
+        """Called from whatever thread drops the last view of a tensor."""
+        if not self._freeing:
+            self._freeing = True
+            self._loop.call_soon_threadsafe(self._give_back)
+
+    def _give_back(self) -> None:
+        self._freeing = False
+        self._send(Free(self._incoming.take_freed()))
+
+    def registered(self, name: str, description: str) -> None:
+        """Model code has registered a metric."""
+        self._send_from_anywhere(Registered(name, description))
+
+    def logged(self, model: str, version: str, values: dict[str, float]) -> None:
+        """Model code has logged a metric."""
+        self._send_from_anywhere(Logged(model, version, values))
+
+    def _send_from_anywhere(self, frame: Frame) -> None:
+        if threading.get_ident() == self._thread:
+            self._send(frame)
+        else:
+            self._loop.call_soon_threadsafe(self._send, frame)

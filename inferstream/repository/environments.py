@@ -1,0 +1,67 @@
+"""Python environments that models bring along."""
+
+import asyncio
+import hashlib
+import logging
+import os
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+
+from ..errors import ModelLoadFailed
+from ..settings import ModelSettings
+
+logger = logging.getLogger("inferstream.repository")
+
+
+async def environment_of(settings: ModelSettings, folder: Path) -> Path | None:
+    """The folder of the model's own Python environment, unpacked under `folder`; None for the server's.
+
+    Relative paths start at the settings file. Raises ModelLoadFailed when there is no such environment.
+    """
+    parameters = settings.parameters
+    if parameters is None or not (parameters.environment_path or parameters.environment_tarball):
+        return None
+    beside = Path(settings.source).parent if settings.source else Path.cwd()
+    if parameters.environment_path:
+        environment = beside / parameters.environment_path
+    else:
+        tarball = beside / str(parameters.environment_tarball)
+        if not tarball.is_file():
+            raise ModelLoadFailed(f"Model {settings.name} did not load: {tarball.name} is not there.")
+        environment = await asyncio.to_thread(_unpacked, settings.name, tarball, folder)
+    if not python_in(environment).exists():
+        raise ModelLoadFailed(
+            f"Model {settings.name} did not load: its environment {environment.name} has no bin/python."
+        )
+    return environment
+
+
+def python_in(environment: Path) -> Path:
+    """The interpreter of an environment."""
+    return environment / "bin" / "python"
+
+
+def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
+    """The folder that holds what is in the tarball, named by its content and therefore unpacked once."""
+    with tarball.open("rb") as file:
+        name = hashlib.file_digest(file, "sha256").hexdigest()
+    environment = folder / name
+    if environment.is_dir():
+        return environment
+    folder.mkdir(parents=True, exist_ok=True)
+    unpacking = Path(tempfile.mkdtemp(prefix="unpacking-", dir=folder))
+    try:
+        with tarfile.open(tarball) as archive:
+            # Environments hold links to absolute paths; "tar" allows those and refuses to write elsewhere.
+            archive.extractall(unpacking, filter="tar")
+        os.replace(unpacking, environment)
+    except (OSError, tarfile.TarError) as error:
+        if environment.is_dir():
+            return environment  # another server was faster
+        logger.exception("model %s: %s cannot be unpacked", model, tarball)
+        raise ModelLoadFailed(f"Model {model} did not load: {tarball.name} cannot be unpacked.") from error
+    finally:
+        shutil.rmtree(unpacking, ignore_errors=True)
+    return environment

@@ -1,0 +1,62 @@
+"""Meters of worker processes."""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+"""Upper bounds of how many calls a worker has when one more is given to it."""
+
+
+class WorkerMeters(Collector):
+    """How many workers there are, how often one was started or lost, and how deep in work they are."""
+
+    def __init__(self) -> None:
+        self._running: set[int] = set()
+        self._started = 0
+        self._ended = 0
+        self._retried = 0
+        self._depths = [0] * (len(DEPTHS) + 1)
+        self._depth_sum = 0
+
+    def started(self, pid: int) -> None:
+        """A worker process has been started."""
+        self._running.add(pid)
+        self._started += 1
+
+    def ended(self, pid: int) -> None:
+        """A worker process has ended that should have gone on."""
+        self._running.discard(pid)
+        self._ended += 1
+
+    def stopped(self, pid: int) -> None:
+        """A worker process is no longer needed."""
+        self._running.discard(pid)
+
+    def retried(self) -> None:
+        """A request has been given to a second worker, because the first had ended before it came to it."""
+        self._retried += 1
+
+    def scheduled(self, depth: int) -> None:
+        """A call has been given to a worker that had `depth` already."""
+        self._depths[bisect_left(DEPTHS, depth)] += 1
+        self._depth_sum += depth
+
+    def collect(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily("inferstream_workers", "Worker processes running", value=len(self._running))
+        yield CounterMetricFamily("inferstream_workers_started", "Worker processes started", self._started)
+        yield CounterMetricFamily(
+            "inferstream_workers_lost", "Worker processes that ended early", self._ended
+        )
+        yield CounterMetricFamily(
+            "inferstream_calls_retried", "Calls given to a second worker", self._retried
+        )
+        depth = HistogramMetricFamily("parallel_request_queue", "Calls a worker had when given one more")
+        buckets, running = [], 0
+        for bound, count in zip((*map(str, DEPTHS), "+Inf"), self._depths, strict=True):
+            running += count
+            buckets.append((bound, float(running)))
+        depth.add_metric([], buckets, float(self._depth_sum))
+        yield depth
