@@ -218,6 +218,12 @@ class Pong(Frame, tag=24):
     """The event loop runs."""
 
 
+class Full(Frame, tag=25):
+    """A stream is as far ahead of its reader as it may be, and waits for credit."""
+
+    call: int
+
+
 ToWorker = Start | Load | Unload | Open | More | Credit | Cancel | Describe | Ping | Stop | Free
 FromWorker = (
     Loaded
@@ -233,5 +239,6 @@ FromWorker = (
     | Logged
     | Registered
     | Pong
+    | Full
     | Free
 )

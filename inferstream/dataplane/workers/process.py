@@ -23,6 +23,7 @@ from .frames import (
     Frame,
     Free,
     FromWorker,
+    Full,
     Item,
     Load,
     Loaded,
@@ -70,6 +71,7 @@ class WorkerProcess:
         self._frames: dict[type[Frame], Callable[[Any], object]] = {
             Answer: self._answer,
             Item: self._item,
+            Full: self._full,
             End: lambda frame: self._over(frame.call, None),
             Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
             Asked: self._asked,
@@ -187,6 +189,11 @@ class WorkerProcess:
         remote = self._calls.get(frame.call)
         if remote is not None:
             remote.came(response)
+
+    def _full(self, frame: Full) -> None:
+        remote = self._calls.get(frame.call)
+        if remote is not None:
+            remote.full()
 
     def _over(self, number: int, error: InferstreamError | None) -> None:
         remote = self._calls.pop(number, None)

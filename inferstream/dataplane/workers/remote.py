@@ -51,6 +51,7 @@ class RemoteCall:
         "_taken",
         "_wanted",
         "_window",
+        "_worker_waits",
         "cancelled",
         "number",
     )
@@ -80,6 +81,7 @@ class RemoteCall:
         self._single = False
         self._error: Exception | None = None
         self._taken = 0
+        self._worker_waits = False
         self._feeding: asyncio.Task[None] | None = None
         self._wanted: asyncio.Semaphore | None = None
 
@@ -120,11 +122,23 @@ class RemoteCall:
         return self._take()
 
     def _take(self) -> InferenceResponse:
+        response = self._responses.popleft()
         self._taken += 1
-        if self._taken * 2 >= self._window and not self._over:
+        if self._taken * 2 >= self._window or (self._worker_waits and not self._responses):
+            self._give_credit()
+        return response
+
+    def _give_credit(self) -> None:
+        self._worker_waits = False
+        if not self._over and not self.cancelled:
             self._link.send(Credit(self.number, self._taken))
             self._taken = 0
-        return self._responses.popleft()
+
+    def full(self) -> None:
+        """The worker waits until responses have been taken; a few large ones can be all it may be ahead."""
+        self._worker_waits = True
+        if self._taken and not self._responses:
+            self._give_credit()
 
     async def _something(self) -> None:
         while not self._responses and not self._over:

@@ -13,7 +13,7 @@ from ..call import Call, Operation
 from ..handler import Handler
 from ..interruption import Interruption
 from .arena import Outgoing
-from .frames import Answer, Asked, End, Failed, Item, Open
+from .frames import Answer, Asked, End, Failed, Full, Item, Open
 from .link import Link
 from .packing import UNENCODABLE, pack_failure, pack_response, places_in, unencodable
 
@@ -97,6 +97,7 @@ class RunningCall(Call):
             raise unencodable(error, self.model) from error
 
     async def _credit(self) -> None:
+        self._link.send(Full(self.number))
         self._waiting = asyncio.get_running_loop().create_future()
         try:
             await self._waiting
