@@ -1,7 +1,9 @@
 """What model code may ask about the request it is working on."""
 
 import time
+from concurrent.futures import Future
 from contextvars import ContextVar
+from typing import Any
 
 
 class RequestContext:
@@ -11,12 +13,14 @@ class RequestContext:
     `cancelled` now and then, and stops.
     """
 
-    __slots__ = ("_deadline", "cancelled")
+    __slots__ = ("_deadline", "cancelled", "thread")
 
     def __init__(self, remaining: float | None = None) -> None:
         self._deadline = None if remaining is None else time.monotonic() + remaining
         self.cancelled = False
         """Whether the client has left, or the request's time is over."""
+        self.thread: Future[Any] | None = None
+        """What the request occupies a thread with, done when that is free again; for whoever runs models."""
 
     @property
     def time_remaining(self) -> float | None:

@@ -1,13 +1,18 @@
 """Models that behave, and models that misbehave on request; copied into the folder the tests serve."""
 
 import asyncio
+import ctypes
 import os
+import resource
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 
 import numpy as np
 
-from inferstream import MLModel, log
+from inferstream import MLModel, log, request_context
 from inferstream.codecs import NumpyCodec, StringCodec
 from inferstream.errors import ModelError
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput
@@ -246,3 +251,75 @@ class BadEnding(MLModel):
             if option(request, "slow", 0):
                 await asyncio.sleep(60)
             raise ValueError(CANARY)
+
+
+class Deadly(MLModel):
+    """Ends its process, or hangs in it."""
+
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        mode = option(payload, "mode", "none")
+        note(f"start {payload.id}")
+        if mode == "exit":
+            os._exit(3)
+        if mode == "segfault":
+            ctypes.string_at(0)
+        if mode == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if mode == "block":
+            time.sleep(600)  # noqa: ASYNC251
+        if mode == "close":
+            os.closerange(3, 200)
+        if mode == "flood":
+            for _ in range(100):
+                os.write(1, b"." * 2**20)
+        if mode == "memory":
+            resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+            bytearray(2**40)
+        if mode == "child":
+            child = subprocess.Popen(["sleep", "600"])  # noqa: ASYNC220
+            return words(self, str(child.pid))
+        return words(self, mode)
+
+
+class Hung(MLModel):
+    """Blocks a thread for good."""
+
+    def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        note(f"start {payload.id}")
+        if option(payload, "mode", "hang") == "hang":
+            time.sleep(600)
+        return words(self, "awake")
+
+
+class Where(MLModel):
+    """Answers which process and device it runs on."""
+
+    def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        note(f"start {payload.id}")
+        time.sleep(option(payload, "seconds", 0))
+        device = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        return InferenceResponse(
+            model_name=self.name,
+            outputs=[StringCodec.encode_output("where", [str(os.getpid()), device, sys.prefix])],
+        )
+
+
+class Patient(MLModel):
+    """Works for long without a pause, and looks whether anybody still waits."""
+
+    def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        context = request_context()
+        note(f"start {payload.id} {context.time_remaining is not None}")
+        until = time.monotonic() + 30
+        while time.monotonic() < until and not context.cancelled:
+            time.sleep(0.005)
+        note(f"stopped {payload.id}")
+        return words(self, "stopped")
+
+
+class Moody(MLModel):
+    """Says of itself whether it is ready."""
+
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        self.ready = False
+        return words(self, "not any more")

@@ -74,10 +74,17 @@ class Running:
                 return float(line.rsplit(" ", 1)[1])
         return 0.0
 
+    def workers(self) -> list[int]:
+        """Process ids of the workers."""
+        pids = []
+        for task in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            pids += [int(pid) for pid in task.read_text().split()]
+        return sorted(pids)
+
     def rss(self) -> int:
-        """Resident memory in bytes."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024
+        """Resident memory of the server and its workers in bytes."""
+        statuses = [Path(f"/proc/{pid}/status").read_text() for pid in (self.process.pid, *self.workers())]
+        return sum(int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024 for status in statuses)
 
     def probe(self) -> None:
         """The server is alive, ready to be asked, and answers another model correctly."""

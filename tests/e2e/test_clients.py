@@ -89,9 +89,9 @@ def test_tritonclient_http_empty_tensors_and_nan(http) -> None:
             assert np.array_equal(found, value, equal_nan=True)
 
 
-@pytest.mark.parametrize("client", ["http", "rpc"])
-def test_tritonclient_manages(request, client: str) -> None:
-    client = request.getfixturevalue(client)
+@pytest.mark.parametrize("kind", ["http", "rpc"])
+def test_tritonclient_manages(http, rpc, kind: str) -> None:
+    client = http if kind == "http" else rpc
     assert client.is_server_live()
     assert client.is_server_ready()
     assert client.is_model_ready("echo")

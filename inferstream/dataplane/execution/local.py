@@ -97,11 +97,12 @@ class Local:
             raise translated(error, self._name, request.id) from error
 
     async def _in_thread(self, predict: Callable[[InferenceRequest], Any], request: InferenceRequest) -> Any:
-        loop = asyncio.get_running_loop()
+        context = request_context()
+        context.thread = self._executor.submit(copy_context().run, _call, predict, request)
         try:
-            response = await loop.run_in_executor(self._executor, copy_context().run, _call, predict, request)
+            response = await asyncio.wrap_future(context.thread)
         except asyncio.CancelledError:
-            request_context().cancelled = True
+            context.cancelled = True
             raise
         return await response if inspect.isawaitable(response) else response
 

@@ -31,8 +31,7 @@ class ThreadedResponses(AsyncIterator[InferenceResponse]):
         self._done = False
         self._error: BaseException | None = None
         self._request = request_context()
-        context = copy_context()
-        executor.submit(context.run, self._run)
+        self._request.thread = executor.submit(copy_context().run, self._run)
 
     def _run(self) -> None:
         try:

@@ -173,9 +173,13 @@ class Item(Frame, tag=17):
 
 
 class End(Frame, tag=18):
-    """A stream, or a call that was cancelled, has ended."""
+    """A stream, or a call that was cancelled, has ended; `lingering` when it still occupies a thread.
+
+    Of what lingers the end is told a second time, when the thread is free.
+    """
 
     call: int
+    lingering: bool = False
 
 
 class Failed(Frame, tag=19):

@@ -41,6 +41,10 @@ class WorkerGroup:
         """Whether no model needs it."""
         return not self._models and not self._loading
 
+    def ready(self, instance: int) -> bool:
+        """Whether at least one worker has this model ready."""
+        return any(slot.process is not None and slot.process.models.get(instance) for slot in self._slots)
+
     def least_busy(self, instance: int) -> WorkerProcess | None:
         """The worker with the fewest calls that has this model ready; in turn among equals."""
         best: WorkerProcess | None = None

@@ -30,7 +30,7 @@ class Pool:
     @property
     def ready(self) -> bool:
         """Whether at least one worker would run a call that comes now."""
-        return self._group.least_busy(self._instance) is not None
+        return self._group.ready(self._instance)
 
     async def __call__(self, call: Call) -> Reply:
         try:

@@ -72,7 +72,7 @@ class WorkerProcess:
             Answer: self._answer,
             Item: self._item,
             Full: self._full,
-            End: lambda frame: self._over(frame.call, None),
+            End: self._end,
             Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
             Asked: self._asked,
             Described: self._described,
@@ -166,7 +166,8 @@ class WorkerProcess:
             raise WorkerLost(f"The worker process {self._child.how}.")
         self._number += 1
         number = self._number
-        description = self._descriptions[number] = self._loop.create_future()
+        description: asyncio.Future[MetadataModelResponse] = self._loop.create_future()
+        self._descriptions[number] = description
         self._link.send(Describe(number, instance))
         try:
             return await description
@@ -194,6 +195,12 @@ class WorkerProcess:
         remote = self._calls.get(frame.call)
         if remote is not None:
             remote.full()
+
+    def _end(self, frame: End) -> None:
+        if frame.lingering and frame.call in self._calls:
+            self._calls[frame.call].lingers()
+        else:
+            self._over(frame.call, None)
 
     def _over(self, number: int, error: InferstreamError | None) -> None:
         remote = self._calls.pop(number, None)
@@ -226,8 +233,8 @@ class WorkerProcess:
 
     async def idle(self) -> None:
         """Wait until no call is running that somebody waits for."""
-        while any(not remote.cancelled for remote in self._calls.values()):
-            await asyncio.sleep(0.05)  # rare, and calls need know nothing of it
+        while any(not remote.cancelled for remote in self._calls.values()):  # noqa: ASYNC110  # rare
+            await asyncio.sleep(0.05)
 
     async def stop(self, grace: float) -> None:
         """Unload everything and end; after `grace` seconds without mercy."""

@@ -185,6 +185,11 @@ class RemoteCall:
         self._responses.append(response)
         self.ended()
 
+    def lingers(self) -> None:
+        """Nothing more will come, but the model still occupies a thread; if it does for too long, it hangs."""
+        self._over = True
+        self._wake()
+
     def ended(self, error: InferstreamError | None = None) -> None:
         """Nothing more will come."""
         self._over = True

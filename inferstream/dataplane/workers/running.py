@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Self
 
+from ...context import RequestContext, enter, request_context
 from ...errors import InferenceFailed, InferstreamError
 from ...settings import ModelSettings
 from ...types import InferenceRequest
@@ -61,16 +62,27 @@ class RunningCall(Call):
 
     async def run(self, handler: Handler) -> None:
         """Run the call to its end, of which the server learns in every case."""
+        enter(RequestContext())  # for a call that ends before its model runs
         try:
             await self._run(handler)
         except asyncio.CancelledError:
-            self._link.send(End(self.number))
+            self._end_cancelled()
         except InferstreamError as error:
             self._link.send(Failed(self.number, pack_failure(error)))
         except BaseException:
             logger.exception("request %s failed", self.request.id)
             failed = InferenceFailed("The worker failed; the server's log says why.")
             self._link.send(Failed(self.number, pack_failure(failed)))
+
+    def _end_cancelled(self) -> None:
+        """Say that nothing more will come; code in a thread cannot be interrupted, and may go on."""
+        thread = request_context().thread
+        if thread is None or thread.done():
+            self._link.send(End(self.number))
+            return
+        self._link.send(End(self.number, lingering=True))
+        loop, end = asyncio.get_running_loop(), End(self.number)
+        thread.add_done_callback(lambda _: loop.call_soon_threadsafe(self._link.send, end))
 
     async def _run(self, handler: Handler) -> None:
         async with await handler(self) as reply:

@@ -61,7 +61,9 @@ def test_text_in_arrays_survives(wire) -> None:
     @given(hnp.arrays(np.dtype("U8"), SHAPES, elements=FIXED_WIDTH))
     def check(array: np.ndarray) -> None:
         found = NumpyCodec.decode_input(wire(NumpyCodec.encode_input("x", array)))
-        texts = [value.decode() if isinstance(value, bytes) else value for value in found.reshape(-1).tolist()]
+        texts = [
+            value.decode() if isinstance(value, bytes) else value for value in found.reshape(-1).tolist()
+        ]
         assert texts == array.reshape(-1).tolist()
         assert found.shape == batched(array).shape
 
