@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import grpc.aio
+import numpy as np
 import orjson
 
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
@@ -24,6 +25,14 @@ INFER = http_request("/v2/models/doubler/infer", {"inputs": [ARRAY]})
 STREAM = http_request("/v2/models/tokens/generate_stream", {"inputs": [PROMPT]})
 
 
+async def read_answer(reader: asyncio.StreamReader) -> None:
+    """Read one HTTP answer of known length; it has to be a 200."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    assert head.startswith(b"http/1.1 200"), head
+    start = head.index(b"\r\ncontent-length:") + 17
+    await reader.readexactly(int(head[start : head.index(b"\r\n", start)]))
+
+
 async def rest_infer(port: int, callers: int, seconds: float) -> int:
     """How many requests were answered."""
 
@@ -32,11 +41,7 @@ async def rest_infer(port: int, callers: int, seconds: float) -> int:
         answered = 0
         while time.perf_counter() < until:
             writer.write(INFER)
-            head = await reader.readuntil(b"\r\n\r\n")
-            assert head.startswith(b"HTTP/1.1 200"), head
-            lower = head.lower()
-            start = lower.index(b"content-length:") + 15
-            await reader.readexactly(int(lower[start : lower.index(b"\r\n", start)]))
+            await read_answer(reader)
             answered += 1
         writer.close()
         return answered
@@ -108,3 +113,59 @@ async def grpc_tokens(port: int, callers: int, seconds: float) -> int:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub = GRPCInferenceServiceStub(channel)
         return sum(await asyncio.gather(*(caller(stub) for _ in range(callers))))
+
+
+async def rest_binary(port: int, array: np.ndarray, callers: int, seconds: float) -> int:
+    """How many tensors went there and back in the protocol's binary form."""
+    tensor = {"name": "x", "shape": list(array.shape), "datatype": "FP32"}
+    tensor["parameters"] = {"binary_data_size": array.nbytes}
+    head = orjson.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}})
+    body = head + array.tobytes()
+    message = (
+        b"POST /v2/models/echo/infer HTTP/1.1\r\nHost: bench\r\nInference-Header-Content-Length: %d\r\n"
+        b"Content-Length: %d\r\n\r\n" % (len(head), len(body))
+    ) + body
+
+    async def caller() -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**26)
+        answered = 0
+        while time.perf_counter() < until:
+            writer.write(message)
+            await read_answer(reader)
+            answered += 1
+        writer.close()
+        return answered
+
+    until = time.perf_counter() + seconds
+    return sum(await asyncio.gather(*(caller() for _ in range(callers))))
+
+
+BURN = http_request("/v2/models/burner/infer", {"inputs": [ARRAY]})
+LIVE = b"GET /v2/health/live HTTP/1.1\r\nHost: bench\r\n\r\n"
+
+
+async def health_under_fire(port: int, burning: int, looks: int) -> list[float]:
+    """Seconds that each look at the server's health took while so many requests kept its models busy."""
+    done = False
+
+    async def burn() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while not done:
+            writer.write(BURN)
+            await read_answer(reader)
+        writer.close()
+
+    burns = [asyncio.create_task(burn()) for _ in range(burning)]
+    await asyncio.sleep(0.5)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    times = []
+    for _ in range(looks):
+        started = time.perf_counter()
+        writer.write(LIVE)
+        await read_answer(reader)
+        times.append(time.perf_counter() - started)
+        await asyncio.sleep(0.005)
+    done = True
+    writer.close()
+    await asyncio.gather(*burns)
+    return times

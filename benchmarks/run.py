@@ -80,9 +80,20 @@ def start(cpus: set[int]) -> list[Target]:
         Target("bare", launch("-m", "benchmarks.bare", "rest", str(rest)), {"rest": rest}),
         Target("bare", launch("-m", "benchmarks.bare", "grpc", str(rpc)), {"grpc": rpc}),
     ]
-    ports = [part for name in ("http", "grpc", "metrics") for part in (f"--{name}-port", "0")]
-    ours = launch(
-        "-m", "inferstream", "start", str(HERE / "models"), *ports, stderr=subprocess.PIPE, text=True
+    time.sleep(1)
+    return [*bare, start_ours(cpus, "inferstream")]
+
+
+def start_ours(cpus: set[int], name: str, workers: int = 0) -> Target:
+    """A server on these cores, started as a user would."""
+    ports = [part for kind in ("http", "grpc", "metrics") for part in (f"--{kind}-port", "0")]
+    ours = subprocess.Popen(
+        [sys.executable, "-m", "inferstream", "start", str(HERE / "models"), *ports],
+        cwd=HERE.parent,
+        env={**os.environ, "INFERSTREAM_PARALLEL_WORKERS": str(workers)},
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, cpus),
     )
     found: dict[str, int] = {}
     for line in ours.stderr:
@@ -90,8 +101,7 @@ def start(cpus: set[int]) -> list[Target]:
             found[match[1].lower()] = int(match[2])
         if "grpc" in found:
             break
-    time.sleep(1)
-    return [*bare, Target("inferstream", ours, found)]
+    return Target(name, ours, found)
 
 
 def free_port() -> int:

@@ -46,9 +46,17 @@ class Running:
                 env={**os.environ, "TEST_LOG": str(self.log), **environment},
             )
         if wait:
-            eventually(lambda: "gRPC  " in self.text() or self.process.poll() is not None, 30)
-            assert self.process.poll() is None, self.text()
-            self.read_ports()
+            try:
+                eventually(lambda: self.listens() or self.process.poll() is not None, 30)
+                assert self.process.poll() is None, self.text()
+                self.read_ports()
+            except BaseException:
+                self.process.kill()
+                raise
+
+    def listens(self) -> bool:
+        """Whether the banner is there, with its last line whole."""
+        return re.search(r"^gRPC  .*:\d+\n", self.text(), re.M) is not None
 
     def read_ports(self) -> None:
         found = dict(re.findall(r"^(REST|gRPC|metrics) +\S*?:(?://)?\S*?(\d+)(?:/\S*)?$", self.text(), re.M))
