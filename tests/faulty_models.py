@@ -246,3 +246,13 @@ class BadEnding(MLModel):
             if option(request, "slow", 0):
                 await asyncio.sleep(60)
             raise ValueError(CANARY)
+
+
+class Undescribed(Echo):
+    """Cannot say what it is."""
+
+    async def metadata(self) -> None:
+        mode = self.settings.parameters.mode
+        if mode == "none":
+            return
+        raise {**ERRORS, "cancelled": asyncio.CancelledError}[mode](CANARY)
