@@ -56,8 +56,9 @@ class InferstreamError(Exception):
     code = Code.INTERNAL
 
     def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+        # Model code raises these with whatever it has at hand, and no transport carries a lone surrogate.
+        self.message = str(message).encode(errors="replace").decode()
+        super().__init__(self.message)
 
 
 class ModelError(InferstreamError):

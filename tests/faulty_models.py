@@ -128,6 +128,12 @@ class Failing(MLModel):
             raise ERRORS[mode](CANARY)
         if mode == "model":
             raise ModelError("no tea today", status_code=418)
+        if mode == "say":
+            raise ModelError(option(payload, "words", "") * option(payload, "times", 1))
+        if mode == "lone surrogate":
+            raise ModelError("half a pair: \ud800")
+        if mode == "no text":
+            raise ModelError(5)
         if mode == "cancelled":
             raise asyncio.CancelledError
         return OUTPUTS[mode](self)

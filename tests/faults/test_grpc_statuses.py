@@ -6,8 +6,8 @@ import grpc
 import httpx
 import pytest
 
-from inferstream.protos.dataplane_pb2 import ModelMetadataRequest
-from tests.serving import Running
+from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelMetadataRequest
+from tests.serving import Running, text
 
 Code = grpc.StatusCode
 
@@ -28,6 +28,13 @@ def ask(channel: grpc.Channel, path: str, *messages: bytes, **options) -> list[b
     return [channel.unary_unary(path)(*messages, timeout=20, **options)]
 
 
+def request(model: str, **parameters: str | int) -> bytes:
+    message = ModelInferRequest(model_name=model)
+    for name, value in parameters.items():
+        setattr(message.parameters[name], "string_param" if isinstance(value, str) else "int64_param", value)
+    return message.SerializeToString()
+
+
 @pytest.mark.parametrize("mode", ["value", "exit", "none", "cancelled"])
 def test_a_model_that_cannot_describe_itself_is_internal(server: Running, channel, mode: str) -> None:
     model = f"undescribed-{mode}"
@@ -41,3 +48,18 @@ def test_a_model_that_cannot_describe_itself_is_internal(server: Running, channe
     assert model in failure.value.details()
     assert "canary" not in failure.value.details()
     server.probe()
+
+
+@pytest.mark.parametrize("mode", ["lone surrogate", "no text"])
+def test_a_models_message_that_is_no_text_is_made_one(server: Running, channel, mode: str) -> None:
+    asked = request("failing", mode=mode)
+    for action in ("ModelInfer", "ModelStreamInfer"):
+        with pytest.raises(grpc.RpcError) as failure:
+            ask(channel, CORE + action, asked)
+        assert failure.value.code() is Code.INVALID_ARGUMENT, failure.value
+        assert failure.value.details() in ("half a pair: ?", "5")
+    [answer] = ask(channel, CORE + "ModelStreamInfer", asked, metadata=(("x-stream-dialect", "triton"),))
+    assert failure.value.details().encode() in answer
+    over_rest = server.infer("failing", text(parameters={"mode": mode}))
+    assert over_rest.status_code == 400
+    assert over_rest.json()["error"] == failure.value.details()
