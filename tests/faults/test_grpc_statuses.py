@@ -63,3 +63,15 @@ def test_a_models_message_that_is_no_text_is_made_one(server: Running, channel, 
     over_rest = server.infer("failing", text(parameters={"mode": mode}))
     assert over_rest.status_code == 400
     assert over_rest.json()["error"] == failure.value.details()
+
+
+@pytest.mark.parametrize("words", ["x", "%", "日", "\n"])
+@pytest.mark.parametrize("action", ["ModelInfer", "ModelStreamInfer"])
+def test_a_long_message_is_cut_and_keeps_its_status(server: Running, channel, action, words) -> None:
+    with pytest.raises(grpc.RpcError) as failure:
+        ask(channel, CORE + action, request("failing", mode="say", words=words, times=30_000))
+
+    assert failure.value.code() is Code.INVALID_ARGUMENT, failure.value
+    assert set(failure.value.details()) == {words, "…"}
+    assert len(failure.value.details()) > 400
+    server.probe()
