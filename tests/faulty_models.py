@@ -1,6 +1,7 @@
 """Models that behave, and models that misbehave on request; copied into the folder the tests serve."""
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -262,3 +263,12 @@ class Undescribed(Echo):
         if mode == "none":
             return
         raise {**ERRORS, "cancelled": asyncio.CancelledError}[mode](CANARY)
+
+
+class Headed(MLModel):
+    """Answers with the headers it is given, as JSON."""
+
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        response = words(self, "headed")
+        response.parameters = Parameters(headers=json.loads(option(payload, "set", "{}")))
+        return response

@@ -133,6 +133,7 @@ MODELS = {
     "both": "Both",
     "arrays": "Arrays",
     "bad-ending": "BadEnding",
+    "headed": "Headed",
 }
 
 

@@ -1,5 +1,6 @@
 """Whatever happens to an RPC: its client gets a declared status, and the status tells nothing it should not."""
 
+import json
 from collections.abc import Iterator
 
 import grpc
@@ -74,4 +75,28 @@ def test_a_long_message_is_cut_and_keeps_its_status(server: Running, channel, ac
     assert failure.value.code() is Code.INVALID_ARGUMENT, failure.value
     assert set(failure.value.details()) == {words, "…"}
     assert len(failure.value.details()) > 400
+    server.probe()
+
+
+HEADERS = {
+    "illegal value": {"x-bad": "a\r\nb: c"},
+    "not ASCII": {"x-bad": "日本"},
+    "illegal name": {"x bad": "yes"},
+    "reserved name": {"grpc-status": "3"},
+    "binary": {"x-bad-bin": "yes"},
+    "too large": {"x-bad": "y" * 20_000},
+    "too many": {f"x-bad-{i}": "yes" for i in range(1000)},
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_a_header_that_cannot_travel_costs_nothing_but_itself(server: Running, channel, case: str) -> None:
+    asked = request("headed", set=json.dumps({"x-good": "yes", **HEADERS[case]}))
+
+    _, call = channel.unary_unary(CORE + "ModelInfer").with_call(asked, timeout=20)
+    stream = channel.stream_stream(CORE + "ModelStreamInfer")(iter([asked]), timeout=20)
+
+    assert ("x-good", "yes") in call.trailing_metadata()
+    assert len(list(stream)) == 1
+    assert ("x-good", "yes") in stream.trailing_metadata()
     server.probe()

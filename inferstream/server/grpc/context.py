@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from typing import Any, NoReturn
 
 from ...errors import InferstreamError, InvalidRequest
@@ -10,6 +11,16 @@ from ...types import Headers
 from ..status import Profile, grpc_status
 
 logger = logging.getLogger("inferstream.grpc")
+
+
+LARGEST_METADATA = 3072
+"""Bytes of a model's headers: together with a status message they stay below the 8 KiB that clients accept."""
+
+PER_HEADER = 32
+"""Bytes that HTTP/2 counts for a header beside its name and value."""
+
+_NAME = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
+_VALUE = re.compile(r"[ -~]*")
 
 
 def headers_of(context: Any) -> Headers:
@@ -44,6 +55,19 @@ def send_model_headers(context: Any, parameters: Any) -> None:
     """Headers a model has set on its response, as trailing metadata; the request's own are not echoed."""
     headers = parameters.headers if parameters is not None else None
     if headers and not isinstance(headers, Headers):
-        context.set_trailing_metadata(
-            tuple((str(name).lower(), str(value)) for name, value in headers.items())
-        )
+        context.set_trailing_metadata(_sendable(headers))
+
+
+def _sendable(headers: Any) -> tuple[tuple[str, str], ...]:
+    """The headers that may travel: an illegal one, or one too many, would cost the client its whole answer."""
+    kept = []
+    left = LARGEST_METADATA
+    for given, content in headers.items():
+        name, value = str(given).lower(), str(content)
+        size = len(name) + len(value) + PER_HEADER
+        if size <= left and _NAME.fullmatch(name) and _VALUE.fullmatch(value):
+            kept.append((name, value))
+            left -= size
+        else:
+            logger.warning("a model's header %.100s is illegal in gRPC, or one too many: not sent", name)
+    return tuple(kept)
