@@ -10,7 +10,8 @@
     │   └── InvalidModelURI
     ├── PayloadTooLarge
     ├── UnsupportedEncoding
-    ├── ModelNotFound
+    ├── NotFound                   nothing answers to a name
+    │   └── ModelNotFound
     ├── AlreadyExists
     ├── PermissionDenied
     ├── ModelNotReady
@@ -155,10 +156,14 @@ class UnsupportedEncoding(InferstreamError):
     code = Code.UNSUPPORTED_ENCODING
 
 
-class ModelNotFound(InferstreamError):
-    """No loaded model answers to this name and version."""
+class NotFound(InferstreamError):
+    """Nothing answers to this name."""
 
     code = Code.NOT_FOUND
+
+
+class ModelNotFound(NotFound):
+    """No loaded model answers to this name and version."""
 
     def __init__(self, name: str, version: str | None = None) -> None:
         super().__init__(

@@ -6,14 +6,27 @@ from collections.abc import Iterator
 import grpc
 import httpx
 import pytest
+from grpc_health.v1 import health_pb2
 
-from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelMetadataRequest
-from tests.serving import Running, text
+from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelMetadataRequest, ModelReadyRequest
+from inferstream.protos.dataplane_pb2_grpc import METHODS, GRPCInferenceServiceStub
+from tests.serving import Running, text, write_model
 
 Code = grpc.StatusCode
 
 CORE = "/inference.GRPCInferenceService/"
-STREAMS = [CORE + "ModelStreamInfer"]
+LEGACY = "/inference.model_repository.ModelRepositoryService/"
+UNARY = [
+    *(CORE + method.name for method in METHODS if not method.client_streaming),
+    *(LEGACY + name for name in ("RepositoryIndex", "ModelLoad", "ModelUnload")),
+    "/grpc.health.v1.Health/Check",
+]
+STREAMS = [
+    CORE + "ModelStreamInfer",
+    "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+]
+GARBAGE = b"\xff\xff\xff garbage"
 
 
 @pytest.fixture
@@ -36,6 +49,25 @@ def request(model: str, **parameters: str | int) -> bytes:
     return message.SerializeToString()
 
 
+@pytest.mark.parametrize("path", [*UNARY, *STREAMS])
+def test_bytes_that_are_no_message_are_invalid_argument(server: Running, channel, path: str) -> None:
+    with pytest.raises(grpc.RpcError) as failure:
+        ask(channel, path, GARBAGE)
+
+    assert failure.value.code() is Code.INVALID_ARGUMENT, failure.value
+    assert failure.value.details().startswith("The message is not a ")
+    server.probe()
+
+
+@pytest.mark.parametrize("path", [*UNARY, *STREAMS])
+def test_bytes_over_the_limit_are_resource_exhausted(server: Running, channel, path: str) -> None:
+    with pytest.raises(grpc.RpcError) as failure:
+        ask(channel, path, b"\x0a" + bytes(6 * 2**20))
+
+    assert failure.value.code() is Code.RESOURCE_EXHAUSTED, failure.value
+    server.probe()
+
+
 @pytest.mark.parametrize("mode", ["value", "exit", "none", "cancelled"])
 def test_a_model_that_cannot_describe_itself_is_internal(server: Running, channel, mode: str) -> None:
     model = f"undescribed-{mode}"
@@ -51,6 +83,32 @@ def test_a_model_that_cannot_describe_itself_is_internal(server: Running, channe
     server.probe()
 
 
+@pytest.mark.parametrize("words", ["x", "%", "日", "\n"])
+@pytest.mark.parametrize("action", ["ModelInfer", "ModelStreamInfer"])
+def test_a_long_message_is_cut_and_keeps_its_status(server: Running, channel, action, words) -> None:
+    with pytest.raises(grpc.RpcError) as failure:
+        ask(channel, CORE + action, request("failing", mode="say", words=words, times=30_000))
+
+    assert failure.value.code() is Code.INVALID_ARGUMENT, failure.value
+    assert set(failure.value.details()) == {words, "…"}
+    assert len(failure.value.details()) > 400
+    server.probe()
+
+
+def test_a_name_too_long_to_repeat_is_still_not_found(server: Running, channel) -> None:
+    name = "näme" * 10_000
+    asked = {
+        CORE + "ModelInfer": request(name),
+        CORE + "ModelStreamInfer": request(name),
+        CORE + "ModelMetadata": ModelMetadataRequest(name=name).SerializeToString(),
+        "/grpc.health.v1.Health/Check": health_pb2.HealthCheckRequest(service=name).SerializeToString(),
+    }
+    for path, message in asked.items():
+        with pytest.raises(grpc.RpcError) as failure:
+            ask(channel, path, message)
+        assert failure.value.code() is Code.NOT_FOUND, path
+
+
 @pytest.mark.parametrize("mode", ["lone surrogate", "no text"])
 def test_a_models_message_that_is_no_text_is_made_one(server: Running, channel, mode: str) -> None:
     asked = request("failing", mode=mode)
@@ -64,18 +122,6 @@ def test_a_models_message_that_is_no_text_is_made_one(server: Running, channel, 
     over_rest = server.infer("failing", text(parameters={"mode": mode}))
     assert over_rest.status_code == 400
     assert over_rest.json()["error"] == failure.value.details()
-
-
-@pytest.mark.parametrize("words", ["x", "%", "日", "\n"])
-@pytest.mark.parametrize("action", ["ModelInfer", "ModelStreamInfer"])
-def test_a_long_message_is_cut_and_keeps_its_status(server: Running, channel, action, words) -> None:
-    with pytest.raises(grpc.RpcError) as failure:
-        ask(channel, CORE + action, request("failing", mode="say", words=words, times=30_000))
-
-    assert failure.value.code() is Code.INVALID_ARGUMENT, failure.value
-    assert set(failure.value.details()) == {words, "…"}
-    assert len(failure.value.details()) > 400
-    server.probe()
 
 
 HEADERS = {
@@ -99,4 +145,37 @@ def test_a_header_that_cannot_travel_costs_nothing_but_itself(server: Running, c
     assert ("x-good", "yes") in call.trailing_metadata()
     assert len(list(stream)) == 1
     assert ("x-good", "yes") in stream.trailing_metadata()
+    server.probe()
+
+
+def test_a_model_that_failed_to_load_is_unavailable(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "broken", "faulty_models.Nobody")
+    server = serve(folder)
+    with grpc.insecure_channel(server.grpc) as channel:
+        ready = GRPCInferenceServiceStub(channel).ModelReady(ModelReadyRequest(name="broken"), timeout=20)
+        assert not ready.ready
+        metadata = ModelMetadataRequest(name="broken").SerializeToString()
+        for action, asked in {
+            "ModelInfer": request("broken"),
+            "ModelStreamInfer": request("broken"),
+            "ModelMetadata": metadata,
+        }.items():
+            with pytest.raises(grpc.RpcError) as failure:
+                ask(channel, CORE + action, asked)
+            assert failure.value.code() is Code.UNAVAILABLE, action
+
+
+def test_an_answer_over_the_limit_is_resource_exhausted(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "echo", "faulty_models.Echo")
+    write_model(folder, "spinning", "faulty_models.Spinning")
+    (folder / "settings.json").write_text('{"grpc_max_message_length": 65536}')
+    server = serve(folder)
+
+    with grpc.insecure_channel(server.grpc) as channel:
+        for action in ("ModelInfer", "ModelStreamInfer"):
+            with pytest.raises(grpc.RpcError) as failure:
+                ask(channel, CORE + action, request("spinning", items=1, size=100_000))
+            assert failure.value.code() is Code.RESOURCE_EXHAUSTED, action
     server.probe()

@@ -1,17 +1,13 @@
-"""What a door needs of an RPC: its metadata, its deadline, and ways to fail it."""
+"""What a door needs of an RPC's metadata: the request's headers, its deadline, and the model's own headers."""
 
 import asyncio
 import logging
 import re
-from typing import Any, NoReturn
+from typing import Any
 
-from ...errors import InferstreamError, InvalidRequest
-from ...protos.messages import ModelInferRequest
 from ...types import Headers
-from ..status import Profile, grpc_status
 
 logger = logging.getLogger("inferstream.grpc")
-
 
 LARGEST_METADATA = 3072
 """Bytes of a model's headers: together with a status message they stay below the 8 KiB that clients accept."""
@@ -32,23 +28,6 @@ def deadline_of(context: Any) -> float | None:
     """The client's deadline on the event loop's clock, in seconds; None when it set none."""
     remaining = context.time_remaining()
     return None if remaining is None else asyncio.get_running_loop().time() + remaining
-
-
-def parse(data: bytes) -> Any:
-    """A ModelInferRequest. Raises InvalidRequest for bytes that are none."""
-    try:
-        return ModelInferRequest.FromString(data)
-    except Exception:
-        raise InvalidRequest("The message is not a ModelInferRequest.") from None
-
-
-async def fail(context: Any, error: Exception, profile: Profile) -> NoReturn:
-    """End the RPC with the status of `error`."""
-    if not isinstance(error, InferstreamError):
-        logger.error("a gRPC call failed", exc_info=error)
-    code, message = grpc_status(error, profile)
-    await context.abort(code, message)
-    raise AssertionError("abort always raises")
 
 
 def send_model_headers(context: Any, parameters: Any) -> None:

@@ -1,21 +1,17 @@
 """ModelStreamInfer as Triton's clients speak it: many independent requests, answers and errors in band."""
 
 import asyncio
-import logging
 from typing import Any
-
-from grpc.aio import EOF  # type: ignore[attr-defined]  # missing from the stubs
 
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
-from ...errors import InferstreamError, InvalidRequest
+from ...errors import InvalidRequest
 from ...protos.grpc import request_from, response_to
 from ...protos.messages import ModelInferResponse, ModelStreamInferResponse
 from ...types import Headers
-from ..status import Profile, grpc_status
-from .context import deadline_of, fail, parse
-
-logger = logging.getLogger("inferstream.grpc")
+from ..status import Profile
+from .context import deadline_of
+from .rpc import Exchange, outcome
 
 AT_ONCE = 64
 """Requests of one stream that may run together; the next is read when one has ended."""
@@ -27,10 +23,10 @@ WANTS_EMPTY_FINAL = "triton_enable_empty_final_response"
 class TritonStream:
     """One stream. Answers of models that only predict come in the order of their requests."""
 
-    def __init__(self, dataplane: DataPlane, profile: Profile, context: Any, metadata: Headers) -> None:
+    def __init__(self, dataplane: DataPlane, profile: Profile, exchange: Exchange, metadata: Headers) -> None:
         self._dataplane = dataplane
         self._profile = profile
-        self._context = context
+        self._exchange = exchange
         self._metadata = metadata
         self._fatal = metadata.get("triton_grpc_error") == "true"
         self._writing = asyncio.Lock()
@@ -42,17 +38,14 @@ class TritonStream:
         """Answer `message` and every later request; ends when the client has half-closed and all is answered."""
         tasks: set[asyncio.Task[None]] = set()
         try:
-            while self._failure is None:
+            while message is not None and self._failure is None:
                 await self._slots.acquire()
                 tasks.add(task := asyncio.create_task(self._answer(message, self._before)))
                 task.add_done_callback(tasks.discard)
                 task.add_done_callback(lambda _: self._slots.release())
                 if not self._dataplane.streams(message.model_name, message.model_version or None):
                     self._before = task
-                data = await self._context.read()
-                if data is EOF:
-                    break
-                message = parse(data)
+                message = await self._exchange.read()
             while tasks and self._failure is None:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -60,7 +53,7 @@ class TritonStream:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         if self._failure is not None:
-            await fail(self._context, self._failure, self._profile)
+            raise self._failure
 
     async def _answer(self, message: Any, before: asyncio.Task[None] | None) -> None:
         try:
@@ -73,7 +66,7 @@ class TritonStream:
                 version,
                 request,
                 self._metadata,
-                deadline=deadline_of(self._context),
+                deadline=deadline_of(self._exchange.context),
             )
             single = not self._dataplane.streams(message.model_name, version)
             async with await self._dataplane.open(call) as reply:
@@ -92,16 +85,14 @@ class TritonStream:
 
     async def _send(self, message: Any) -> None:
         async with self._writing:
-            await self._context.write(message.SerializeToString())
+            await self._exchange.write(message)
 
     async def _fail(self, message: Any, error: Exception) -> None:
         """An error in band, so that the other requests of the stream go on; or the end, if the client asked so."""
         if self._fatal:
             self._failure = error
             return
-        if not isinstance(error, InferstreamError):
-            logger.error("a gRPC call failed", exc_info=error)
-        _, text = grpc_status(error, self._profile)
+        _, text = outcome(error, self._profile)
         response = _empty(message)
         response.parameters[FINAL].bool_param = True
         await self._send(ModelStreamInferResponse(error_message=text, infer_response=response))
