@@ -10,7 +10,8 @@
     │   └── InvalidModelURI
     ├── PayloadTooLarge
     ├── UnsupportedEncoding
-    ├── ModelNotFound
+    ├── NotFound                   nothing answers to a name
+    │   └── ModelNotFound
     ├── AlreadyExists
     ├── PermissionDenied
     ├── ModelNotReady
@@ -56,8 +57,9 @@ class InferstreamError(Exception):
     code = Code.INTERNAL
 
     def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+        # Model code raises these with whatever it has at hand, and no transport carries a lone surrogate.
+        self.message = str(message).encode(errors="replace").decode()
+        super().__init__(self.message)
 
 
 class ModelError(InferstreamError):
@@ -154,10 +156,14 @@ class UnsupportedEncoding(InferstreamError):
     code = Code.UNSUPPORTED_ENCODING
 
 
-class ModelNotFound(InferstreamError):
-    """No loaded model answers to this name and version."""
+class NotFound(InferstreamError):
+    """Nothing answers to this name."""
 
     code = Code.NOT_FOUND
+
+
+class ModelNotFound(NotFound):
+    """No loaded model answers to this name and version."""
 
     def __init__(self, name: str, version: str | None = None) -> None:
         super().__init__(

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import json
 import os
 import resource
 import signal
@@ -133,6 +134,12 @@ class Failing(MLModel):
             raise ERRORS[mode](CANARY)
         if mode == "model":
             raise ModelError("no tea today", status_code=418)
+        if mode == "say":
+            raise ModelError(option(payload, "words", "") * option(payload, "times", 1))
+        if mode == "lone surrogate":
+            raise ModelError("half a pair: \ud800")
+        if mode == "no text":
+            raise ModelError(5)
         if mode == "cancelled":
             raise asyncio.CancelledError
         return OUTPUTS[mode](self)
@@ -323,3 +330,22 @@ class Moody(MLModel):
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         self.ready = False
         return words(self, "not any more")
+
+
+class Undescribed(Echo):
+    """Cannot say what it is."""
+
+    async def metadata(self) -> None:
+        mode = self.settings.parameters.mode
+        if mode == "none":
+            return
+        raise {**ERRORS, "cancelled": asyncio.CancelledError}[mode](CANARY)
+
+
+class Headed(MLModel):
+    """Answers with the headers it is given, as JSON."""
+
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        response = words(self, "headed")
+        response.parameters = Parameters(headers=json.loads(option(payload, "set", "{}")))
+        return response

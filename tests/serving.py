@@ -148,6 +148,7 @@ MODELS = {
     "both": "Both",
     "arrays": "Arrays",
     "bad-ending": "BadEnding",
+    "headed": "Headed",
 }
 
 
@@ -163,6 +164,8 @@ def write_all_models(root: Path) -> Path:
     write_model(root, "one", "faulty_models.Declared", inputs=one, outputs=one)
     text = [{"name": "text", "datatype": "BYTES", "shape": [1]}]
     write_model(root, "one-text", "faulty_models.Declared", inputs=text, outputs=text)
+    for mode in ("value", "exit", "none", "cancelled"):
+        write_model(root, f"undescribed-{mode}", "faulty_models.Undescribed", parameters={"mode": mode})
     write_model(root, "names/with space ü", "faulty_models.Echo", name="names/with space ü")
     for version in ("1", "2", "10"):
         write_model(

@@ -166,7 +166,8 @@ class Registry:
                 self._states.pop(key, None)
                 self._wanted.discard(key)
             self._choose_default(name)
-            await asyncio.gather(*(served.retire(self._settings.shutdown_grace) for served in retired))
+            if retiring := [self._retire(served) for served in retired]:
+                await asyncio.wait(retiring)  # they go on when whoever asked for this has left
             return bool(keys)
 
     async def _load_version(self, settings: ModelSettings) -> None:
@@ -183,6 +184,10 @@ class Registry:
             if key not in self._served:
                 self._states[key] = (State.UNAVAILABLE, error.message)
             raise
+        except asyncio.CancelledError:
+            if key not in self._served:
+                self._states[key] = (State.UNAVAILABLE, "loading was cancelled")
+            raise
         self._states.pop(key, None)
         old = self._served.get(key)
         self._served[key] = Served(execution, pipeline)
@@ -190,10 +195,11 @@ class Registry:
         if old is not None:
             self._retire(old)
 
-    def _retire(self, served: Served) -> None:
+    def _retire(self, served: Served) -> asyncio.Task[None]:
         task = asyncio.create_task(served.retire(self._settings.shutdown_grace))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
+        return task
 
     def _choose_default(self, name: str) -> None:
         """Without a version the unversioned model answers, else the highest version."""

@@ -149,9 +149,9 @@ def response_to(response: InferenceResponse, typed: bool) -> Any:
     parameters_to(response.parameters, message.parameters)
     typed = typed and all(tensor.datatype in FIELDS for tensor in response.outputs)
     for tensor in response.outputs:
-        output = message.outputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
-        parameters_to(tensor.parameters, output.parameters)
         try:
+            output = message.outputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
+            parameters_to(tensor.parameters, output.parameters)
             if typed:
                 getattr(output.contents, FIELDS[tensor.datatype]).extend(_values(tensor))
             else:

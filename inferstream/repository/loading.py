@@ -43,7 +43,7 @@ async def unload_model(model: MLModel) -> None:
         model.ready = False
         try:
             await _run(model.unload)
-        except Exception:
+        except (Exception, SystemExit, KeyboardInterrupt):
             logger.exception("model %s failed to unload", model.name)
 
 

@@ -1,6 +1,8 @@
 """The one table from our error codes to what each transport calls them."""
 
+import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
+from urllib.parse import quote, unquote
 
 from ..errors import Code, InferstreamError, ModelError, Overloaded
 
@@ -48,6 +50,15 @@ PROFILES: dict[Profile, dict[Code, Status]] = {
 """Where a setting asks for the codes that clients of another server compare with."""
 
 
+LONGEST_MESSAGE = 4096
+"""Bytes of a gRPC message as a header: clients refuse a call whose headers together exceed 8 KiB."""
+
+ELLIPSIS = "…"
+
+_AS_IT_IS = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+"""What gRPC writes into the header as it is; of anything else, three characters for each byte."""
+
+
 def status_of(error: InferstreamError, profile: Profile = "default") -> Status:
     """The HTTP and gRPC status of an error."""
     status = PROFILES[profile].get(error.code) or TABLE[error.code]
@@ -73,4 +84,16 @@ def grpc_status(error: BaseException, profile: Profile = "default") -> "tuple[gr
 
     if not isinstance(error, InferstreamError):
         return grpc.StatusCode.INTERNAL, "The server failed; its log says why."
-    return grpc.StatusCode[status_of(error, profile).grpc], error.message
+    return grpc.StatusCode[status_of(error, profile).grpc], shortened(error.message)
+
+
+def shortened(message: str) -> str:
+    """The message if a status can carry it, else as much of its beginning as one can."""
+    if 3 * 4 * len(message) <= LONGEST_MESSAGE:
+        return message
+    written = quote(message[: LONGEST_MESSAGE + 1], safe=_AS_IT_IS)
+    if len(written) <= LONGEST_MESSAGE:
+        return message
+    kept = written[: LONGEST_MESSAGE - len(quote(ELLIPSIS))]
+    # The cut may have gone through an escape, or between the bytes of a character.
+    return unquote(re.sub("%.?$", "", kept), errors="ignore") + ELLIPSIS

@@ -1,6 +1,5 @@
 """Meters as plain numbers, turned into Prometheus families only when somebody scrapes."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -17,32 +16,10 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from .custom import CUSTOM
+from .durations import Durations
+from .rpcs import GrpcMeters
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Upper bounds in seconds."""
-
-
-class Durations:
-    """A histogram of seconds; one bisect per observation, where prometheus_client takes a lock and a label look-up."""
-
-    __slots__ = ("counts", "total")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS) + 1)
-        self.total = 0.0
-
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(BUCKETS, seconds)] += 1
-        self.total += seconds
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative counts by upper bound, as the exposition format wants them."""
-        found, running = [], 0
-        for bound, count in zip((*BUCKETS, float("inf")), self.counts, strict=True):
-            running += count
-            found.append(("+Inf" if bound == float("inf") else str(bound), float(running)))
-        return found
 
 
 class ModelMeters:
@@ -63,7 +40,7 @@ class ModelMeters:
 
 
 class DoorMeters:
-    """Requests of one transport by method, route template and status."""
+    """HTTP requests by method, route template and status."""
 
     def __init__(self) -> None:
         self.requests: dict[tuple[str, str, str], Durations] = {}
@@ -83,7 +60,7 @@ class Meters(Collector):
     def __init__(self, rest_prefix: str = "rest_server") -> None:
         self.models: dict[tuple[str, str | None], ModelMeters] = {}
         self.rest = DoorMeters()
-        self.grpc = DoorMeters()
+        self.grpc = GrpcMeters()
         self._rest_prefix = rest_prefix
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -107,7 +84,7 @@ class Meters(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._collect_models()
         yield from self._collect_rest()
-        yield from self._collect_grpc()
+        yield from self.grpc.collect()
 
     def _collect_models(self) -> Iterator[Metric]:
         names = ["model", "version"]
@@ -156,25 +133,3 @@ class Meters(Collector):
         yield GaugeMetricFamily(
             f"{prefix}_requests_in_progress", "HTTP requests running", value=self.rest.in_progress
         )
-
-    def _collect_grpc(self) -> Iterator[Metric]:
-        names = ["grpc_type", "grpc_service", "grpc_method"]
-        handled = CounterMetricFamily("grpc_server_handled", "RPCs by status", labels=[*names, "grpc_code"])
-        seconds = HistogramMetricFamily("grpc_server_handling_seconds", "Seconds per RPC", labels=names)
-        for (kind, method, code), durations in self.grpc.requests.items():
-            service, _, name = method.strip("/").rpartition("/")
-            handled.add_metric([kind, service, name, code], sum(durations.counts))
-        for (kind, method), durations in _by_method(self.grpc).items():
-            service, _, name = method.strip("/").rpartition("/")
-            seconds.add_metric([kind, service, name], durations.buckets(), durations.total)
-        yield handled
-        yield seconds
-
-
-def _by_method(door: DoorMeters) -> dict[tuple[str, str], Durations]:
-    merged: dict[tuple[str, str], Durations] = {}
-    for (kind, method, _), durations in door.requests.items():
-        sums = merged.setdefault((kind, method), Durations())
-        sums.counts = [a + b for a, b in zip(sums.counts, durations.counts, strict=True)]
-        sums.total += durations.total
-    return merged

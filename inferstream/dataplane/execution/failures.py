@@ -18,10 +18,11 @@ def translated(error: BaseException, model: str, request_id: str | None) -> Base
         return error
     if isinstance(error, InferstreamError) and not isinstance(error, InferenceFailed):
         return error
-    logger.error("model %s failed on request %s", model, request_id, exc_info=error)
+    on_request = f" on request {request_id}" if request_id else ""
+    logger.error("model %s failed%s", model, on_request, exc_info=error)
     if isinstance(error, InferenceFailed):
         return error
-    return InferenceFailed(f"Model {model} failed on request {request_id}; the server's log says why.")
+    return InferenceFailed(f"Model {model} failed{on_request}; the server's log says why.")
 
 
 def _being_cancelled() -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, cast
 
 from ...context import RequestContext, enter, request_context
-from ...errors import Unsupported
+from ...errors import InvalidOutput, Unsupported
 from ...model import MLModel
 from ...repository.loading import unload_model
 from ...telemetry.context import model_name_var, model_version_var
@@ -63,7 +63,14 @@ class Local:
         return bool(self._model.ready)
 
     async def metadata(self) -> MetadataModelResponse:
-        return await self._model.metadata()
+        """What the model says of itself. Raises InferenceFailed when its code raises, or says something else."""
+        try:
+            said = await self._model.metadata()
+            if not isinstance(said, MetadataModelResponse):
+                raise InvalidOutput(f"Model {self._name} answered a {type(said).__name__} as its metadata.")
+            return said
+        except BaseException as error:
+            raise translated(error, self._name, None) from error
 
     async def unload(self) -> None:
         """Run the model's `unload`; a thread that is stuck in model code is left behind."""

@@ -15,6 +15,7 @@ from ...repository.loading import load_model
 from ...settings import ModelSettings
 from ...telemetry.logs import configure_logging
 from ..call import Call
+from ..execution.failures import translated
 from ..execution.local import Local
 from ..handler import Handler
 from ..reply import Reply
@@ -167,12 +168,14 @@ class Worker:
             call.cancel()
 
     async def _describe(self, frame: Describe) -> None:
+        local = self._instances[frame.instance].local
         try:
-            metadata = await self._instances[frame.instance].local.metadata()
-        except InferstreamError as error:
-            self._send(Failed(frame.call, pack_failure(error)))
-        else:
+            metadata = await local.metadata()
             self._send(Described(frame.call, metadata.model_dump_json().encode()))
+        except BaseException as error:
+            failure = translated(error, local.settings.name, None)
+            assert isinstance(failure, InferstreamError)
+            self._send(Failed(frame.call, pack_failure(failure)))
 
     async def _stop(self, frame: Stop) -> None:
         try:

@@ -1,27 +1,25 @@
 """The gRPC server: its services, its limits, its port."""
 
-import logging
-from collections.abc import Awaitable, Callable
-from time import perf_counter
 from typing import Any
 
 import grpc
 import grpc.aio
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION_SERVICE
 
 from ...dataplane.dataplane import DataPlane
 from ...protos.dataplane_pb2_grpc import METHODS, classes_of
-from ...protos.messages import POOL, SERVICE
+from ...protos.messages import SERVICE
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..ports import bind
 from .health import Health
 from .inference import InferenceService
+from .reflection import Reflection
 from .repository import RepositoryService
+from .rpc import Handler, Streaming, Unary, streaming, unary
 from .stream import StreamService
-
-logger = logging.getLogger("inferstream.grpc")
 
 HEADROOM = 2**20
 """Bytes a message may have around its tensors."""
@@ -32,29 +30,20 @@ MAX_STREAMS = 4096
 LEGACY_SERVICE = "inference.model_repository.ModelRepositoryService"
 """MLServer's older name for the repository calls, with the same messages."""
 
-Behaviour = Callable[..., Awaitable[Any]]
-
 
 class GrpcServer:
     """One gRPC port."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         self._meters = meters.grpc
+        self._profile = settings.status_profile
         self._server = grpc.aio.server(options=_options(settings))
-        inference = InferenceService(dataplane, settings)
-        repository = RepositoryService(dataplane, settings)
-        stream = StreamService(dataplane, settings)
-        self._add_service(inference, stream, repository)
-        self._add_legacy_service(repository)
-        health_pb2_grpc.add_HealthServicer_to_server(Health(dataplane), self._server)
+        repository = RepositoryService(dataplane)
+        self._add_inference(InferenceService(dataplane), StreamService(dataplane, settings), repository)
+        self._add_legacy(repository)
+        self._add_health(Health(dataplane))
         if settings.grpc_reflection:
-            POOL.AddSerializedFile(health_pb2.DESCRIPTOR.serialized_pb)
-            names = (
-                SERVICE,
-                health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
-                reflection.SERVICE_NAME,
-            )
-            reflection.enable_server_reflection(names, self._server, pool=POOL)
+            self._add_reflection(Reflection())
 
     def bind(self, host: str, port: int) -> int:
         """Take the port; returns the one that was taken. Raises InvalidSettings when it is in use."""
@@ -69,64 +58,50 @@ class GrpcServer:
         """Close the port; calls that still run have a second to end."""
         await self._server.stop(1)
 
-    def _add_service(self, *servicers: Any) -> None:
+    def _add_inference(self, *services: Any) -> None:
         handlers = {}
         for method in METHODS:
-            behaviour = next(getattr(part, method.name) for part in servicers if hasattr(part, method.name))
+            name = method.name
+            behaviour = next(getattr(part, name) for part in services if hasattr(part, name))
+            request, _ = classes_of(method)
             if method.client_streaming:
-                # Bytes both ways: the answer is one of two message types.
-                counted = self._counted("BIDI_STREAMING", SERVICE, method.name, behaviour)
-                handlers[method.name] = grpc.stream_stream_rpc_method_handler(counted)
-                continue
-            request, response = classes_of(method)
-            counted = self._counted("UNARY", SERVICE, method.name, behaviour)
-            handlers[method.name] = grpc.unary_unary_rpc_method_handler(
-                counted,
-                # ModelInfer parses its own bytes, so that garbage is the client's error and not ours.
-                request_deserializer=None if method.name == "ModelInfer" else request.FromString,
-                response_serializer=response.SerializeToString,
-            )
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+                handlers[name] = self._streaming("BIDI_STREAMING", SERVICE, name, request, behaviour)
+            else:
+                handlers[name] = self._unary(SERVICE, name, request, behaviour)
+        self._add(SERVICE, handlers)
 
-    def _add_legacy_service(self, repository: RepositoryService) -> None:
+    def _add_legacy(self, repository: RepositoryService) -> None:
         handlers = {}
         for method in METHODS:
             if hasattr(repository, method.name):
-                name = (
-                    method.name.removeprefix("Repository")
-                    if method.name != "RepositoryIndex"
-                    else method.name
-                )
-                request, response = classes_of(method)
-                handlers[name] = grpc.unary_unary_rpc_method_handler(
-                    self._counted("UNARY", LEGACY_SERVICE, name, getattr(repository, method.name)),
-                    request_deserializer=request.FromString,
-                    response_serializer=response.SerializeToString,
-                )
-        self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(LEGACY_SERVICE, handlers),)
-        )
+                kept = method.name == "RepositoryIndex"
+                name = method.name if kept else method.name.removeprefix("Repository")
+                request, _ = classes_of(method)
+                behaviour = getattr(repository, method.name)
+                handlers[name] = self._unary(LEGACY_SERVICE, name, request, behaviour)
+        self._add(LEGACY_SERVICE, handlers)
 
-    def _counted(self, kind: str, service: str, name: str, behaviour: Behaviour) -> Behaviour:
-        """The RPC's behaviour, with its status and duration counted."""
-        method = f"/{service}/{name}"
-        meters = self._meters
+    def _add_health(self, health: Health) -> None:
+        service = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+        request = health_pb2.HealthCheckRequest
+        watch = self._streaming("SERVER_STREAMING", service, "Watch", request, health.Watch)
+        self._add(service, {"Check": self._unary(service, "Check", request, health.Check), "Watch": watch})
 
-        async def counted(request: Any, context: Any) -> Any:
-            started = perf_counter()
-            status = "OK"
-            try:
-                return await behaviour(request, context)
-            except grpc.aio.AbortError:
-                status = context.code().name
-                raise
-            except BaseException:
-                status = "CANCELLED"
-                raise
-            finally:
-                meters.ended(kind, method, status, perf_counter() - started)
+    def _add_reflection(self, reflection: Reflection) -> None:
+        name = "ServerReflectionInfo"
+        request = reflection_pb2.ServerReflectionRequest
+        behaviour = reflection.ServerReflectionInfo
+        handler = self._streaming("BIDI_STREAMING", REFLECTION_SERVICE, name, request, behaviour)
+        self._add(REFLECTION_SERVICE, {name: handler})
 
-        return counted
+    def _unary(self, service: str, name: str, request: Any, behaviour: Unary) -> Handler:
+        return unary(behaviour, request, self._meters.of("UNARY", service, name), self._profile)
+
+    def _streaming(self, kind: str, service: str, name: str, request: Any, behaviour: Streaming) -> Handler:
+        return streaming(behaviour, request, self._meters.of(kind, service, name), self._profile)
+
+    def _add(self, service: str, handlers: dict[str, Handler]) -> None:
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
 
 def _options(settings: Settings) -> list[tuple[str, int]]:

@@ -1,15 +1,22 @@
-"""What a door needs of an RPC: its metadata, its deadline, and ways to fail it."""
+"""What a door needs of an RPC's metadata: the request's headers, its deadline, and the model's own headers."""
 
 import asyncio
 import logging
-from typing import Any, NoReturn
+import re
+from typing import Any
 
-from ...errors import InferstreamError, InvalidRequest
-from ...protos.messages import ModelInferRequest
 from ...types import Headers
-from ..status import Profile, grpc_status
 
 logger = logging.getLogger("inferstream.grpc")
+
+LARGEST_METADATA = 3072
+"""Bytes of a model's headers: together with a status message they stay below the 8 KiB that clients accept."""
+
+PER_HEADER = 32
+"""Bytes that HTTP/2 counts for a header beside its name and value."""
+
+_NAME = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
+_VALUE = re.compile(r"[ -~]*")
 
 
 def headers_of(context: Any) -> Headers:
@@ -23,27 +30,23 @@ def deadline_of(context: Any) -> float | None:
     return None if remaining is None else asyncio.get_running_loop().time() + remaining
 
 
-def parse(data: bytes) -> Any:
-    """A ModelInferRequest. Raises InvalidRequest for bytes that are none."""
-    try:
-        return ModelInferRequest.FromString(data)
-    except Exception:
-        raise InvalidRequest("The message is not a ModelInferRequest.") from None
-
-
-async def fail(context: Any, error: Exception, profile: Profile) -> NoReturn:
-    """End the RPC with the status of `error`."""
-    if not isinstance(error, InferstreamError):
-        logger.error("a gRPC call failed", exc_info=error)
-    code, message = grpc_status(error, profile)
-    await context.abort(code, message)
-    raise AssertionError("abort always raises")
-
-
 def send_model_headers(context: Any, parameters: Any) -> None:
     """Headers a model has set on its response, as trailing metadata; the request's own are not echoed."""
     headers = parameters.headers if parameters is not None else None
     if headers and not isinstance(headers, Headers):
-        context.set_trailing_metadata(
-            tuple((str(name).lower(), str(value)) for name, value in headers.items())
-        )
+        context.set_trailing_metadata(_sendable(headers))
+
+
+def _sendable(headers: Any) -> tuple[tuple[str, str], ...]:
+    """The headers that may travel: an illegal one, or one too many, would cost the client its whole answer."""
+    kept = []
+    left = LARGEST_METADATA
+    for given, content in headers.items():
+        name, value = str(given).lower(), str(content)
+        size = len(name) + len(value) + PER_HEADER
+        if size <= left and _NAME.fullmatch(name) and _VALUE.fullmatch(value):
+            kept.append((name, value))
+            left -= size
+        else:
+            logger.warning("a model's header %.100s is illegal in gRPC, or one too many: not sent", name)
+    return tuple(kept)

@@ -1,14 +1,14 @@
 """The standard health service, grpc.health.v1."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
-import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 
 from ...dataplane.dataplane import DataPlane
+from ...errors import NotFound
 from ...protos.messages import SERVICE
+from .rpc import Exchange
 
 LOOK_EVERY = 0.25
 """Seconds between looks for those who watch."""
@@ -16,7 +16,7 @@ LOOK_EVERY = 0.25
 KNOWN = ("", SERVICE)
 
 
-class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the library has no types
+class Health:
     """The server's readiness, for the server as a whole and for its inference service."""
 
     def __init__(self, dataplane: DataPlane) -> None:
@@ -28,15 +28,17 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the libra
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802  # the RPC's name
         if request.service not in KNOWN:
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"Service {request.service} is not known.")
+            raise NotFound(f"Service {request.service} is not known.")
         return health_pb2.HealthCheckResponse(status=self._status())
 
-    async def Watch(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+    async def Watch(self, exchange: Exchange) -> None:  # noqa: N802
+        """Say the status now and whenever it changes, for as long as the client listens."""
+        request = await exchange.read()
+        known = request is not None and request.service in KNOWN
         last = None
         while True:
-            unknown = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
-            status = self._status() if request.service in KNOWN else unknown
+            status = self._status() if known else health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
             if status != last:
-                yield health_pb2.HealthCheckResponse(status=status)
+                await exchange.write(health_pb2.HealthCheckResponse(status=status))
                 last = status
             await asyncio.sleep(LOOK_EVERY)

@@ -2,24 +2,20 @@
 
 from typing import Any
 
-import grpc.aio
-
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
-from ...errors import InferstreamError, ModelNotFound, ModelNotReady
+from ...errors import ModelNotFound, ModelNotReady
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
 from ...protos.grpc import request_from, response_to, wants_typed
 from ...protos.messages import ModelReadyResponse, ServerLiveResponse, ServerReadyResponse
-from ...settings import Settings
-from .context import deadline_of, fail, headers_of, parse, send_model_headers
+from .context import deadline_of, headers_of, send_model_headers
 
 
 class InferenceService:
     """Each method is the RPC of its name."""
 
-    def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
+    def __init__(self, dataplane: DataPlane) -> None:
         self._dataplane = dataplane
-        self._profile = settings.status_profile
 
     async def ServerLive(self, request: Any, context: Any) -> Any:  # noqa: N802  # the RPC's name
         return ServerLiveResponse(live=True)
@@ -39,29 +35,21 @@ class InferenceService:
         return ServerMetadataResponseConverter.from_types(self._dataplane.server_metadata())
 
     async def ModelMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
-        try:
-            metadata = await self._dataplane.model_metadata(request.name, request.version or None)
-        except InferstreamError as error:
-            await fail(context, error, self._profile)
+        metadata = await self._dataplane.model_metadata(request.name, request.version or None)
         return ModelMetadataResponseConverter.from_types(metadata)
 
-    async def ModelInfer(self, data: bytes, context: Any) -> Any:  # noqa: N802
-        try:
-            message = parse(data)
-            call = Call(
-                Operation.INFER,
-                message.model_name,
-                message.model_version or None,
-                request_from(message),
-                headers_of(context),
-                deadline=deadline_of(context),
-            )
-            async with await self._dataplane.open(call) as reply:
-                response = reply.first
-                assert response is not None
-                send_model_headers(context, response.parameters)
-                return response_to(response, wants_typed(message))
-        except grpc.aio.AbortError:
-            raise
-        except Exception as error:
-            await fail(context, error, self._profile)
+    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        call = Call(
+            Operation.INFER,
+            request.model_name,
+            request.model_version or None,
+            request_from(request),
+            headers_of(context),
+            deadline=deadline_of(context),
+        )
+        async with await self._dataplane.open(call) as reply:
+            response = reply.first
+            assert response is not None
+            answer = response_to(response, wants_typed(request))
+            send_model_headers(context, response.parameters)
+            return answer

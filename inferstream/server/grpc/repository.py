@@ -10,42 +10,30 @@ from ...protos.messages import (
     RepositoryModelLoadResponse,
     RepositoryModelUnloadResponse,
 )
-from ...settings import Settings
-from .context import fail
 
 
 class RepositoryService:
     """Each method is the RPC of its name."""
 
-    def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
+    def __init__(self, dataplane: DataPlane) -> None:
         self._dataplane = dataplane
-        self._profile = settings.status_profile
 
     async def RepositoryIndex(self, request: Any, context: Any) -> Any:  # noqa: N802  # the RPC's name
-        try:
-            items = await self._dataplane.index(request.ready)
-        except Exception as error:
-            await fail(context, error, self._profile)
+        items = await self._dataplane.index(request.ready)
         return RepositoryIndexResponse(
             models=[RepositoryIndexResponseItemConverter.from_types(item) for item in items]
         )
 
     async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:  # noqa: N802
         name = _name(request)
-        try:
-            if request.parameters:
-                raise InvalidRequest("a load takes a name only: what a model is, its folder says")
-            await self._dataplane.load(name)
-        except Exception as error:
-            await fail(context, error, self._profile)
+        if request.parameters:
+            raise InvalidRequest("a load takes a name only: what a model is, its folder says")
+        await self._dataplane.load(name)
         return RepositoryModelLoadResponse(model_name=name, isLoaded=True)
 
     async def RepositoryModelUnload(self, request: Any, context: Any) -> Any:  # noqa: N802
         name = _name(request)
-        try:
-            await self._dataplane.unload(name)
-        except Exception as error:
-            await fail(context, error, self._profile)
+        await self._dataplane.unload(name)
         return RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
 
 

@@ -4,16 +4,14 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any, Literal
 
-import grpc.aio
-from grpc.aio import EOF  # type: ignore[attr-defined]  # missing from the stubs
-
 from ...dataplane.call import Call, Operation, identify
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.interruption import Reminder
 from ...protos.grpc import request_from, response_to, wants_typed
 from ...settings import Settings
 from ...types import Headers, InferenceRequest
-from .context import deadline_of, fail, headers_of, parse, send_model_headers
+from .context import deadline_of, headers_of, send_model_headers
+from .rpc import Exchange
 from .triton import TritonStream
 
 logger = logging.getLogger("inferstream.grpc")
@@ -44,34 +42,28 @@ def dialect_of(message: Any, metadata: Headers, default: Dialect) -> Dialect:
 
 
 class StreamService:
-    """The bidirectional RPC. Bytes in, bytes out, because the answer's type is chosen per stream."""
+    """The bidirectional RPC, whose answers are of one of two types, chosen per stream."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
         self._dataplane = dataplane
         self._profile = settings.status_profile
         self._default = settings.grpc_stream_dialect
 
-    async def ModelStreamInfer(self, _: Any, context: Any) -> None:  # noqa: N802  # the RPC's name
-        try:
-            data = await context.read()
-            if data is EOF:
-                return
-            message = parse(data)
-            metadata = headers_of(context)
-            default = self._dataplane.stream_dialect(message.model_name) or self._default
-            dialect = dialect_of(message, metadata, default)
-            logger.debug("a stream for model %s speaks %s's dialect", message.model_name, dialect)
-            with Reminder():
-                if dialect == "triton":
-                    await TritonStream(self._dataplane, self._profile, context, metadata).run(message)
-                else:
-                    await self._one_call(message, context, metadata)
-        except grpc.aio.AbortError:
-            raise
-        except Exception as error:
-            await fail(context, error, self._profile)
+    async def ModelStreamInfer(self, exchange: Exchange) -> None:  # noqa: N802  # the RPC's name
+        message = await exchange.read()
+        if message is None:
+            return
+        metadata = headers_of(exchange.context)
+        default = self._dataplane.stream_dialect(message.model_name) or self._default
+        dialect = dialect_of(message, metadata, default)
+        logger.debug("a stream for model %s speaks %s's dialect", message.model_name, dialect)
+        with Reminder():
+            if dialect == "triton":
+                await TritonStream(self._dataplane, self._profile, exchange, metadata).run(message)
+            else:
+                await self._one_call(message, exchange, metadata)
 
-    async def _one_call(self, message: Any, context: Any, metadata: Headers) -> None:
+    async def _one_call(self, message: Any, exchange: Exchange, metadata: Headers) -> None:
         """MLServer's dialect: the stream is one call, its first request chooses the model."""
         request = request_from(message)
         call = Call(
@@ -80,22 +72,24 @@ class StreamService:
             message.model_version or None,
             request,
             metadata,
-            more=_later(context, request, metadata),
-            deadline=deadline_of(context),
+            more=_later(exchange, request, metadata),
+            deadline=deadline_of(exchange.context),
         )
         typed = wants_typed(message)
         response = None
         async with await self._dataplane.open(call) as reply:
             async for response in reply:
-                await context.write(response_to(response, typed).SerializeToString())
+                await exchange.write(response_to(response, typed))
         if response is not None:
-            send_model_headers(context, response.parameters)
+            send_model_headers(exchange.context, response.parameters)
 
 
-async def _later(context: Any, first: InferenceRequest, metadata: Headers) -> AsyncIterator[InferenceRequest]:
+async def _later(
+    exchange: Exchange, first: InferenceRequest, metadata: Headers
+) -> AsyncIterator[InferenceRequest]:
     """The requests after the first; all of one stream share its id."""
-    while (data := await context.read()) is not EOF:
-        request = request_from(parse(data))
+    async for message in exchange:
+        request = request_from(message)
         request.__dict__["id"] = first.id
         identify(request, metadata)
         yield request

@@ -1,21 +1,17 @@
 """ModelStreamInfer as Triton's clients speak it: many independent requests, answers and errors in band."""
 
 import asyncio
-import logging
 from typing import Any
-
-from grpc.aio import EOF  # type: ignore[attr-defined]  # missing from the stubs
 
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
-from ...errors import InferstreamError, InvalidRequest
+from ...errors import InvalidRequest
 from ...protos.grpc import request_from, response_to
 from ...protos.messages import ModelInferResponse, ModelStreamInferResponse
 from ...types import Headers
-from ..status import Profile, grpc_status
-from .context import deadline_of, fail, parse
-
-logger = logging.getLogger("inferstream.grpc")
+from ..status import Profile
+from .context import deadline_of
+from .rpc import Exchange, outcome
 
 AT_ONCE = 64
 """Requests of one stream that may run together; the next is read when one has ended."""
@@ -23,88 +19,130 @@ AT_ONCE = 64
 FINAL = "triton_final_response"
 WANTS_EMPTY_FINAL = "triton_enable_empty_final_response"
 
+Answering = asyncio.Task[None]
+
 
 class TritonStream:
-    """One stream. Answers of models that only predict come in the order of their requests."""
+    """One stream. Answers and errors of models that only predict come in the order of their requests."""
 
-    def __init__(self, dataplane: DataPlane, profile: Profile, context: Any, metadata: Headers) -> None:
+    def __init__(self, dataplane: DataPlane, profile: Profile, exchange: Exchange, metadata: Headers) -> None:
         self._dataplane = dataplane
         self._profile = profile
-        self._context = context
+        self._exchange = exchange
         self._metadata = metadata
         self._fatal = metadata.get("triton_grpc_error") == "true"
         self._writing = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._before: asyncio.Task[None] | None = None
-        self._failure: Exception | None = None
+        self._running: set[Answering] = set()
+        self._reader: asyncio.Task[Any] | None = None
+        self._failure: BaseException | None = None
 
     async def run(self, message: Any) -> None:
-        """Answer `message` and every later request; ends when the client has half-closed and all is answered."""
-        tasks: set[asyncio.Task[None]] = set()
+        """Answer `message` and every later request; ends when the client has half-closed and all is answered.
+
+        Raises InvalidRequest for a message that is none, and what an answering task raises: at once, however
+        long the client keeps its side open.
+        """
         try:
-            while self._failure is None:
-                await self._slots.acquire()
-                tasks.add(task := asyncio.create_task(self._answer(message, self._before)))
-                task.add_done_callback(tasks.discard)
-                task.add_done_callback(lambda _: self._slots.release())
-                if not self._dataplane.streams(message.model_name, message.model_version or None):
-                    self._before = task
-                data = await self._context.read()
-                if data is EOF:
-                    break
-                message = parse(data)
-            while tasks and self._failure is None:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await self._read(message)
+            if self._failure is not None:
+                # Cancelling a write would leave it to the library half done, and no status can follow that.
+                await self._writing.acquire()
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for answering in self._running:
+                answering.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
         if self._failure is not None:
-            await fail(self._context, self._failure, self._profile)
+            raise self._failure
 
-    async def _answer(self, message: Any, before: asyncio.Task[None] | None) -> None:
+    async def _read(self, message: Any) -> None:
+        self._reader = asyncio.current_task()
+        before: Answering | None = None
         try:
-            empty_final = _reserved(message)
-            request = request_from(message)
-            version = message.model_version or None
-            call = Call(
-                Operation.STREAM,
-                message.model_name,
-                version,
-                request,
-                self._metadata,
-                deadline=deadline_of(self._context),
-            )
-            single = not self._dataplane.streams(message.model_name, version)
-            async with await self._dataplane.open(call) as reply:
-                if single and before is not None:
-                    await asyncio.wait([before])
-                async for response in reply:
-                    await self._write(response_to(response, typed=False), final=single)
-                if empty_final and not single:
-                    await self._write(_empty(message), final=True)
-        except Exception as error:
-            await self._fail(message, error)
-
-    async def _write(self, response: Any, final: bool) -> None:
-        response.parameters[FINAL].bool_param = final
-        await self._send(ModelStreamInferResponse(infer_response=response))
-
-    async def _send(self, message: Any) -> None:
-        async with self._writing:
-            await self._context.write(message.SerializeToString())
-
-    async def _fail(self, message: Any, error: Exception) -> None:
-        """An error in band, so that the other requests of the stream go on; or the end, if the client asked so."""
-        if self._fatal:
+            while message is not None:
+                await self._slots.acquire()
+                if self._dataplane.streams(message.model_name, message.model_version or None):
+                    self._start(asyncio.create_task(self._stream(message)))
+                else:
+                    before = self._start(asyncio.create_task(self._predict(message, before)))
+                message = await self._exchange.read()
+            if self._running:
+                await asyncio.wait(self._running)
+        except asyncio.CancelledError:
+            if self._failure is None:
+                raise
+        except InvalidRequest as error:
             self._failure = error
-            return
-        if not isinstance(error, InferstreamError):
-            logger.error("a gRPC call failed", exc_info=error)
-        _, text = grpc_status(error, self._profile)
-        response = _empty(message)
-        response.parameters[FINAL].bool_param = True
-        await self._send(ModelStreamInferResponse(error_message=text, infer_response=response))
+        finally:
+            self._reader = None
+
+    def _start(self, answering: Answering) -> Answering:
+        self._running.add(answering)
+        answering.add_done_callback(self._done)
+        return answering
+
+    def _done(self, answering: Answering) -> None:
+        self._running.discard(answering)
+        self._slots.release()
+        failure = None if answering.cancelled() else answering.exception()
+        if failure is not None and self._failure is None and self._reader is not None:
+            self._failure = failure
+            self._reader.cancel()  # it may be waiting for a request that never comes
+
+    async def _predict(self, message: Any, before: Answering | None) -> None:
+        try:
+            answer = await self._answer(message)
+        except Exception as error:
+            answer = self._refusal(message, error)
+        if before is not None:
+            # Waiting here, and not inside the reply, keeps no slot of a model from those who come before.
+            await asyncio.wait([before])
+        await self._send(answer)
+
+    async def _answer(self, message: Any) -> Any:
+        _take_wish_for_empty_final(message)  # a single answer is its own final one
+        async with await self._dataplane.open(self._call(message, Operation.INFER)) as reply:
+            assert reply.first is not None
+            return _part(response_to(reply.first, typed=False), final=True)
+
+    async def _stream(self, message: Any) -> None:
+        try:
+            empty_final = _take_wish_for_empty_final(message)
+            async with await self._dataplane.open(self._call(message, Operation.STREAM)) as reply:
+                async for response in reply:
+                    await self._send(_part(response_to(response, typed=False), final=False))
+            if empty_final:
+                await self._send(_part(_empty(message), final=True))
+        except Exception as error:
+            await self._send(self._refusal(message, error))
+
+    def _call(self, message: Any, operation: Operation) -> Call:
+        return Call(
+            operation,
+            message.model_name,
+            message.model_version or None,
+            request_from(message),
+            self._metadata,
+            deadline=deadline_of(self._exchange.context),
+        )
+
+    async def _send(self, part: Any) -> None:
+        async with self._writing:
+            await self._exchange.write(part)
+
+    def _refusal(self, message: Any, error: Exception) -> Any:
+        """An error in band, so that the other requests of the stream go on. Raises it if the client asked so."""
+        if self._fatal:
+            raise error
+        _, text = outcome(error, self._profile)
+        part = _part(_empty(message), final=True)
+        part.error_message = text
+        return part
+
+
+def _part(response: Any, final: bool) -> Any:
+    response.parameters[FINAL].bool_param = final
+    return ModelStreamInferResponse(infer_response=response)
 
 
 def _empty(message: Any) -> Any:
@@ -113,7 +151,7 @@ def _empty(message: Any) -> Any:
     )
 
 
-def _reserved(message: Any) -> bool:
+def _take_wish_for_empty_final(message: Any) -> bool:
     """Whether an empty final response is wanted; takes Triton's own parameters out of the request.
 
     Raises InvalidRequest for one that is not known.

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.codecs import NumpyCodec
+from inferstream.errors import InvalidOutput
 from inferstream.protos import messages
 from inferstream.protos.converters import ModelInferRequestConverter, ModelInferResponseConverter
 from inferstream.protos.grpc import FIELDS
@@ -54,6 +55,15 @@ def test_requests_and_responses_survive(datatype: str, use_raw: bool) -> None:
     answered = ModelInferResponseConverter.from_types(response, use_raw)
     assert ModelInferResponseConverter.to_types(answered).outputs[0].data.root == expected
     assert bool(answered.raw_output_contents) == use_raw
+
+
+@pytest.mark.parametrize("changed", [{"name": "\ud800"}, {"name": 5}, {"shape": [2**64]}])
+def test_an_output_that_cannot_be_written_is_the_models_fault(changed: dict) -> None:
+    output = ResponseOutput(name="x", shape=[1], datatype="FP32", data=[1]).model_copy(update=changed)
+    response = InferenceResponse.model_construct(model_name="m", outputs=[output])
+
+    with pytest.raises(InvalidOutput):
+        ModelInferResponseConverter.from_types(response)
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=20))

@@ -1,0 +1,132 @@
+"""Every RPC as the library calls it: bytes in, bytes out, counted, and ended by a status of ours whatever happens."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from time import perf_counter
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+from grpc.aio import EOF  # type: ignore[attr-defined]  # missing from the stubs
+
+from ...errors import InferstreamError, InvalidRequest
+from ...telemetry.rpcs import RpcMeters
+from ..status import Profile, grpc_status
+
+logger = logging.getLogger("inferstream.grpc")
+
+
+class Exchange:
+    """What a stream's two sides send each other, as messages."""
+
+    def __init__(self, context: Any, request: Any, meters: RpcMeters) -> None:
+        self.context = context
+        self._request = request
+        self._meters = meters
+
+    async def read(self) -> Any:
+        """The next request; None once the client has half-closed. Raises InvalidRequest for bytes that are none."""
+        data = await self.context.read()
+        if data is EOF:
+            return None
+        self._meters.received += 1
+        return parse(self._request, data)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        if (message := await self.read()) is None:
+            raise StopAsyncIteration
+        return message
+
+    def write(self, message: Any) -> Awaitable[None]:
+        """Send a message; waits while the client does not read."""
+        self._meters.sent += 1
+        written: Awaitable[None] = self.context.write(message.SerializeToString())
+        return written
+
+
+Unary = Callable[[Any, Any], Awaitable[Any]]
+"""Answers a message, given the RPC's context, with a message."""
+
+Streaming = Callable[[Exchange], Awaitable[None]]
+Handler = Any
+"""A grpc.RpcMethodHandler, which is generic for type checkers alone."""
+
+Served = Callable[[Any, Any], Awaitable[bytes | None]]
+
+
+def unary(behaviour: Unary, request: Any, meters: RpcMeters, profile: Profile) -> Handler:
+    """The handler of an RPC that takes one `request` and gives one answer."""
+
+    async def serve(data: bytes, context: Any) -> bytes:
+        meters.received += 1
+        # Parsed here, because the library would call bytes that are no message UNKNOWN, and quote the parser.
+        answer = await behaviour(parse(request, data), context)
+        meters.sent += 1
+        written: bytes = answer.SerializeToString()
+        return written
+
+    return grpc.unary_unary_rpc_method_handler(_ended(serve, meters, profile))
+
+
+def streaming(behaviour: Streaming, request: Any, meters: RpcMeters, profile: Profile) -> Handler:
+    """The handler of an RPC that streams; one that reads a single message reads the first."""
+
+    async def serve(_: Any, context: Any) -> None:
+        await behaviour(Exchange(context, request, meters))
+
+    return grpc.stream_stream_rpc_method_handler(_ended(serve, meters, profile))
+
+
+def parse(request: Any, data: bytes) -> Any:
+    """The message of type `request` in `data`. Raises InvalidRequest for bytes that are none."""
+    try:
+        return request.FromString(data)
+    except DecodeError:
+        raise InvalidRequest(f"The message is not a {request.DESCRIPTOR.name}.") from None
+
+
+def _ended(serve: Served, meters: RpcMeters, profile: Profile) -> Served:
+    """`serve`, counted, with a status for whatever it raises: the library's own would be UNKNOWN, and quote it."""
+
+    async def ended(incoming: Any, context: Any) -> bytes | None:
+        meters.started += 1
+        began = perf_counter()
+        status = "CANCELLED"
+        try:
+            answer = await serve(incoming, context)
+            status = "OK"
+            return answer
+        except (Exception, asyncio.CancelledError) as error:
+            if _client_has_left(error):
+                raise
+            code, message = outcome(error, profile)
+            status = code.name
+            await context.abort(code, message)
+            raise AssertionError("abort always raises") from None
+        finally:
+            meters.ended(status, perf_counter() - began)
+
+    return ended
+
+
+def _client_has_left(error: BaseException) -> bool:
+    """Whether nobody waits for a status: a message could not travel, or the library cancelled the call.
+
+    A cancel that nobody asked for is a fault like any other; passed on, it would leave the client waiting.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, grpc.aio.InternalError)
+
+
+def outcome(error: BaseException, profile: Profile) -> tuple[grpc.StatusCode, str]:
+    """The status of an error; one that is not of our tree is logged, and says nothing of itself."""
+    if not isinstance(error, InferstreamError):
+        logger.error("a gRPC call failed", exc_info=error)
+    return grpc_status(error, profile)
