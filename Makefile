@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench settings protos clean
+.PHONY: demo test lint bench bench-workers chaos settings protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -26,6 +26,12 @@ lint: $(STAMP)
 
 bench: $(STAMP)  ## the serving path against bare uvicorn and bare grpc.aio, side by side
 	$(BIN)/python -m benchmarks.run
+
+bench-workers: $(STAMP)  ## what the way through a worker process costs
+	$(BIN)/python -m benchmarks.workers
+
+chaos: $(STAMP)  ## kill a worker every second for a minute under load
+	$(BIN)/python scripts/chaos.py
 
 settings: $(STAMP)  ## write docs/settings.md from the settings classes
 	$(BIN)/python scripts/settings_reference.py
