@@ -4,7 +4,6 @@ Heavy parts are imported on first use, so that `import inferstream` stays cheap.
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,10 +13,7 @@ if TYPE_CHECKING:
     from .settings import ModelParameters, ModelSettings, Settings
     from .telemetry.custom import log, register
 
-try:
-    __version__ = version("inferstream")
-except PackageNotFoundError:
-    __version__ = "0"
+    __version__: str
 
 __all__ = [
     "MLModel",
@@ -50,4 +46,6 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
     if name in ("codecs", "errors", "types"):
         return import_module(f".{name}", __name__)
+    if name == "__version__":
+        return import_module(".settings.server", __name__).own_version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -63,6 +63,7 @@ def main() -> int:
         finally:
             server.terminate()
             print("the server ended with", server.wait(40))
+            print(*output.read_text().splitlines()[-40:], sep="\n")
 
 
 def address(output: Path) -> str:

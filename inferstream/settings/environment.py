@@ -2,18 +2,23 @@
 
 import os
 from collections.abc import Mapping
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from pydantic import BaseModel
-from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource
+
+if TYPE_CHECKING:
+    from pydantic_settings import BaseSettings
 
 PREFIX = "INFERSTREAM_"
 MLSERVER_PREFIX = "MLSERVER_"
 MODEL_PREFIX = "INFERSTREAM_MODEL_"
 MLSERVER_MODEL_PREFIX = "MLSERVER_MODEL_"
 ENV_FILE = ".env"
+
+_complete: ContextVar[bool] = ContextVar("settings_complete", default=False)
 
 Snapshot = tuple[tuple[str, str], ...]
 
@@ -28,7 +33,18 @@ class EnvironmentModel(BaseModel):
     env_prefixes: ClassVar[tuple[str, ...]] = (PREFIX, MLSERVER_PREFIX)
 
     def __init__(self, **values: Any) -> None:
-        super().__init__(**merged(_environment(type(self), _snapshot()), values))
+        if not _complete.get():
+            values = merged(_environment(type(self), _snapshot()), values)
+        super().__init__(**values)
+
+    @classmethod
+    def from_complete(cls, values: bytes) -> Self:
+        """An instance of JSON into which the environment has gone already, in another process."""
+        token = _complete.set(True)
+        try:
+            return cls.model_validate_json(values)
+        finally:
+            _complete.reset(token)
 
 
 def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +72,10 @@ def _snapshot() -> Snapshot:
 def _environment(settings: type[EnvironmentModel], snapshot: Snapshot) -> dict[str, Any]:
     if not snapshot:
         return {}
-    kind = cast(type[BaseSettings], settings)  # the sources only look at its fields and configuration
+    # Imported late: it takes a fifth of a second, and most processes have no such variables.
+    from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource
+
+    kind = cast("type[BaseSettings]", settings)  # the sources only look at its fields and configuration
     found: dict[str, Any] = {}
     for prefix in reversed(settings.env_prefixes):
         found = merged(found, DotEnvSettingsSource(kind, env_file=ENV_FILE, env_prefix=prefix)())

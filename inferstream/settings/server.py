@@ -1,6 +1,5 @@
 """Settings of the server: `settings.json`, then the environment."""
 
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,7 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from .environment import EnvironmentModel
 
 
-def _version() -> str:
+def own_version() -> str:
+    """The version of the package, as installed."""
+    from importlib.metadata import PackageNotFoundError, version  # late: it is slow to import
+
     try:
         return version("inferstream")
     except PackageNotFoundError:
@@ -37,7 +39,7 @@ class Settings(EnvironmentModel):
 
     debug: bool = Field(False, description="Log at debug level, with one line per request.")
     server_name: str = Field("inferstream", description="Shown in the server's metadata.")
-    server_version: str = Field(default_factory=_version, description="Shown in the server's metadata.")
+    server_version: str = Field(default_factory=own_version, description="Shown in the server's metadata.")
     extensions: list[str] = Field(default_factory=list, description="Further extensions to name in metadata.")
 
     host: str = Field(

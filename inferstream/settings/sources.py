@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_settings.exceptions import SettingsError
 
 from ..errors import InvalidSettings
 from .environment import EnvironmentModel
@@ -95,7 +94,8 @@ def validated(settings: type[EnvironmentModel], values: dict[str, Any], source: 
     except ValidationError as error:
         faults = [_fault(fault, values) for fault in error.errors()]
         raise InvalidSettings(f"{source}: " + "; ".join(faults)) from None
-    except SettingsError as error:
+    except ValueError as error:
+        # pydantic-settings' own error, for a variable that holds no JSON; its module takes long to import.
         raise InvalidSettings(f"environment: {error}") from None
 
 

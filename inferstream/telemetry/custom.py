@@ -1,13 +1,13 @@
 """Metrics of model code's own, made by `inferstream.register` and fed by `inferstream.log`."""
 
 from collections.abc import Iterable
-from typing import Protocol
-
-from prometheus_client import Histogram
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
+from typing import TYPE_CHECKING, Protocol
 
 from .context import model_name_var, model_version_var
+
+if TYPE_CHECKING:
+    from prometheus_client import Histogram
+    from prometheus_client.core import Metric
 
 
 class Sink(Protocol):
@@ -18,7 +18,7 @@ class Sink(Protocol):
     def logged(self, model: str, version: str, values: dict[str, float]) -> None: ...
 
 
-class CustomMetrics(Collector):
+class CustomMetrics:
     """Histograms that model code registers and feeds, labelled with the model that does."""
 
     def __init__(self) -> None:
@@ -26,9 +26,11 @@ class CustomMetrics(Collector):
         self.sink: Sink | None = None
         """Set in a worker: what model code logs there counts in the server, and outlives the worker."""
 
-    def register(self, name: str, description: str) -> Histogram:
+    def register(self, name: str, description: str) -> "Histogram":
         """The histogram of this name, made on first use."""
         if name not in self._histograms:
+            from prometheus_client import Histogram  # late: most workers start without it
+
             self._histograms[name] = Histogram(
                 name, description, labelnames=["model_name", "model_version"], registry=None
             )
@@ -55,7 +57,7 @@ class CustomMetrics(Collector):
         for name, histogram in histograms.items():
             histogram.labels(model_name=model, model_version=version).observe(values[name])
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> "Iterable[Metric]":
         for histogram in self._histograms.values():
             yield from histogram.collect()
 

@@ -109,7 +109,6 @@ class WorkerProcess:
         """Load a model. Raises ModelLoadFailed, and WorkerLost when the process ends over it."""
         loaded = await self._change(frame.instance, frame)
         assert loaded is not None
-        self.models[frame.instance] = True
         return loaded
 
     async def unload(self, instance: int) -> None:
@@ -141,6 +140,7 @@ class WorkerProcess:
             change.set_result(result)
 
     def _loaded(self, frame: Loaded) -> None:
+        self.models[frame.instance] = True  # here, so that nothing comes between this and the process's end
         self._settle(frame.instance, frame)
 
     def _load_failed(self, frame: LoadFailed) -> None:

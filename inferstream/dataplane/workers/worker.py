@@ -119,7 +119,7 @@ class Worker:
         configure_logging(frame.debug, frame.structured, frame.logging)
 
     async def _load(self, frame: Load) -> None:
-        settings = ModelSettings.model_validate_json(frame.settings)
+        settings = ModelSettings.from_complete(frame.settings)
         settings._source = frame.source
         settings.max_concurrency = settings.worker_concurrency
         try:

@@ -1,0 +1,86 @@
+"""Shared memory: what is put is seen, and a place is used again only when the last look at it is gone."""
+
+import gc
+import os
+import random
+
+import numpy as np
+import pytest
+
+from inferstream.dataplane.workers import arena
+
+
+@pytest.fixture
+def both():
+    freed = []
+    descriptor = arena.create()
+    outgoing = arena.Outgoing(descriptor)
+    incoming = arena.Incoming(descriptor, lambda: freed.append(1))
+    os.close(descriptor)
+    return outgoing, incoming, freed
+
+
+def test_what_is_put_is_seen_without_a_copy(both) -> None:
+    outgoing, incoming, _ = both
+    place = outgoing.put(b"hello")
+    view = incoming.view(place, 5)
+    assert bytes(view) == b"hello"
+    view[0] = ord("j")
+    assert bytes(incoming.view(place, 5)) == b"jello"
+
+
+def test_a_place_is_given_back_when_the_last_view_of_a_view_is_gone(both) -> None:
+    outgoing, incoming, freed = both
+    place = outgoing.put(np.arange(100, dtype="<f4").tobytes())
+    view = incoming.view(place, 400)
+    array = np.frombuffer(memoryview(view)[8:], "<f4").reshape(49, 2).T[1:]
+    del view
+    gc.collect()
+    assert not freed
+    assert array[0, 0] == 3.0
+    del array
+    gc.collect()
+    assert freed
+    assert incoming.take_freed() == [place]
+    assert incoming.take_freed() == []
+
+
+def test_a_full_arena_says_so_and_has_room_again(both, monkeypatch) -> None:
+    outgoing, _, _ = both
+    half = b"." * (arena.SIZE // 2)
+    first = outgoing.put(half)
+    assert first is not None
+    assert outgoing.put(half) is None
+    outgoing.free([first])
+    assert outgoing.put(half) == first
+
+
+def test_random_use_never_overlaps_and_ends_in_one_piece(both) -> None:
+    outgoing, incoming, _ = both
+    dice = random.Random(7)
+    held: dict[int, bytes] = {}
+    for i in range(500):
+        if held and dice.random() < 0.5:
+            place = dice.choice(list(held))
+            assert bytes(incoming.view(place, len(held[place]))) == held.pop(place)
+            outgoing.free([place])
+        else:
+            data = bytes([i % 256]) * dice.randrange(1, 50_000)
+            held[outgoing.put(data)] = data
+    outgoing.free(list(held))
+    assert outgoing.put(b"." * (arena.SIZE - arena.FLAGS)) is not None
+
+
+def test_an_empty_arena_keeps_little_memory(both) -> None:
+    outgoing, _, _ = both
+    before = _shared()
+    place = outgoing.put(b"." * 2**27)
+    assert _shared() - before > 2**26
+    outgoing.free([place])
+    assert _shared() - before <= arena.KEPT + 2**22
+
+
+def _shared() -> int:
+    with open("/proc/self/status") as status:
+        (line,) = [line for line in status if line.startswith("RssShmem")]
+    return int(line.split()[1]) * 1024
