@@ -8,7 +8,8 @@ from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, ModelNotFound, ModelNotReady
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
-from ...protos.grpc import request_from, response_to, wants_typed
+from ...protos.grpc import request_from, wants_typed
+from ...protos.grpc_responses import dump_response
 from ...protos.messages import ModelReadyResponse, ServerLiveResponse, ServerReadyResponse
 from ...settings import Settings
 from .context import deadline_of, fail, headers_of, parse, send_model_headers
@@ -60,7 +61,7 @@ class InferenceService:
                 response = reply.first
                 assert response is not None
                 send_model_headers(context, response.parameters)
-                return response_to(response, wants_typed(message))
+                return dump_response(response, wants_typed(message))
         except grpc.aio.AbortError:
             raise
         except Exception as error:

@@ -10,7 +10,8 @@ from grpc.aio import EOF  # type: ignore[attr-defined]  # missing from the stubs
 from ...dataplane.call import Call, Operation, identify
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.interruption import Reminder
-from ...protos.grpc import request_from, response_to, wants_typed
+from ...protos.grpc import request_from, wants_typed
+from ...protos.grpc_responses import dump_response
 from ...settings import Settings
 from ...types import Headers, InferenceRequest
 from .context import deadline_of, fail, headers_of, parse, send_model_headers
@@ -87,7 +88,7 @@ class StreamService:
         response = None
         async with await self._dataplane.open(call) as reply:
             async for response in reply:
-                await context.write(response_to(response, typed).SerializeToString())
+                await context.write(dump_response(response, typed))
         if response is not None:
             send_model_headers(context, response.parameters)
 

@@ -9,7 +9,8 @@ from grpc.aio import EOF  # type: ignore[attr-defined]  # missing from the stubs
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, InvalidRequest
-from ...protos.grpc import request_from, response_to
+from ...protos.grpc import request_from
+from ...protos.grpc_responses import dump_response, length
 from ...protos.messages import ModelInferResponse, ModelStreamInferResponse
 from ...types import Headers
 from ..status import Profile, grpc_status
@@ -22,6 +23,14 @@ AT_ONCE = 64
 
 FINAL = "triton_final_response"
 WANTS_EMPTY_FINAL = "triton_enable_empty_final_response"
+
+_INFER_RESPONSE = b"\x12"
+"""Key of ModelStreamInferResponse's `infer_response`."""
+
+_FINAL_IS = [
+    ModelInferResponse(parameters={FINAL: {"bool_param": final}}).SerializeToString()
+    for final in (False, True)
+]
 
 
 class TritonStream:
@@ -80,19 +89,19 @@ class TritonStream:
                 if single and before is not None:
                     await asyncio.wait([before])
                 async for response in reply:
-                    await self._write(response_to(response, typed=False), final=single)
+                    await self._write(dump_response(response, typed=False), final=single)
                 if empty_final and not single:
-                    await self._write(_empty(message), final=True)
+                    await self._write(_empty(message).SerializeToString(), final=True)
         except Exception as error:
             await self._fail(message, error)
 
-    async def _write(self, response: Any, final: bool) -> None:
-        response.parameters[FINAL].bool_param = final
-        await self._send(ModelStreamInferResponse(infer_response=response))
+    async def _write(self, response: bytes, final: bool) -> None:
+        body = response + _FINAL_IS[final]  # an entry of a map may stand anywhere in its message
+        await self._send(_INFER_RESPONSE + length(len(body)) + body)
 
-    async def _send(self, message: Any) -> None:
+    async def _send(self, data: bytes) -> None:
         async with self._writing:
-            await self._context.write(message.SerializeToString())
+            await self._context.write(data)
 
     async def _fail(self, message: Any, error: Exception) -> None:
         """An error in band, so that the other requests of the stream go on; or the end, if the client asked so."""
@@ -104,7 +113,8 @@ class TritonStream:
         _, text = grpc_status(error, self._profile)
         response = _empty(message)
         response.parameters[FINAL].bool_param = True
-        await self._send(ModelStreamInferResponse(error_message=text, infer_response=response))
+        failure = ModelStreamInferResponse(error_message=text, infer_response=response)
+        await self._send(failure.SerializeToString())
 
 
 def _empty(message: Any) -> Any:
