@@ -47,7 +47,8 @@ class EventStream:
 
     def __init__(self, send: Send, scope: Scope, heartbeat: float, stall: float) -> None:
         self._send = send
-        self._connection = scope.get(SCOPE_KEY)
+        exchange = scope.get(SCOPE_KEY)
+        self._connection = None if exchange is None else exchange.connection
         self._heartbeat = heartbeat
         self._stall = stall
         self._events: list[bytes] = []
