@@ -79,17 +79,19 @@ def build_request(
     given: dict[str, Any] = {"inputs": tensors}
     if (request_id := document.get("id")) is not None and request_id != "":
         given["id"] = check_id(request_id)
-    parameters, count = _parameters(document.get("parameters"), "parameters")
-    keys += count
     default = False
-    if parameters is not None:
+    if (sent := document.get("parameters")) is not None:
+        parameters, count = _parameters(sent, "parameters")
+        keys += count
         default = _flag(parameters, "binary_data_output", "parameters")
         _refuse_reserved(parameters)
         given["parameters"] = parameters
-    outputs, named, count = _outputs(document.get("outputs"))
-    keys += count
-    if outputs:
-        given["outputs"] = outputs
+    named: dict[str, bool] = {}
+    if (wanted := document.get("outputs")) is not None:
+        outputs, named, count = _outputs(wanted)
+        keys += count
+        if outputs:
+            given["outputs"] = outputs
     refuse_duplicate_keys(text, keys)
     wish = (default, named) if default or named else None
     return InferenceRequest.trusted(given), wish
@@ -107,16 +109,15 @@ def _input(
     shape = item.get("shape")
     if type(shape) is not list:
         raise InvalidRequest(f'input "{name}": shape must be a list of sizes, got {_kind(shape)}')
-    parameters, count = _parameters(item.get("parameters"), f'input "{name}": parameters')
     values = item.get("data")
     given: dict[str, Any] = {"name": name, "datatype": datatype, "shape": shape}
-    size = parameters.get("binary_data_size") if parameters is not None else None
+    count, size = 0, None
+    if (sent := item.get("parameters")) is not None:
+        given["parameters"], count = _parameters(sent, f'input "{name}": parameters')
+        size = given["parameters"].__pydantic_extra__.pop("binary_data_size", None)
     if size is not None:
-        assert parameters is not None
-        assert parameters.__pydantic_extra__ is not None
         if values is not None:
             raise InvalidRequest(f'input "{name}": data and binary_data_size exclude each other')
-        del parameters.__pydantic_extra__["binary_data_size"]
         raw = _slice(name, size, tail, position)
         position += len(raw)
         given["data"] = TensorData.from_raw(raw, datatype)
@@ -128,8 +129,6 @@ def _input(
         raise InvalidRequest(f'input "{name}": data must be a list, got an object')
     else:
         given["data"] = TensorData(values)
-    if parameters is not None:
-        given["parameters"] = parameters
     return RequestInput.trusted(given), position, count
 
 
@@ -149,10 +148,8 @@ def _slice(name: str, size: Any, tail: memoryview | None, position: int) -> memo
     return tail[position : position + size]
 
 
-def _parameters(given: Any, where: str) -> tuple[Parameters | None, int]:
+def _parameters(given: Any, where: str) -> tuple[Parameters, int]:
     """Parameters, and how many JSON keys they held; null values are absent ones."""
-    if given is None:
-        return None, 0
     if type(given) is not dict:
         raise InvalidRequest(f"{where} must be an object, got {_kind(given)}")
     if len(given) > MAX_PARAMETERS:
@@ -192,8 +189,6 @@ def _refuse_reserved(parameters: Parameters) -> None:
 
 def _outputs(given: Any) -> tuple[list[RequestOutput], dict[str, bool], int]:
     """The requested outputs, which of them name a binary form, and how many JSON keys they held."""
-    if given is None:
-        return [], {}, 0
     if type(given) is not list:
         raise InvalidRequest(f'"outputs" must be a list, got {_kind(given)}')
     outputs: list[RequestOutput] = []
@@ -203,11 +198,14 @@ def _outputs(given: Any) -> tuple[list[RequestOutput], dict[str, bool], int]:
         name = item.get("name") if type(item) is dict else None
         if type(name) is not str:
             raise InvalidRequest(f"outputs[{index}] must be an object with a name")
-        parameters, count = _parameters(item.get("parameters"), f'output "{name}": parameters')
-        keys += len(item) + count
-        if parameters is not None and parameters.get("binary_data") is not None:
-            named[name] = _flag(parameters, "binary_data", f'output "{name}": parameters')
-        fields = {"name": name} if parameters is None else {"name": name, "parameters": parameters}
+        keys += len(item)
+        fields: dict[str, Any] = {"name": name}
+        if (sent := item.get("parameters")) is not None:
+            where = f'output "{name}": parameters'
+            fields["parameters"], count = _parameters(sent, where)
+            keys += count
+            if fields["parameters"].get("binary_data") is not None:
+                named[name] = _flag(fields["parameters"], "binary_data", where)
         outputs.append(RequestOutput.trusted(fields))
     return outputs, named, keys
 
