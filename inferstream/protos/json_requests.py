@@ -28,7 +28,7 @@ Wish = tuple[bool, dict[str, bool]]
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def load(body: bytes | bytearray | memoryview) -> Any:
+def load(body: bytes | memoryview) -> Any:
     """The JSON document in `body`. Raises InvalidRequest for anything that is not one."""
     try:
         return orjson.loads(body)
@@ -44,21 +44,14 @@ def load(body: bytes | bytearray | memoryview) -> Any:
     raise InvalidRequest(f"The body is not valid JSON: {reason}")
 
 
-def parse_request(body: memoryview, header_length: int | None) -> tuple[InferenceRequest, Wish | None]:
-    """A V2 inference request, and which of its outputs are wanted as binary (None: none of them).
-
-    `header_length` is the number of bytes of JSON in front of the binary tensors; None when the whole
-    body is JSON. Raises InvalidRequest naming the field that is wrong.
-    """
-    if header_length is None:
-        return build_request(load(body), body, None)
-    return build_request(load(body[:header_length]), body[:header_length], body[header_length:])
-
-
 def build_request(
-    document: Any, text: memoryview, tail: memoryview | None
+    document: Any, text: bytes, tail: memoryview | None
 ) -> tuple[InferenceRequest, Wish | None]:
-    """A V2 inference request out of its parsed JSON `text`, with the binary tensors in `tail`."""
+    """A V2 request out of the parsed JSON `text` and the binary tensors in `tail` (None: all of it is JSON).
+
+    Also which of its outputs are wanted as binary (None: none of them).
+    Raises InvalidRequest naming the field that is wrong.
+    """
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object.")
     keys = len(document)
@@ -210,15 +203,14 @@ def _outputs(given: Any) -> tuple[list[RequestOutput], dict[str, bool], int]:
     return outputs, named, keys
 
 
-def refuse_duplicate_keys(text: memoryview, expected: int | None) -> None:
+def refuse_duplicate_keys(text: bytes, expected: int | None) -> None:
     """Raise InvalidRequest when an object of the document names a key twice.
 
     `expected` is the number of keys that were found, if somebody counted. orjson keeps the last of two
     equal keys silently. Counting `":` is nearly free and right for almost every body;
     when the count is off (a space before the colon, `":` in a string), the slow parser decides.
     """
-    body = bytes(text)
-    if body.count(b'":') == expected:
+    if text.count(b'":') == expected:
         return
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -231,7 +223,7 @@ def refuse_duplicate_keys(text: memoryview, expected: int | None) -> None:
         return found
 
     try:
-        json.loads(body, object_pairs_hook=unique)
+        json.loads(text, object_pairs_hook=unique)
     except RecursionError:
         raise InvalidRequest("The body is nested too deeply.") from None
 

@@ -108,13 +108,12 @@ class InferenceDoor:
         dialect: list[tuple[bytes, bytes]] | None,
     ) -> Asked:
         """`dialect` holds the headers on the routes that two dialects share, and is None on V2's own."""
-        view = memoryview(body)
         length = head.header_length(len(body))
         if length == 0:
             inputs = self._dataplane.declared_inputs(name, version)
-            return Asked(*json_requests.raw_request(view, inputs), False, False)
-        text = view if length is None else view[:length]
-        tail = None if length is None else view[length:]
+            return Asked(*json_requests.raw_request(memoryview(body), inputs), False, False)
+        text = body if length is None else body[:length]
+        tail = None if length is None else memoryview(body)[length:]
         document = json_requests.load(text)
         if dialect is not None and length is None:
             inputs = self._dataplane.declared_inputs(name, version)
