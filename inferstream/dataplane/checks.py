@@ -1,7 +1,6 @@
 """Does a tensor agree with its shape, its datatype and what the model declares? Pure functions."""
 
 from collections.abc import Sequence
-from math import prod
 from typing import Literal
 
 from ..errors import InvalidOutput, InvalidRequest
@@ -50,17 +49,17 @@ class Declaration:
         inputs = request.inputs
         if len(inputs) > MAX_TENSORS:
             raise InvalidRequest(f"{len(inputs)} inputs are more than the {MAX_TENSORS} allowed")
-        names = {tensor.name for tensor in inputs}
-        if len(names) != len(inputs):
-            raise InvalidRequest(f'input "{_duplicate(inputs)}" is given twice')
+        names = set()
         for tensor in inputs:
             check_input(tensor)
-        if self._inputs:
-            for tensor in inputs:
+            names.add(tensor.name)
+            if self._inputs:
                 self._check_declared(tensor)
-            for name in self._required:
-                if name not in names:
-                    raise InvalidRequest(f'input "{name}" is missing')
+        if len(names) != len(inputs):
+            raise InvalidRequest(f'input "{_duplicate(inputs)}" is given twice')
+        for name in self._required:
+            if name not in names:
+                raise InvalidRequest(f'input "{name}" is missing')
         if request.outputs:
             self._check_outputs(request)
 
@@ -110,9 +109,12 @@ def _fits(shape: list[int], declared: list[int], strict: bool) -> bool:
 
 
 def _matches(shape: list[int], declared: list[int]) -> bool:
-    return len(shape) == len(declared) and all(
-        expected in (-1, size) for size, expected in zip(shape, declared, strict=True)
-    )
+    if len(shape) != len(declared):
+        return False
+    for size, expected in zip(shape, declared):  # noqa: B905, SIM110  # as long; a generator costs as much again
+        if expected not in (-1, size):
+            return False
+    return True
 
 
 def _squeezed(shape: list[int]) -> list[int]:
@@ -129,10 +131,12 @@ def check_input(tensor: RequestInput) -> None:
         raise InvalidRequest(f"input name {name[:40]!r} is empty, too long or not printable")
     if len(shape) > MAX_RANK:
         raise InvalidRequest(f'input "{name}": shape has {len(shape)} dimensions, {MAX_RANK} are allowed')
+    elements = 1
     for size in shape:
         if type(size) is not int or size < 0:
             raise InvalidRequest(f'input "{name}": {size!r} in shape is not a size')
-    if max(shape, default=0) > MAX_ELEMENTS or prod(shape) > MAX_ELEMENTS:
+        elements *= size or 1
+    if elements > MAX_ELEMENTS:
         raise InvalidRequest(f'input "{name}": shape {shape} holds too many values')
     try:
         tensor.data.check(tensor.datatype, shape)

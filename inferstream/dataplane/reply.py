@@ -43,6 +43,7 @@ class Reply:
         "_rest",
         "_waiting",
         "first",
+        "single",
     )
 
     def __init__(self, first: InferenceResponse | None, rest: Responses | None = None) -> None:
@@ -56,11 +57,8 @@ class Reply:
         self._interruption: Interruption | None = None
         self._waiting = False
         self._closed = rest is None
-
-    @property
-    def single(self) -> bool:
+        self.single = rest is None
         """Whether this is a whole answer rather than the start of a stream."""
-        return self._rest is None
 
     def watch(self, end: End, item: Item | None = None) -> Self:
         """Show `item` every response, then tell `end` how it ended; a single answer has already ended."""

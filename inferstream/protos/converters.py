@@ -13,7 +13,9 @@ from ..types import (
     RepositoryIndexResponseItem,
 )
 from . import grpc as wire
+from .grpc_responses import dump_response
 from .messages import (
+    ModelInferResponse,
     ModelMetadataResponse,
     ServerMetadataResponse,
 )
@@ -111,7 +113,7 @@ class ModelInferResponseConverter:
 
     @staticmethod
     def from_types(type_object: InferenceResponse, use_raw: bool = False) -> Any:
-        return wire.response_to(type_object, typed=not use_raw)
+        return ModelInferResponse.FromString(dump_response(type_object, typed=not use_raw))
 
 
 class RepositoryIndexRequestConverter:

@@ -1,9 +1,9 @@
-"""Requests and responses to and from their gRPC messages, on the server's path and the client's."""
+"""Requests and responses from their gRPC messages, and requests to them; `grpc_responses` writes the answers."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import InvalidOutput, InvalidRequest
+from ..errors import InvalidRequest
 from ..types import (
     InferenceRequest,
     InferenceResponse,
@@ -14,7 +14,7 @@ from ..types import (
     TensorData,
 )
 from ..types.datatypes import NAMES
-from .messages import ModelInferRequest, ModelInferResponse
+from .messages import ModelInferRequest
 
 FIELDS = {
     "BOOL": "bool_contents",
@@ -138,30 +138,7 @@ def wants_typed(message: Any) -> bool:
     return any(tensor.HasField("contents") and tensor.contents.ListFields() for tensor in message.inputs)
 
 
-def response_to(response: InferenceResponse, typed: bool) -> Any:
-    """A ModelInferResponse, all outputs typed or all raw (FP16 and BF16 force raw).
-
-    Raises InvalidOutput when a value cannot be written.
-    """
-    message = ModelInferResponse(
-        model_name=response.model_name, model_version=response.model_version or "", id=response.id or ""
-    )
-    parameters_to(response.parameters, message.parameters)
-    typed = typed and all(tensor.datatype in FIELDS for tensor in response.outputs)
-    for tensor in response.outputs:
-        try:
-            output = message.outputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
-            parameters_to(tensor.parameters, output.parameters)
-            if typed:
-                getattr(output.contents, FIELDS[tensor.datatype]).extend(_values(tensor))
-            else:
-                message.raw_output_contents.append(bytes(tensor.data.to_raw(tensor.datatype)))
-        except (TypeError, ValueError) as error:
-            raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {error}.') from error
-    return message
-
-
-def _values(tensor: ResponseOutput | RequestInput) -> Any:
+def _values(tensor: RequestInput) -> Any:
     if tensor.datatype == "BYTES":
         return [
             value.encode() if isinstance(value, str) else b"" if value is None else bytes(value)

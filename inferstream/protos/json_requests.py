@@ -28,7 +28,7 @@ Wish = tuple[bool, dict[str, bool]]
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def load(body: bytes | bytearray | memoryview) -> Any:
+def load(body: bytes | memoryview) -> Any:
     """The JSON document in `body`. Raises InvalidRequest for anything that is not one."""
     try:
         return orjson.loads(body)
@@ -44,21 +44,14 @@ def load(body: bytes | bytearray | memoryview) -> Any:
     raise InvalidRequest(f"The body is not valid JSON: {reason}")
 
 
-def parse_request(body: memoryview, header_length: int | None) -> tuple[InferenceRequest, Wish | None]:
-    """A V2 inference request, and which of its outputs are wanted as binary (None: none of them).
-
-    `header_length` is the number of bytes of JSON in front of the binary tensors; None when the whole
-    body is JSON. Raises InvalidRequest naming the field that is wrong.
-    """
-    if header_length is None:
-        return build_request(load(body), body, None)
-    return build_request(load(body[:header_length]), body[:header_length], body[header_length:])
-
-
 def build_request(
-    document: Any, text: memoryview, tail: memoryview | None
+    document: Any, text: bytes, tail: memoryview | None
 ) -> tuple[InferenceRequest, Wish | None]:
-    """A V2 inference request out of its parsed JSON `text`, with the binary tensors in `tail`."""
+    """A V2 request out of the parsed JSON `text` and the binary tensors in `tail` (None: all of it is JSON).
+
+    Also which of its outputs are wanted as binary (None: none of them).
+    Raises InvalidRequest naming the field that is wrong.
+    """
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object.")
     keys = len(document)
@@ -79,17 +72,19 @@ def build_request(
     given: dict[str, Any] = {"inputs": tensors}
     if (request_id := document.get("id")) is not None and request_id != "":
         given["id"] = check_id(request_id)
-    parameters, count = _parameters(document.get("parameters"), "parameters")
-    keys += count
     default = False
-    if parameters is not None:
+    if (sent := document.get("parameters")) is not None:
+        parameters, count = _parameters(sent, "parameters")
+        keys += count
         default = _flag(parameters, "binary_data_output", "parameters")
         _refuse_reserved(parameters)
         given["parameters"] = parameters
-    outputs, named, count = _outputs(document.get("outputs"))
-    keys += count
-    if outputs:
-        given["outputs"] = outputs
+    named: dict[str, bool] = {}
+    if (wanted := document.get("outputs")) is not None:
+        outputs, named, count = _outputs(wanted)
+        keys += count
+        if outputs:
+            given["outputs"] = outputs
     refuse_duplicate_keys(text, keys)
     wish = (default, named) if default or named else None
     return InferenceRequest.trusted(given), wish
@@ -107,16 +102,15 @@ def _input(
     shape = item.get("shape")
     if type(shape) is not list:
         raise InvalidRequest(f'input "{name}": shape must be a list of sizes, got {_kind(shape)}')
-    parameters, count = _parameters(item.get("parameters"), f'input "{name}": parameters')
     values = item.get("data")
     given: dict[str, Any] = {"name": name, "datatype": datatype, "shape": shape}
-    size = parameters.get("binary_data_size") if parameters is not None else None
+    count, size = 0, None
+    if (sent := item.get("parameters")) is not None:
+        given["parameters"], count = _parameters(sent, f'input "{name}": parameters')
+        size = given["parameters"].__pydantic_extra__.pop("binary_data_size", None)
     if size is not None:
-        assert parameters is not None
-        assert parameters.__pydantic_extra__ is not None
         if values is not None:
             raise InvalidRequest(f'input "{name}": data and binary_data_size exclude each other')
-        del parameters.__pydantic_extra__["binary_data_size"]
         raw = _slice(name, size, tail, position)
         position += len(raw)
         given["data"] = TensorData.from_raw(raw, datatype)
@@ -128,8 +122,6 @@ def _input(
         raise InvalidRequest(f'input "{name}": data must be a list, got an object')
     else:
         given["data"] = TensorData(values)
-    if parameters is not None:
-        given["parameters"] = parameters
     return RequestInput.trusted(given), position, count
 
 
@@ -149,10 +141,8 @@ def _slice(name: str, size: Any, tail: memoryview | None, position: int) -> memo
     return tail[position : position + size]
 
 
-def _parameters(given: Any, where: str) -> tuple[Parameters | None, int]:
+def _parameters(given: Any, where: str) -> tuple[Parameters, int]:
     """Parameters, and how many JSON keys they held; null values are absent ones."""
-    if given is None:
-        return None, 0
     if type(given) is not dict:
         raise InvalidRequest(f"{where} must be an object, got {_kind(given)}")
     if len(given) > MAX_PARAMETERS:
@@ -192,8 +182,6 @@ def _refuse_reserved(parameters: Parameters) -> None:
 
 def _outputs(given: Any) -> tuple[list[RequestOutput], dict[str, bool], int]:
     """The requested outputs, which of them name a binary form, and how many JSON keys they held."""
-    if given is None:
-        return [], {}, 0
     if type(given) is not list:
         raise InvalidRequest(f'"outputs" must be a list, got {_kind(given)}')
     outputs: list[RequestOutput] = []
@@ -203,24 +191,26 @@ def _outputs(given: Any) -> tuple[list[RequestOutput], dict[str, bool], int]:
         name = item.get("name") if type(item) is dict else None
         if type(name) is not str:
             raise InvalidRequest(f"outputs[{index}] must be an object with a name")
-        parameters, count = _parameters(item.get("parameters"), f'output "{name}": parameters')
-        keys += len(item) + count
-        if parameters is not None and parameters.get("binary_data") is not None:
-            named[name] = _flag(parameters, "binary_data", f'output "{name}": parameters')
-        fields = {"name": name} if parameters is None else {"name": name, "parameters": parameters}
+        keys += len(item)
+        fields: dict[str, Any] = {"name": name}
+        if (sent := item.get("parameters")) is not None:
+            where = f'output "{name}": parameters'
+            fields["parameters"], count = _parameters(sent, where)
+            keys += count
+            if fields["parameters"].get("binary_data") is not None:
+                named[name] = _flag(fields["parameters"], "binary_data", where)
         outputs.append(RequestOutput.trusted(fields))
     return outputs, named, keys
 
 
-def refuse_duplicate_keys(text: memoryview, expected: int | None) -> None:
+def refuse_duplicate_keys(text: bytes, expected: int | None) -> None:
     """Raise InvalidRequest when an object of the document names a key twice.
 
     `expected` is the number of keys that were found, if somebody counted. orjson keeps the last of two
     equal keys silently. Counting `":` is nearly free and right for almost every body;
     when the count is off (a space before the colon, `":` in a string), the slow parser decides.
     """
-    body = bytes(text)
-    if body.count(b'":') == expected:
+    if text.count(b'":') == expected:
         return
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -233,7 +223,7 @@ def refuse_duplicate_keys(text: memoryview, expected: int | None) -> None:
         return found
 
     try:
-        json.loads(body, object_pairs_hook=unique)
+        json.loads(text, object_pairs_hook=unique)
     except RecursionError:
         raise InvalidRequest("The body is nested too deeply.") from None
 

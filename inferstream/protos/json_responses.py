@@ -67,7 +67,7 @@ def _text(values: Any) -> tuple[Any, bool]:
     if not isinstance(values, list):
         values = [values]
     try:
-        return [_decoded(value) for value in values], False
+        return [value.decode() if type(value) is bytes else _decoded(value) for value in values], False
     except UnicodeDecodeError:
         flat = TensorData(values).flat()
         return [

@@ -48,13 +48,13 @@ class BaseModel(pydantic.BaseModel):
     def trusted(cls, given: Values, extra: Values | None = None) -> Self:
         """An instance of values a door has already checked, without validating them again.
 
-        Three times cheaper than `model_construct`, which the hot path would otherwise call per tensor.
+        Less than half the price of `model_construct`, which the hot path would otherwise call per tensor.
         """
         model = _new(cls)
-        assign(model, "__pydantic_fields_set__", set(given))
-        assign(model, "__dict__", cls.__absent__ | given)
-        assign(model, "__pydantic_extra__", extra)
-        assign(model, "__pydantic_private__", None)
+        _set_fields_set(model, set(given))
+        _set_dict(model, cls.__absent__ | given)
+        _set_extra(model, extra)
+        _set_private(model, None)
         return model
 
     __absent__: ClassVar[Values] = {}
@@ -68,3 +68,8 @@ class BaseModel(pydantic.BaseModel):
 
 assign = object.__setattr__
 _new = object.__new__
+# The slots themselves: `assign` looks each of them up by name first, a fifth of an instance's price.
+_set_fields_set, _set_dict, _set_extra, _set_private = (
+    vars(pydantic.BaseModel)[slot].__set__
+    for slot in ("__pydantic_fields_set__", "__dict__", "__pydantic_extra__", "__pydantic_private__")
+)

@@ -26,14 +26,21 @@ def _flatten(values: Any) -> tuple[list[Any], set[type]]:
     if not isinstance(values, (list, tuple)):
         return ([], set()) if values is None else ([values], {type(values)})
     level: list[Any] = values if isinstance(values, list) else list(values)
-    for _ in range(MAX_RANK):
-        kinds = set(map(type, level))
-        if list not in kinds and tuple not in kinds:
-            return level, kinds
+    kinds = set(map(type, level))
+    depth = 0
+    while list in kinds or tuple in kinds:
+        depth += 1
+        if depth == MAX_RANK:
+            raise ValueError(f"data is nested deeper than {MAX_RANK} levels")
         if not kinds <= {list, tuple} or len(set(map(len, level))) > 1:
             raise ValueError("data is ragged: nested lists of different lengths")
         level = list(chain.from_iterable(level))
-    raise ValueError(f"data is nested deeper than {MAX_RANK} levels")
+        kinds = set(map(type, level))
+    return level, kinds
+
+
+_REAL = {int, float, type(None)}
+_NUMBERS = {bool, *_REAL}
 
 
 def array_from_values(values: Any, datatype: str) -> npt.NDArray[Any]:
@@ -43,7 +50,7 @@ def array_from_values(values: Any, datatype: str) -> npt.NDArray[Any]:
     is a ValueError. Missing values (`None`) become NaN in floating-point tensors only.
     """
     flat, kinds = _flatten(values)
-    if any(issubclass(kind, np.generic) for kind in kinds):
+    if not kinds <= _NUMBERS and any(issubclass(kind, np.generic) for kind in kinds):
         flat = [value.item() if isinstance(value, np.generic) else value for value in flat]
         kinds = set(map(type, flat))
     dtype = DTYPES[datatype]
@@ -64,8 +71,8 @@ def _booleans(flat: list[Any], kinds: set[type]) -> npt.NDArray[Any]:
 
 
 def _floats(flat: list[Any], kinds: set[type], datatype: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    if not kinds <= {float, int, type(None)}:
-        culprit = next(value for value in flat if type(value) not in (float, int, type(None)))
+    if not kinds <= _REAL:
+        culprit = next(value for value in flat if type(value) not in _REAL)
         raise ValueError(f"{datatype} needs a number, got {_brief(culprit)}")
     if dtype.itemsize < 8 and type(None) not in kinds:
         try:
@@ -114,10 +121,13 @@ def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:
     return cast
 
 
+_TEXT = {str, bytes, type(None)}
+
+
 def check_bytes(values: Any) -> int:
     """How many BYTES elements there are; ValueError unless each is text, bytes or missing."""
     flat, kinds = _flatten(values)
-    if not kinds <= {str, bytes, type(None)}:
+    if not kinds <= _TEXT:
         for value in flat:
             if value is not None and not isinstance(value, (str, bytes, bytearray, memoryview)):
                 raise ValueError(f"BYTES needs strings, got {_brief(value)}")

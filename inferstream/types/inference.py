@@ -1,6 +1,6 @@
 """Inference requests and responses (Open Inference Protocol, "Inference Request JSON Object" and on)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
@@ -112,14 +112,13 @@ class Parameters(BaseModel):
             value = (self.__pydantic_extra__ or {}).get(name)
         return default if value is None else value
 
-    def items(self) -> Iterator[tuple[str, Any]]:
+    def items(self) -> ItemsView[str, Any]:
         """Names and values of what was sent, without headers and absent values."""
-        if self.content_type is not None:
-            yield "content_type", self.content_type
+        content_type = self.content_type
+        sent = {} if content_type is None else {"content_type": content_type}
         if self.__pydantic_extra__:
-            for name, value in self.__pydantic_extra__.items():
-                if value is not None:
-                    yield name, value
+            sent.update((name, value) for name, value in self.__pydantic_extra__.items() if value is not None)
+        return sent.items()
 
 
 class RequestInput(BaseModel):

@@ -24,17 +24,17 @@ class TensorData:
     __slots__ = ("_array", "_raw", "_raw_datatype", "_root")
 
     def __init__(self, root: Any) -> None:
-        self._root: Any = None
+        self._root = root
         self._array: npt.NDArray[Any] | None = None
         self._raw: memoryview | None = None
         self._raw_datatype = ""
-        if isinstance(root, TensorData):
+        if type(root) is list:
+            return
+        if isinstance(root, np.ndarray):
+            self._root, self._array = None, root
+        elif isinstance(root, TensorData):
             self._root, self._array = root._root, root._array
             self._raw, self._raw_datatype = root._raw, root._raw_datatype
-        elif isinstance(root, np.ndarray):
-            self._array = root
-        else:
-            self._root = root
 
     @classmethod
     def from_raw(cls, raw: memoryview | bytes, datatype: str) -> "TensorData":

@@ -154,7 +154,9 @@ def test_files_that_change_are_reloaded_when_asked(serve, tmp_path) -> None:
     assert word() == ["before"]
 
     def changed() -> bool:
-        (at / "sibling.py").write_text("WORD = 'afterwards'")
+        # Renamed into place: a reload between truncating and writing would find an empty module.
+        (at / "sibling.new").write_text("WORD = 'afterwards'")
+        (at / "sibling.new").replace(at / "sibling.py")
         return word() == ["afterwards"]
 
     eventually(changed, 15)

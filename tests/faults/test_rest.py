@@ -378,6 +378,17 @@ def test_two_pipelined_requests_are_answered_in_order(server: Running) -> None:
     assert b'"id":"second"' in answer
 
 
+def test_pipelined_requests_are_each_answered(server: Running) -> None:
+    body = json.dumps(fp32([1.0])).encode()
+    request = HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    last = HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+    answer = exchange(server, request * 3 + last)
+
+    assert answer.count(b"HTTP/1.1 200 OK") == 4
+    assert answer.count(b'"outputs":') == 4
+
+
 def test_unknown_models_and_versions_are_404(server: Running) -> None:
     assert server.infer("nobody", fp32([1.0])).status_code == 404
     assert server.infer("versions/versions/7", text()).status_code == 404

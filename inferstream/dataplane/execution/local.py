@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -77,7 +77,7 @@ class Local:
         await unload_model(self._model)
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def __call__(self, call: Call) -> Reply:
+    def __call__(self, call: Call) -> Awaitable[Reply]:
         model_name_var.set(self._name)
         model_version_var.set(self._version or "")
         enter(
@@ -86,20 +86,19 @@ class Local:
             )
         )
         if call.operation is Operation.INFER:
-            response = await (self._only_response(call) if self._stream_only else self._predict(call.request))
-            return Reply(response)
+            return self._only_response(call) if self._stream_only else self._predict(call.request)
         start = partial(
             self._start if self._streams else self._predict_each, Payloads(call, self._declaration)
         )
-        return await open_reply(ModelResponses(start, call, self._version))
+        return open_reply(ModelResponses(start, call, self._version))
 
-    async def _predict(self, request: InferenceRequest) -> InferenceResponse:
+    async def _predict(self, request: InferenceRequest) -> Reply:
         try:
             if self._predict_blocks:
                 response = await self._in_thread(self._model.predict, request)
             else:
-                response = await cast(Any, self._model.predict(request))
-            return finish(response, request, self._name, self._version)
+                response = await self._model.predict(request)
+            return Reply(finish(response, request, self._name, self._version))
         except BaseException as error:
             raise translated(error, self._name, request.id) from error
 
@@ -113,7 +112,7 @@ class Local:
             raise
         return await response if inspect.isawaitable(response) else response
 
-    async def _only_response(self, call: Call) -> InferenceResponse:
+    async def _only_response(self, call: Call) -> Reply:
         """A single answer from a model that only streams, if one response is all it makes."""
         start = partial(self._start, Payloads(call, self._declaration))
         async with await open_reply(ModelResponses(start, call, self._version)) as reply:
@@ -125,7 +124,7 @@ class Local:
             if reply.first is None or responses > 1:
                 many = "more than one response" if responses else "no response"
                 raise Unsupported(f"Model {self._name} answered {many}; call it as a stream.")
-            return reply.first
+            return Reply(reply.first)
 
     async def _start(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
         """Call the model's `predict_stream`, however it is written, and return what iterates over its responses."""
@@ -146,7 +145,9 @@ class Local:
 
         async def responses() -> AsyncIterator[InferenceResponse]:
             async for request in payloads:
-                yield await self._predict(request)
+                response = (await self._predict(request)).first
+                assert response is not None
+                yield response
 
         return responses()
 

@@ -36,6 +36,9 @@ class Live:
             call.take_back_cancel()
             await reply.aclose(call.failure)
             raise call.failure
+        if reply.single:
+            self._leave(call)
+            return reply
         call.task = None
         call.reply = reply
         return reply.watch(lambda _: self._leave(call))

@@ -39,6 +39,6 @@ class Health:
         while True:
             status = self._status() if known else health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
             if status != last:
-                await exchange.write(health_pb2.HealthCheckResponse(status=status))
+                await exchange.write(health_pb2.HealthCheckResponse(status=status).SerializeToString())
                 last = status
             await asyncio.sleep(LOOK_EVERY)

@@ -6,7 +6,8 @@ from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
-from ...protos.grpc import request_from, response_to, wants_typed
+from ...protos.grpc import request_from, wants_typed
+from ...protos.grpc_responses import dump_response
 from ...protos.messages import ModelReadyResponse, ServerLiveResponse, ServerReadyResponse
 from .context import deadline_of, headers_of, send_model_headers
 
@@ -50,6 +51,6 @@ class InferenceService:
         async with await self._dataplane.open(call) as reply:
             response = reply.first
             assert response is not None
-            answer = response_to(response, wants_typed(request))
+            answer = dump_response(response, wants_typed(request))
             send_model_headers(context, response.parameters)
             return answer

@@ -18,4 +18,4 @@ class Reflection:
 
     async def ServerReflectionInfo(self, exchange: Exchange) -> None:  # noqa: N802  # the RPC's name
         async for answer in self._library.ServerReflectionInfo(exchange, None):
-            await exchange.write(answer)
+            await exchange.write(answer.SerializeToString())

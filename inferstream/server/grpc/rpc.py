@@ -42,15 +42,15 @@ class Exchange:
             raise StopAsyncIteration
         return message
 
-    def write(self, message: Any) -> Awaitable[None]:
-        """Send a message; waits while the client does not read."""
+    def write(self, data: bytes) -> Awaitable[None]:
+        """Send the bytes of a message; waits while the client does not read."""
         self._meters.sent += 1
-        written: Awaitable[None] = self.context.write(message.SerializeToString())
+        written: Awaitable[None] = self.context.write(data)
         return written
 
 
 Unary = Callable[[Any, Any], Awaitable[Any]]
-"""Answers a message, given the RPC's context, with a message."""
+"""Answers a message, given the RPC's context, with a message or the bytes of one."""
 
 Streaming = Callable[[Exchange], Awaitable[None]]
 Handler = Any
@@ -67,7 +67,7 @@ def unary(behaviour: Unary, request: Any, meters: RpcMeters, profile: Profile) -
         # Parsed here, because the library would call bytes that are no message UNKNOWN, and quote the parser.
         answer = await behaviour(parse(request, data), context)
         meters.sent += 1
-        written: bytes = answer.SerializeToString()
+        written: bytes = answer if isinstance(answer, bytes) else answer.SerializeToString()
         return written
 
     return grpc.unary_unary_rpc_method_handler(_ended(serve, meters, profile))

@@ -7,7 +7,8 @@ from typing import Any, Literal
 from ...dataplane.call import Call, Operation, identify
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.interruption import Reminder
-from ...protos.grpc import request_from, response_to, wants_typed
+from ...protos.grpc import request_from, wants_typed
+from ...protos.grpc_responses import dump_response
 from ...settings import Settings
 from ...types import Headers, InferenceRequest
 from .context import deadline_of, headers_of, send_model_headers
@@ -79,7 +80,7 @@ class StreamService:
         response = None
         async with await self._dataplane.open(call) as reply:
             async for response in reply:
-                await exchange.write(response_to(response, typed))
+                await exchange.write(dump_response(response, typed))
         if response is not None:
             send_model_headers(exchange.context, response.parameters)
 

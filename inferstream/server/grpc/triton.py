@@ -6,7 +6,8 @@ from typing import Any
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidRequest
-from ...protos.grpc import request_from, response_to
+from ...protos.grpc import request_from
+from ...protos.grpc_responses import dump_response, length
 from ...protos.messages import ModelInferResponse, ModelStreamInferResponse
 from ...types import Headers
 from ..status import Profile
@@ -18,6 +19,14 @@ AT_ONCE = 64
 
 FINAL = "triton_final_response"
 WANTS_EMPTY_FINAL = "triton_enable_empty_final_response"
+
+_INFER_RESPONSE = b"\x12"
+"""Key of ModelStreamInferResponse's `infer_response`."""
+
+_FINAL_IS = [
+    ModelInferResponse(parameters={FINAL: {"bool_param": final}}).SerializeToString()
+    for final in (False, True)
+]
 
 Answering = asyncio.Task[None]
 
@@ -99,20 +108,20 @@ class TritonStream:
             await asyncio.wait([before])
         await self._send(answer)
 
-    async def _answer(self, message: Any) -> Any:
+    async def _answer(self, message: Any) -> bytes:
         _take_wish_for_empty_final(message)  # a single answer is its own final one
         async with await self._dataplane.open(self._call(message, Operation.INFER)) as reply:
             assert reply.first is not None
-            return _part(response_to(reply.first, typed=False), final=True)
+            return _part(dump_response(reply.first, typed=False), final=True)
 
     async def _stream(self, message: Any) -> None:
         try:
             empty_final = _take_wish_for_empty_final(message)
             async with await self._dataplane.open(self._call(message, Operation.STREAM)) as reply:
                 async for response in reply:
-                    await self._send(_part(response_to(response, typed=False), final=False))
+                    await self._send(_part(dump_response(response, typed=False), final=False))
             if empty_final:
-                await self._send(_part(_empty(message), final=True))
+                await self._send(_part(_empty(message).SerializeToString(), final=True))
         except Exception as error:
             await self._send(self._refusal(message, error))
 
@@ -126,23 +135,26 @@ class TritonStream:
             deadline=deadline_of(self._exchange.context),
         )
 
-    async def _send(self, part: Any) -> None:
+    async def _send(self, part: bytes) -> None:
         async with self._writing:
             await self._exchange.write(part)
 
-    def _refusal(self, message: Any, error: Exception) -> Any:
+    def _refusal(self, message: Any, error: Exception) -> bytes:
         """An error in band, so that the other requests of the stream go on. Raises it if the client asked so."""
         if self._fatal:
             raise error
         _, text = outcome(error, self._profile)
-        part = _part(_empty(message), final=True)
-        part.error_message = text
-        return part
+        response = _empty(message)
+        response.parameters[FINAL].bool_param = True
+        failure = ModelStreamInferResponse(error_message=text, infer_response=response)
+        return bytes(failure.SerializeToString())
 
 
-def _part(response: Any, final: bool) -> Any:
-    response.parameters[FINAL].bool_param = final
-    return ModelStreamInferResponse(infer_response=response)
+def _part(response: bytes, final: bool) -> bytes:
+    """A response as one of the stream's; an entry of its parameters may stand anywhere in its message."""
+    body = response + _FINAL_IS[final]
+    part: bytes = _INFER_RESPONSE + length(len(body)) + body
+    return part
 
 
 def _empty(message: Any) -> Any:

@@ -33,14 +33,12 @@ class RestApp(Limits):
         self._meters = meters.rest
         self._debug = settings.debug
 
-        self._app: Any = self._serve
+        self.entry: Any = self
+        """The application to serve: this one, or what stands in front of it."""
         if settings.cors_settings is not None:
-            self._app = CORSMiddleware(self._serve, **settings.cors_settings.model_dump())
+            self.entry = CORSMiddleware(self, **settings.cors_settings.model_dump())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         target, _, action = path.rpartition("/")
         if action not in self._actions or not target.startswith(self._models):
@@ -55,9 +53,11 @@ class RestApp(Limits):
         started = perf_counter()
         self._meters.in_progress += 1
         status = 499
-        connection = scope.get(SCOPE_KEY)
+        exchange = scope.get(SCOPE_KEY)
+        connection = None if exchange is None else exchange.connection
         if connection is not None:
-            connection.task = asyncio.current_task()
+            # Naming the loop spares Python 3.11 the system call with which it would look for it.
+            connection.task = asyncio.current_task(connection.loop)
         try:
             status = await self._inference(scope, receive, send, action, name, version or None)
         except asyncio.CancelledError:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from types import coroutine
 from typing import Any
 
@@ -47,7 +47,8 @@ class EventStream:
 
     def __init__(self, send: Send, scope: Scope, heartbeat: float, stall: float) -> None:
         self._send = send
-        self._connection = scope.get(SCOPE_KEY)
+        exchange = scope.get(SCOPE_KEY)
+        self._connection = None if exchange is None else exchange.connection
         self._heartbeat = heartbeat
         self._stall = stall
         self._events: list[bytes] = []
@@ -78,8 +79,13 @@ class EventStream:
         clock = self._loop.time
         last = breathed = clock()
         while True:
+            # This is `await anext(reply)` written out, because only so can be seen whether it waits.
+            step = reply.__anext__()
             try:
-                response = await self._next(reply)
+                waited_for = step.send(None)
+                response = await self._waiting(step, waited_for)
+            except StopIteration as there:
+                response = there.value
             except StopAsyncIteration:
                 return
             event = sse.event(dump(response))
@@ -97,14 +103,11 @@ class EventStream:
             last = now
 
     @coroutine
-    def _next(self, reply: Reply) -> Generator[Any, Any, InferenceResponse]:
-        """The next response; if it is not there at once, everything made so far is sent first.
-
-        This is `await anext(reply)` written out, because only here can be seen whether it waits.
-        """
-        step = reply.__anext__()
+    def _waiting(
+        self, step: Coroutine[Any, Any, InferenceResponse], waited_for: Any
+    ) -> Generator[Any, Any, InferenceResponse]:
+        """The response of a `step` that has begun to wait; everything made so far is sent first."""
         try:
-            waited_for = step.send(None)
             try:
                 if self._events:
                     yield from self._flush().__await__()

@@ -77,12 +77,13 @@ class InferenceDoor:
         raw_headers = scope["headers"]
         try:
             head = Head(raw_headers)
-            body = await read_body(head, receive, self._limit)
+            exchange = scope.get(SCOPE_KEY)
+            body = None if exchange is None else exchange.body()
+            body = await read_body(head, body, receive, self._limit)
             asked = self._parse(head, body, name, version, raw_headers if either else None)
             limit = head.seconds()
             deadline = None if limit is None else asyncio.get_running_loop().time() + limit
-            connection = scope.get(SCOPE_KEY)
-            task = None if connection is None else connection.task
+            task = None if exchange is None else exchange.connection.task
             call = Call(
                 operation, name, version, asked.request, Headers(raw_headers), deadline=deadline, task=task
             )
@@ -107,13 +108,12 @@ class InferenceDoor:
         dialect: list[tuple[bytes, bytes]] | None,
     ) -> Asked:
         """`dialect` holds the headers on the routes that two dialects share, and is None on V2's own."""
-        view = memoryview(body)
         length = head.header_length(len(body))
         if length == 0:
             inputs = self._dataplane.declared_inputs(name, version)
-            return Asked(*json_requests.raw_request(view, inputs), False, False)
-        text = view if length is None else view[:length]
-        tail = None if length is None else view[length:]
+            return Asked(*json_requests.raw_request(memoryview(body), inputs), False, False)
+        text = body if length is None else body[:length]
+        tail = None if length is None else memoryview(body)[length:]
         document = json_requests.load(text)
         if dialect is not None and length is None:
             inputs = self._dataplane.declared_inputs(name, version)
@@ -153,8 +153,8 @@ class InferenceDoor:
         ):
             text = await compress(text, encoding)
             headers.append((b"content-encoding", encoding))
-        connection = scope.get(SCOPE_KEY) if self._direct else None
-        if connection is None or not connection.answer(200, headers, text):
+        exchange = scope.get(SCOPE_KEY) if self._direct else None
+        if exchange is None or not exchange.answer(200, headers, text):
             await answer(send, 200, text, headers)
 
 

@@ -27,28 +27,18 @@ class ClientLeft(Exception):
 
 
 class Head:
-    """The headers of a request that the V2 doors look at, read in one pass."""
+    """The headers of a request that the V2 doors look at; of a repeated one, the last."""
 
     __slots__ = ("accept_encoding", "content_length", "encoding", "json_length", "media_type", "timeout")
 
     def __init__(self, headers: list[tuple[bytes, bytes]]) -> None:
-        self.encoding = self.accept_encoding = self.media_type = b""
-        self.content_length: bytes | None = None
-        self.json_length: bytes | None = None
-        self.timeout: bytes | None = None
-        for name, value in headers:
-            if name == b"content-length":
-                self.content_length = value
-            elif name == b"accept-encoding":
-                self.accept_encoding = value
-            elif name == b"content-type":
-                self.media_type = value
-            elif name == b"inference-header-content-length":
-                self.json_length = value
-            elif name == b"content-encoding":
-                self.encoding = value.strip().lower()
-            elif name == b"x-request-timeout":
-                self.timeout = value
+        find = dict(headers).get
+        self.media_type = find(b"content-type", b"")
+        self.encoding = find(b"content-encoding", b"").strip().lower()
+        self.accept_encoding = find(b"accept-encoding", b"")
+        self.content_length = find(b"content-length")
+        self.json_length = find(b"inference-header-content-length")
+        self.timeout = find(b"x-request-timeout")
 
     def header_length(self, size: int) -> int | None:
         """Bytes of JSON in front of binary tensors, or None. Raises InvalidRequest."""
@@ -73,8 +63,8 @@ class Head:
         return seconds
 
 
-async def read_body(head: Head, receive: Receive, limit: int) -> bytes:
-    """The body, decompressed, of at most `limit` bytes.
+async def read_body(head: Head, body: bytes | None, receive: Receive, limit: int) -> bytes:
+    """The body, decompressed, of at most `limit` bytes; `body` is all of it, if it is there already.
 
     Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest, ClientLeft.
     """
@@ -82,20 +72,18 @@ async def read_body(head: Head, receive: Receive, limit: int) -> bytes:
         raise UnsupportedEncoding("multipart bodies are not accepted")
     if head.content_length is not None and int(head.content_length) > limit:
         raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed.")
-    message = await receive()
-    if message["type"] != "http.request":
-        raise ClientLeft
-    body: bytes | bytearray = message.get("body", b"")
-    if message.get("more_body", False):
-        body = await _read_on(bytearray(body), receive, limit)
+    if body is None:
+        body = await _receive_all(receive, limit)
     if len(body) > limit:
         raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed.")
     if head.encoding and head.encoding != b"identity":
         return decompress(body, head.encoding, limit)
-    return bytes(body)
+    return body
 
 
-async def _read_on(body: bytearray, receive: Receive, limit: int) -> bytearray:
+async def _receive_all(receive: Receive, limit: int) -> bytes:
+    """The whole body, or the beginning of one that is larger than `limit`."""
+    body = bytearray()
     while len(body) <= limit:
         message = await receive()
         if message["type"] != "http.request":
@@ -103,10 +91,10 @@ async def _read_on(body: bytearray, receive: Receive, limit: int) -> bytearray:
         body += message.get("body", b"")
         if not message.get("more_body", False):
             break
-    return body
+    return bytes(body)
 
 
-def decompress(body: bytes | bytearray, encoding: bytes, limit: int) -> bytes:
+def decompress(body: bytes, encoding: bytes, limit: int) -> bytes:
     """One layer of gzip or deflate undone, never more than `limit` bytes of it."""
     if encoding == b"gzip":
         window = 31

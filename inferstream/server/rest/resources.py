@@ -97,7 +97,7 @@ def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
 
     async def document(request: Request) -> dict[str, Any]:
         """The optional JSON object of a repository call, whatever its content type."""
-        body = await read_body(Head(request.scope["headers"]), request.receive, settings.max_body_bytes)
+        body = await read_body(Head(request.scope["headers"]), None, request.receive, settings.max_body_bytes)
         if not body.strip():
             return {}
         try:

@@ -44,7 +44,7 @@ class HttpServer:
         )
         config.load()
         # uvicorn would wrap the application for proxy headers that nothing here reads.
-        config.loaded_app = app
+        config.loaded_app = app.entry if guarded else app
         self._server = _Server(config)
         self._tasks: list[asyncio.Task[None]] = []
 

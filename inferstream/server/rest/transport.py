@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ...dataplane.interruption import Interruption
 
@@ -19,7 +19,7 @@ SLOWEST_BYTES_PER_SECOND = 16 * 1024
 
 
 class Connection(HttpToolsProtocol):
-    """One HTTP connection. Applications find it in the scope under `SCOPE_KEY`.
+    """One HTTP connection.
 
     An application puts its task into `task`; when the client leaves, that task is cancelled, which no
     ASGI application can learn on its own without a second task per request.
@@ -56,7 +56,6 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope[SCOPE_KEY] = self  # type: ignore[literal-required]  # an extension of the scope
         self._header_count = self._header_bytes = self._chunks = self._received = 0
         self._in_body = False
         if self._receiving_since is None:
@@ -64,24 +63,23 @@ class Connection(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
-        self._count_header(len(url))
+        self._header_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._header_count += 1
-        self._count_header(len(name) + len(value))
-        if not self._refused:
-            super().on_header(name, value)
-
-    def _count_header(self, size: int) -> None:
-        self._header_bytes += size
+        self._header_bytes += len(name) + len(value)
         if self._header_bytes > MAX_HEADER_BYTES or self._header_count > MAX_HEADERS:
             self._refuse(431, "The request's headers are too large.")
+        if not self._refused:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         if not self._refused:
             self._in_body = True
             self._receiving_since = time.monotonic()
             super().on_headers_complete()
+            # The application's task has been made, and runs only after this.
+            self.scope[SCOPE_KEY] = Exchange(self, self.cycle)  # type: ignore[literal-required]  # an extension
 
     def on_body(self, body: bytes) -> None:
         self._chunks += 1
@@ -101,28 +99,6 @@ class Connection(HttpToolsProtocol):
         if self._in_body and self._receiving_since is not None:
             # Answered before the body was read: what still comes belongs to no request.
             self.transport.close()
-
-    def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bool:
-        """Send a whole answer in one system call; False where the ASGI way has to be taken.
-
-        ASGI's two messages are two writes, and a write costs as much as the rest of a small request.
-        """
-        cycle = self.cycle
-        if cycle.response_started or cycle.disconnected or self.flow.write_paused:
-            return False
-        lines = [STATUS_LINE[status]]
-        for name, value in (*cycle.default_headers, *headers):
-            lines += (name, b": ", value, b"\r\n")
-        if not cycle.keep_alive:
-            lines.append(b"connection: close\r\n")
-        lines += (b"content-length: %d\r\n\r\n" % len(body), body)
-        cycle.response_started = cycle.response_complete = True
-        self.transport.write(b"".join(lines))
-        cycle.message_event.set()
-        if not cycle.keep_alive:
-            self.transport.close()
-        cycle.on_response()
-        return True
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, msg)
@@ -157,7 +133,52 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
 
-SCOPE_KEY = "inferstream.connection"
+class Exchange:
+    """One request of a connection, and its answer. Applications find it in the scope under `SCOPE_KEY`.
+
+    Its two methods are shorter ways than ASGI's, for requests and answers that are small; a connection
+    cannot offer them, because with pipelined requests it does not know which of them is meant.
+    """
+
+    __slots__ = ("_cycle", "connection")
+
+    def __init__(self, connection: Connection, cycle: RequestResponseCycle) -> None:
+        self.connection = connection
+        self._cycle = cycle
+
+    def body(self) -> bytes | None:
+        """The body, if all of it is there already; None where the ASGI way has to be taken."""
+        cycle = self._cycle
+        if cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue:
+            return None
+        cycle.flow.resume_reading()
+        body, cycle.body = cycle.body, bytearray()
+        return bytes(body)
+
+    def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Send a whole answer in one system call; False where the ASGI way has to be taken.
+
+        ASGI's two messages are two writes, and a write costs as much as the rest of a small request.
+        """
+        cycle = self._cycle
+        if cycle.response_started or cycle.disconnected or cycle.flow.write_paused:
+            return False
+        lines = [STATUS_LINE[status]]
+        for name, value in (*cycle.default_headers, *headers):
+            lines += (name, b": ", value, b"\r\n")
+        if not cycle.keep_alive:
+            lines.append(b"connection: close\r\n")
+        lines += (b"content-length: %d\r\n\r\n" % len(body), body)
+        cycle.response_started = cycle.response_complete = True
+        cycle.transport.write(b"".join(lines))
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            cycle.transport.close()
+        cycle.on_response()
+        return True
+
+
+SCOPE_KEY = "inferstream.exchange"
 
 _PHRASES = {
     400: b"Bad Request",
