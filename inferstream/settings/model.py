@@ -73,7 +73,7 @@ class ModelSettings(EnvironmentModel):
         default_factory=list, description="CUDA_VISIBLE_DEVICES of each worker process, in turn."
     )
     stream_buffer: int = Field(
-        16, ge=1, description="Responses a stream in a worker process may be ahead of its reader."
+        32, ge=1, description="Responses a stream in a worker process may be ahead of its reader."
     )
     request_timeout: float | None = Field(
         None, gt=0, description="Seconds a call may take, waiting included."

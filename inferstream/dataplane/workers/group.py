@@ -43,7 +43,11 @@ class WorkerGroup:
 
     def ready(self, instance: int) -> bool:
         """Whether at least one worker has this model ready."""
-        return any(slot.process is not None and slot.process.models.get(instance) for slot in self._slots)
+        for slot in self._slots:
+            process = slot.process
+            if process is not None and process.models.get(instance):
+                return True
+        return False
 
     def least_busy(self, instance: int) -> WorkerProcess | None:
         """The worker with the fewest calls that has this model ready; in turn among equals."""

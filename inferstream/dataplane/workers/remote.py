@@ -34,27 +34,17 @@ class RemoteCall:
     on in the worker: long after that, or soon after its `limit` of seconds is over.
     """
 
-    __slots__ = (
-        "_call",
-        "_error",
-        "_feeding",
-        "_hung",
-        "_limit",
-        "_link",
-        "_loop",
-        "_opened",
-        "_over",
-        "_overdue",
-        "_reader",
-        "_responses",
-        "_single",
-        "_taken",
-        "_wanted",
-        "_window",
-        "_worker_waits",
-        "cancelled",
-        "number",
-    )
+    cancelled = False
+    # What most calls never change stays with the class: setting it up would be a tenth of a small request.
+    _error: Exception | None = None
+    _feeding: asyncio.Task[None] | None = None
+    _over = False
+    _overdue: asyncio.TimerHandle | None = None
+    _reader: asyncio.Future[None] | None = None
+    _single = False
+    _taken = 0
+    _wanted: asyncio.Semaphore | None = None
+    _worker_waits = False
 
     def __init__(
         self,
@@ -66,24 +56,14 @@ class RemoteCall:
         link: Link,
     ) -> None:
         self.number = number
-        self.cancelled = False
         self._call = call
         self._link = link
         self._window = window
         self._limit = limit
         self._hung = hung
-        self._loop = asyncio.get_running_loop()
-        self._opened = self._loop.time()
-        self._overdue: asyncio.TimerHandle | None = None
+        self._loop = loop = asyncio.get_running_loop()
+        self._opened = loop.time()
         self._responses: deque[InferenceResponse] = deque()
-        self._reader: asyncio.Future[None] | None = None
-        self._over = False
-        self._single = False
-        self._error: Exception | None = None
-        self._taken = 0
-        self._worker_waits = False
-        self._feeding: asyncio.Task[None] | None = None
-        self._wanted: asyncio.Semaphore | None = None
 
     def send(self, instance: int, arena: Outgoing) -> None:
         """Send the call to the worker. Raises what packing and encoding do."""
