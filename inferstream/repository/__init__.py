@@ -2,12 +2,14 @@
 
 from .base import BrokenModel, ModelRepository
 from .folder import FolderRepository
+from .given import GivenRepository
 from .loading import load_model, unload_model
 from .uri import get_model_uri, to_absolute_path
 
 __all__ = [
     "BrokenModel",
     "FolderRepository",
+    "GivenRepository",
     "ModelRepository",
     "get_model_uri",
     "load_model",

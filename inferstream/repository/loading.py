@@ -10,6 +10,7 @@ from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed
 from ..model import MLModel
 from ..settings import ModelSettings
 from ..telemetry.context import model_context
+from .mlserver_imports import install
 
 logger = logging.getLogger("inferstream.repository")
 
@@ -48,6 +49,7 @@ async def unload_model(model: MLModel) -> None:
 
 
 def _construct(settings: ModelSettings) -> MLModel:
+    install()
     implementation = settings.implementation
     if not issubclass(implementation, MLModel):
         raise InvalidSettings(f'implementation "{settings.implementation_}" is not a subclass of MLModel')

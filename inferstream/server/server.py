@@ -39,13 +39,15 @@ LAST_RESORT = 5.0
 class Server:
     """A model server; `run` returns when a signal has ended it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, repository: ModelRepository | None = None) -> None:
         self.settings = settings
         self.meters = Meters(settings.metrics_rest_server_prefix)
         workers = WorkerMeters()
         self.meters.add(workers)
         self.placements = Placements(settings, workers)
-        self.registry = Registry(settings, _repository(settings), self.placements.load, self.meters)
+        self.registry = Registry(
+            settings, repository or _repository(settings), self.placements.load, self.meters
+        )
         self.access = Access(settings.host, settings.allow_open_repository)
         self.dataplane = DataPlane(settings, self.registry, self.access)
         self.ports: dict[str, int] = {}
@@ -76,6 +78,10 @@ class Server:
             if watching is not None:
                 watching.cancel()
             await self._stop(grpc)
+
+    def stop(self) -> None:
+        """Finish what is in progress and let `run` return, as a signal does."""
+        self._stopping.set()
 
     async def _load(self) -> bool:
         """Load every model; False when a signal came first."""

@@ -1,0 +1,7 @@
+"""Data frames in requests."""
+
+from inferstream.codecs.pandas import PandasCodec
+
+__all__ = [
+    "PandasCodec",
+]

@@ -1,0 +1,26 @@
+"""A server that a program starts."""
+
+from collections.abc import Sequence
+
+from inferstream.repository import GivenRepository
+from inferstream.server.server import Server
+from inferstream.settings import ModelSettings, Settings
+
+
+class MLServer:
+    """Serves until a signal or `stop`; build it inside a running event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._server: Server | None = None
+
+    async def start(self, models_settings: Sequence[ModelSettings] = ()) -> None:
+        """Load the models given, or those of the repository if none are, and serve."""
+        repository = GivenRepository(models_settings) if models_settings else None
+        self._server = Server(self._settings, repository)
+        await self._server.run(lambda _: None)
+
+    async def stop(self, sig: int | None = None) -> None:
+        """Finish what is in progress and return from `start`."""
+        if self._server is not None:
+            self._server.stop()

@@ -1,0 +1,5 @@
+"""The base of the protocol's types."""
+
+from inferstream.types.base import BaseModel
+
+__all__ = ["BaseModel"]
