@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import codecs, errors, types
     from .context import RequestContext, request_context
+    from .handlers import custom_handler
     from .model import MLModel
     from .settings import ModelParameters, ModelSettings, Settings
     from .telemetry.custom import log, register
@@ -22,6 +23,7 @@ __all__ = [
     "RequestContext",
     "Settings",
     "codecs",
+    "custom_handler",
     "errors",
     "log",
     "register",
@@ -35,6 +37,7 @@ _HOMES = {
     "ModelSettings": "settings",
     "RequestContext": "context",
     "Settings": "settings",
+    "custom_handler": "handlers",
     "log": "telemetry.custom",
     "register": "telemetry.custom",
     "request_context": "context",

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from ..errors import ModelNotFound, ModelNotReady
+from ..handlers import CustomHandler
 from ..settings import Settings
 from ..types import (
     MetadataModelResponse,
@@ -12,6 +13,7 @@ from ..types import (
 )
 from .access import Access
 from .call import Call, identify
+from .execution.base import Execution
 from .registry import Registry
 from .reply import Reply
 
@@ -39,6 +41,10 @@ class DataPlane:
         """
         identify(call.request, call.headers)
         return await self._registry.serving(call.model, call.version).handler(call)
+
+    def custom_routes(self) -> list[tuple[CustomHandler, Execution]]:
+        """REST routes of models' own; the same list until a model comes or goes."""
+        return self._registry.routes
 
     def declared_inputs(self, name: str, version: str | None = None) -> list[MetadataTensor]:
         """The inputs a model declares. Raises ModelNotFound, ModelNotReady."""

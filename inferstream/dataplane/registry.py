@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from ..errors import Draining, InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady
+from ..handlers import CustomHandler
 from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
 from ..telemetry.metrics import Meters
@@ -56,6 +57,8 @@ class Registry:
         self._meters = meters
         self._served: dict[Key, Served] = {}
         self._defaults: dict[str, Served] = {}
+        self.routes: list[tuple[CustomHandler, Execution]] = []
+        """REST routes of models' own, made anew whenever a model comes or goes."""
         self._states: dict[Key, tuple[State, str]] = {}
         self._changing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._retiring: set[asyncio.Task[None]] = set()
@@ -208,6 +211,11 @@ class Registry:
             self._defaults[name] = self._served[max(versions, key=lambda key: _rank(key[1]))]
         else:
             self._defaults.pop(name, None)
+        self.routes = [
+            (route, served.execution)
+            for served in self._defaults.values()
+            for route in served.execution.routes
+        ]
 
     async def index(self, ready: bool) -> list[RepositoryIndexResponseItem]:
         """Every version on disk or in memory; with `ready` only those that serve."""

@@ -21,6 +21,7 @@ from ..settings import Settings
 from ..settings.implementation import resolve_class
 from ..telemetry.metrics import CONTENT_TYPE, Meters
 from ..telemetry.workers import WorkerMeters
+from .custom import build_answering
 from .grpc.app import GrpcServer
 from .ports import bind
 from .reload import reload_on_change
@@ -31,6 +32,9 @@ logger = logging.getLogger("inferstream.server")
 
 UNLOAD_LIMIT = 2.0
 """Seconds that all models together may take to unload at shutdown."""
+
+WORKER = str(Path(__file__).with_name("bootstrap.py"))
+"""The script that a worker process runs."""
 
 LAST_RESORT = 5.0
 """Seconds after the grace period when the process ends whatever still runs in it."""
@@ -44,7 +48,7 @@ class Server:
         self.meters = Meters(settings.metrics_rest_server_prefix)
         workers = WorkerMeters()
         self.meters.add(workers)
-        self.placements = Placements(settings, workers)
+        self.placements = Placements(settings, workers, build_answering, WORKER)
         self.registry = Registry(
             settings, repository or _repository(settings), self.placements.load, self.meters
         )

@@ -185,3 +185,70 @@ def _free_port() -> int:
     with socket.socket() as end:
         end.bind(("127.0.0.1", 0))
         return end.getsockname()[1]
+
+
+CUSTOM = """
+from fastapi import Depends, Header, Response
+from pydantic import BaseModel
+from mlserver import MLModel, log
+from mlserver.handlers import custom_handler
+from mlserver.errors import MLServerError
+
+class Question(BaseModel):
+    text: str
+    times: int = 1
+
+def shouted(loud: bool = False) -> bool:
+    return loud
+
+class Custom(MLModel):
+    @custom_handler(rest_path="/ask/{who}")
+    async def ask(self, who: str, question: Question, loud: bool = Depends(shouted), x_mood: str = Header("calm")):
+        log(asked=1)
+        text = question.text * question.times
+        return {"model": self.name, "who": who, "said": text.upper() if loud else text, "mood": x_mood}
+
+    @custom_handler(rest_path="/ping", rest_method="GET")
+    def ping(self) -> Response:
+        return Response(b"pong", media_type="text/plain", headers={"x-from": "model"})
+
+    @custom_handler(rest_path="/fail", rest_method="GET")
+    async def fail(self) -> None:
+        raise ValueError("secret /etc/passwd")
+
+    @custom_handler(rest_path="/teapot", rest_method="GET")
+    async def teapot(self) -> None:
+        raise MLServerError("no tea", status_code=418)
+"""
+
+
+def test_a_models_own_routes_follow_fastapis_rules(serve, tmp_path) -> None:
+    root = tmp_path / "models"
+    write_model(root, "custom", "own_routes.Custom", CUSTOM, name="custom")
+    server: Running = serve(root)
+    url = server.url
+
+    asked = httpx.post(f"{url}/ask/me?loud=true", json={"text": "hi", "times": 2}, headers={"X-Mood": "glad"})
+    assert asked.json() == {"model": "custom", "who": "me", "said": "HIHI", "mood": "glad"}
+    wrong = httpx.post(f"{url}/ask/me", json={"times": "many"})
+    assert wrong.status_code == 422
+    assert {fault["loc"][-1] for fault in wrong.json()["detail"]} == {"text", "times"}
+
+    ping = httpx.get(f"{url}/ping")
+    assert (ping.text, ping.headers["content-type"], ping.headers["x-from"]) == (
+        "pong",
+        "text/plain; charset=utf-8",
+        "model",
+    )
+    failed = httpx.get(f"{url}/fail")
+    assert failed.status_code == 500
+    assert "secret" not in failed.text
+    teapot = httpx.get(f"{url}/teapot")
+    assert (teapot.status_code, teapot.json()["error"]) == (418, "no tea")
+    assert server.metric("asked_count", model_name="custom") == 1
+
+    assert httpx.get(f"{url}/ask/me").status_code == 404
+    assert httpx.post(f"{url}/v2/repository/models/custom/unload").status_code == 200
+    assert httpx.get(f"{url}/ping").status_code == 404
+    assert httpx.post(f"{url}/v2/repository/models/custom/load").status_code == 200
+    assert httpx.get(f"{url}/ping").text == "pong"

@@ -1,12 +1,16 @@
 """What the dataplane needs of a loaded model, wherever its code runs."""
 
-from collections.abc import Awaitable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
+from ...handlers import Answering, CustomHandler, HttpRequest, HttpResponse
 from ...settings import ModelSettings
 from ...types import MetadataModelResponse, MetadataTensor
 from ..call import Call
 from ..reply import Reply
+
+BuildAnswering = Callable[[list[tuple[CustomHandler, Callable[..., Any]]]], Answering]
+"""Makes what answers a model's own routes; the server's business, because only it knows HTTP."""
 
 
 class Execution(Protocol):
@@ -15,6 +19,8 @@ class Execution(Protocol):
     settings: ModelSettings
     inputs: list[MetadataTensor]
     outputs: list[MetadataTensor]
+    routes: list[CustomHandler]
+    """REST routes of the model's own."""
 
     @property
     def answers(self) -> str:
@@ -32,6 +38,9 @@ class Execution(Protocol):
 
     async def metadata(self) -> MetadataModelResponse:
         """What the model says of itself."""
+
+    async def ask(self, request: HttpRequest) -> HttpResponse:
+        """Answer a request to one of the model's own routes."""
 
     async def unload(self) -> None:
         """Run the model's `unload` and let go of what it ran in."""

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from ...context import RequestContext, enter, request_context
 from ...errors import InvalidOutput, Unsupported
+from ...handlers import HttpRequest, HttpResponse, get_custom_handlers
 from ...model import MLModel
 from ...repository.loading import unload_model
 from ...telemetry.context import model_name_var, model_version_var
@@ -17,6 +18,7 @@ from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
 from ..checks import Declaration, finish
 from ..reply import Reply
+from .base import BuildAnswering
 from .failures import translated
 from .payloads import Payloads
 from .responses import ModelResponses, open_reply
@@ -29,7 +31,7 @@ UNBLOCKED_SLOTS = 4096
 class Local:
     """The innermost handler: the model's own code, called as its author wrote it."""
 
-    def __init__(self, model: MLModel) -> None:
+    def __init__(self, model: MLModel, build_answering: BuildAnswering) -> None:
         settings = model.settings
         self._model = model
         self._name = model.name
@@ -37,6 +39,9 @@ class Local:
         self.settings = settings
         self.inputs = model.inputs
         self.outputs = model.outputs
+        handlers = get_custom_handlers(model)
+        self.routes = [handler for handler, _ in handlers]
+        self._answering = build_answering(handlers) if handlers else None
         self._declaration = Declaration(model.inputs, model.outputs, settings.input_validation)
         self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix=f"model-{model.name}")
         predicts = type(model).predict is not MLModel.predict
@@ -69,6 +74,16 @@ class Local:
             if not isinstance(said, MetadataModelResponse):
                 raise InvalidOutput(f"Model {self._name} answered a {type(said).__name__} as its metadata.")
             return said
+        except BaseException as error:
+            raise translated(error, self._name, None) from error
+
+    async def ask(self, request: HttpRequest) -> HttpResponse:
+        """Answer a request to one of the model's own routes. Raises InferenceFailed when its code raises."""
+        assert self._answering is not None
+        model_name_var.set(self._name)
+        model_version_var.set(self._version or "")
+        try:
+            return await self._answering(request)
         except BaseException as error:
             raise translated(error, self._name, None) from error
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from ...handlers import CustomHandler, HttpRequest, HttpResponse
+
 
 class Frame(msgspec.Struct, array_like=True, gc=False):
     """A message on a worker's socket, or a part of one."""
@@ -112,6 +114,21 @@ class Describe(Frame, tag=8):
     instance: int
 
 
+class Ask(Frame, tag=26):
+    """Answer a request to one of a model's own REST routes."""
+
+    call: int
+    instance: int
+    request: HttpRequest
+
+
+class Told(Frame, tag=27):
+    """The response to that; the call has ended."""
+
+    call: int
+    response: HttpResponse
+
+
 class Ping(Frame, tag=9):
     """Answer if the event loop still runs."""
 
@@ -136,6 +153,7 @@ class Loaded(Frame, tag=12):
     outputs: bytes
     answers: str
     slots: int
+    routes: list[CustomHandler]
 
 
 class LoadFailed(Frame, tag=13):
@@ -228,7 +246,7 @@ class Full(Frame, tag=25):
     call: int
 
 
-ToWorker = Start | Load | Unload | Open | More | Credit | Cancel | Describe | Ping | Stop | Free
+ToWorker = Start | Load | Unload | Open | More | Credit | Cancel | Describe | Ask | Ping | Stop | Free
 FromWorker = (
     Loaded
     | LoadFailed
@@ -239,6 +257,7 @@ FromWorker = (
     | End
     | Failed
     | Described
+    | Told
     | Asked
     | Logged
     | Registered

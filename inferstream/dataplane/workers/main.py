@@ -11,6 +11,7 @@ from functools import partial
 
 from ...event_loop import new_event_loop
 from ...telemetry.custom import CUSTOM
+from ..execution.base import BuildAnswering
 from .link import Link
 from .worker import Worker
 
@@ -31,7 +32,9 @@ def _die_with(parent: int, lifeline: int) -> None:
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
-def main(parent: int, end: int, lifeline: int, incoming: int, outgoing: int) -> None:
+def main(
+    build_answering: BuildAnswering, parent: int, end: int, lifeline: int, incoming: int, outgoing: int
+) -> None:
     """Serve the process `parent` through descriptors that it has opened, until it says stop or is gone."""
     for descriptor in (end, lifeline, incoming, outgoing):
         os.set_inheritable(descriptor, False)  # what model code starts must not keep them open
@@ -40,7 +43,8 @@ def main(parent: int, end: int, lifeline: int, incoming: int, outgoing: int) -> 
         signal.signal(name, signal.SIG_IGN)  # the server decides, also when a terminal asks the whole group
 
     async def serve() -> None:
-        CUSTOM.sink = Worker(partial(Link, socket.socket(fileno=end)), incoming, outgoing)
+        link = partial(Link, socket.socket(fileno=end))
+        CUSTOM.sink = Worker(link, incoming, outgoing, build_answering)
         await asyncio.Event().wait()
 
     loop = new_event_loop()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from ...repository.environments import environment_of, python_in
 from ...repository.loading import load_model
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
-from ..execution.base import Execution
+from ..execution.base import BuildAnswering, Execution
 from ..execution.local import Local
 from .group import WorkerGroup
 from .pool import Pool
@@ -31,8 +32,16 @@ class Placement(NamedTuple):
 class Placements:
     """Loads models where their settings say."""
 
-    def __init__(self, settings: Settings, meters: WorkerMeters) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        meters: WorkerMeters,
+        build_answering: BuildAnswering,
+        worker_script: str,
+    ) -> None:
         self._settings = settings
+        self._worker_script = worker_script
+        self._build_answering = build_answering
         self._meters = meters
         self._groups: dict[Placement, WorkerGroup] = {}
 
@@ -43,11 +52,13 @@ class Placements:
         if environment is not None:
             workers = max(workers, 1)
         if workers == 0:
-            return Local(await load_model(settings, self._settings.model_load_timeout))
+            model = await load_model(settings, self._settings.model_load_timeout)
+            return Local(model, self._build_answering)
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))
         group = self._groups.get(placement)
         if group is None:
-            group = self._groups[placement] = WorkerGroup(_programs(placement), self._settings, self._meters)
+            programs = _programs(placement, self._worker_script)
+            group = self._groups[placement] = WorkerGroup(programs, self._settings, self._meters)
         instance, loaded = await group.load(settings)
         limit = settings.request_timeout or self._settings.request_timeout
         return Pool(settings, group, instance, loaded, limit)
@@ -71,17 +82,16 @@ class Placements:
         await asyncio.gather(*(group.stop() for group in self._groups.values()))
 
 
-def _programs(placement: Placement) -> list[Program]:
+def _programs(placement: Placement, script: str) -> list[Program]:
     variables: dict[str, str] = {}
-    python = Program.python
+    python = sys.executable
     if placement.environment is not None:
         python = str(python_in(placement.environment))
         variables["VIRTUAL_ENV"] = str(placement.environment)
         variables["PATH"] = os.pathsep.join((str(placement.environment / "bin"), os.environ.get("PATH", "")))
     devices = placement.devices
-    return [
-        Program(
-            python, {**variables, "CUDA_VISIBLE_DEVICES": devices[i % len(devices)]} if devices else variables
-        )
+    each = [
+        {**variables, "CUDA_VISIBLE_DEVICES": devices[i % len(devices)]} if devices else variables
         for i in range(placement.workers)
     ]
+    return [Program(script, python, own) for own in each]

@@ -1,6 +1,7 @@
 """Runs a model in worker processes."""
 
 from ...errors import InvalidRequest, WorkerLost
+from ...handlers import HttpRequest, HttpResponse
 from ...settings import ModelSettings
 from ...types import MetadataModelResponse
 from ..call import Call
@@ -22,6 +23,7 @@ class Pool:
         self.inputs = TENSORS.validate_json(loaded.inputs)
         self.outputs = TENSORS.validate_json(loaded.outputs)
         self.answers = loaded.answers
+        self.routes = loaded.routes
         self.slots = settings.max_concurrency or loaded.slots * group.size
         self._group = group
         self._instance = instance
@@ -61,6 +63,9 @@ class Pool:
 
     async def metadata(self) -> MetadataModelResponse:
         return await self._worker().describe(self._instance)
+
+    async def ask(self, request: HttpRequest) -> HttpResponse:
+        return await self._worker().ask(self._instance, request)
 
     async def unload(self) -> None:
         await self._group.unload(self._instance)

@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 
 from ...errors import InferstreamError, ModelLoadFailed, WorkerLost
+from ...handlers import HttpRequest, HttpResponse
 from ...telemetry.custom import CUSTOM
 from ...types import MetadataModelResponse
 from ..call import Call
 from . import arena
 from .frames import (
     Answer,
+    Ask,
     Asked,
     Describe,
     Described,
@@ -35,6 +37,7 @@ from .frames import (
     Registered,
     Start,
     Stop,
+    Told,
     Unload,
     Unloaded,
 )
@@ -75,7 +78,8 @@ class WorkerProcess:
             End: self._end,
             Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
             Asked: self._asked,
-            Described: self._described,
+            Described: lambda frame: self._told(frame.call, frame.metadata),
+            Told: lambda frame: self._told(frame.call, frame.response),
             Loaded: self._loaded,
             LoadFailed: self._load_failed,
             Unloaded: lambda frame: self._settle(frame.instance, None),
@@ -89,7 +93,7 @@ class WorkerProcess:
             self._child.socket, msgspec.msgpack.Decoder(FromWorker), self._received, self._child.kill
         )
         self._calls: dict[int, RemoteCall] = {}
-        self._descriptions: dict[int, asyncio.Future[MetadataModelResponse]] = {}
+        self._questions: dict[int, asyncio.Future[Any]] = {}
         self._changes: dict[int, asyncio.Future[Loaded | None]] = {}
         self._number = 0
         self._pong = asyncio.Event()
@@ -162,17 +166,25 @@ class WorkerProcess:
 
     async def describe(self, instance: int) -> MetadataModelResponse:
         """What a model says of itself. Raises WorkerLost, or what the model failed with."""
+        described: bytes = await self._ask(lambda call: Describe(call, instance))
+        return MetadataModelResponse.model_validate_json(described)
+
+    async def ask(self, instance: int, request: HttpRequest) -> HttpResponse:
+        """The answer of one of a model's own routes. Raises WorkerLost, or what the model failed with."""
+        response: HttpResponse = await self._ask(lambda call: Ask(call, instance, request))
+        return response
+
+    async def _ask(self, question: Callable[[int], Frame]) -> Any:
         if self.ended.is_set():
             raise WorkerLost(f"The worker process {self._child.how}.")
         self._number += 1
         number = self._number
-        description: asyncio.Future[MetadataModelResponse] = self._loop.create_future()
-        self._descriptions[number] = description
-        self._link.send(Describe(number, instance))
+        answer = self._questions[number] = self._loop.create_future()
+        self._link.send(question(number))
         try:
-            return await description
+            return await answer
         finally:
-            del self._descriptions[number]
+            del self._questions[number]
 
     def _received(self, frame: Frame) -> None:
         self._frames[type(frame)](frame)
@@ -207,18 +219,18 @@ class WorkerProcess:
         if remote is not None:
             self.answered += 1
             remote.ended(error)
-        elif error is not None and number in self._descriptions:
-            self._descriptions[number].set_exception(error)
+        elif error is not None and number in self._questions and not self._questions[number].done():
+            self._questions[number].set_exception(error)
 
     def _asked(self, frame: Asked) -> None:
         remote = self._calls.get(frame.call)
         if remote is not None:
             remote.asked(frame.count)
 
-    def _described(self, frame: Described) -> None:
-        description = self._descriptions.get(frame.call)
-        if description is not None and not description.done():
-            description.set_result(MetadataModelResponse.model_validate_json(frame.metadata))
+    def _told(self, call: int, answer: Any) -> None:
+        question = self._questions.get(call)
+        if question is not None and not question.done():
+            question.set_result(answer)
 
     async def blocked(self) -> bool:
         """Whether the worker's event loop does not run, so that nothing in it can get on."""
@@ -273,9 +285,9 @@ class WorkerProcess:
         for change in self._changes.values():
             if not change.done():
                 change.set_exception(error)
-        for description in self._descriptions.values():
-            if not description.done():
-                description.set_exception(WorkerLost(lost))
+        for question in self._questions.values():
+            if not question.done():
+                question.set_exception(WorkerLost(lost))
 
     def _freed(self) -> None:
         """Called from whatever thread drops the last view of a tensor."""

@@ -10,19 +10,19 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = str(Path(__file__).parents[2])
-BOOTSTRAP = str(Path(__file__).with_name("bootstrap.py"))
 
 
 @dataclass(frozen=True)
 class Program:
-    """Which Python a worker runs, and the variables that differ from the server's own."""
+    """The script a worker runs, in which Python, and the variables that differ from the server's own."""
 
-    python: str = sys.executable
-    variables: Mapping[str, str] = field(default_factory=dict)
+    script: str
+    python: str
+    variables: Mapping[str, str]
 
 
 class Child:
@@ -40,7 +40,7 @@ class Child:
             undo.callback(os.close, self._lifeline)
             theirs.callback(os.close, lifeline)
             shared = (end.fileno(), lifeline, *memory)
-            command = [program.python, "-P", BOOTSTRAP, PACKAGE, json.dumps(sys.path)]
+            command = [program.python, "-P", program.script, PACKAGE, json.dumps(sys.path)]
             command += map(str, (os.getpid(), *shared))
             self._process = subprocess.Popen(
                 command,

@@ -15,6 +15,7 @@ from ...repository.loading import load_model
 from ...settings import ModelSettings
 from ...telemetry.logs import configure_logging
 from ..call import Call
+from ..execution.base import BuildAnswering
 from ..execution.failures import translated
 from ..execution.local import Local
 from ..handler import Handler
@@ -22,6 +23,7 @@ from ..reply import Reply
 from ..stages.limits import Limits
 from .arena import FLAGS, Incoming, Outgoing
 from .frames import (
+    Ask,
     Cancel,
     Credit,
     Describe,
@@ -41,6 +43,7 @@ from .frames import (
     Registered,
     Start,
     Stop,
+    Told,
     ToWorker,
     Unload,
     Unloaded,
@@ -80,7 +83,10 @@ class Started:
 class Worker:
     """What the server's frames do here."""
 
-    def __init__(self, link: Callable[..., Link], incoming: int, outgoing: int) -> None:
+    def __init__(
+        self, link: Callable[..., Link], incoming: int, outgoing: int, build_answering: BuildAnswering
+    ) -> None:
+        self._build_answering = build_answering
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._incoming = Incoming(incoming, self._freed)
@@ -98,6 +104,7 @@ class Worker:
             Credit: self._credit,
             Cancel: self._cancel,
             Describe: lambda frame: self._spawn(self._describe(frame)),
+            Ask: lambda frame: self._spawn(self._ask(frame)),
             Ping: lambda _: self._send(Pong()),
             Stop: lambda frame: self._spawn(self._stop(frame)),
             Free: lambda frame: self._outgoing.free(frame.places),
@@ -123,13 +130,13 @@ class Worker:
         settings._source = frame.source
         settings.max_concurrency = settings.worker_concurrency
         try:
-            local = Local(await load_model(settings, frame.timeout))
+            local = Local(await load_model(settings, frame.timeout), self._build_answering)
         except InferstreamError as error:
             self._send(LoadFailed(frame.instance, error.message))
             return
         self._instances[frame.instance] = Instance(local, self._outgoing.flags)
         inputs, outputs = TENSORS.dump_json(local.inputs), TENSORS.dump_json(local.outputs)
-        self._send(Loaded(frame.instance, inputs, outputs, local.answers, local.slots))
+        self._send(Loaded(frame.instance, inputs, outputs, local.answers, local.slots, local.routes))
         gc.collect()
         gc.freeze()  # what is loaded stays: the collector need not look at it again
 
@@ -173,9 +180,19 @@ class Worker:
             metadata = await local.metadata()
             self._send(Described(frame.call, metadata.model_dump_json().encode()))
         except BaseException as error:
-            failure = translated(error, local.settings.name, None)
-            assert isinstance(failure, InferstreamError)
-            self._send(Failed(frame.call, pack_failure(failure)))
+            self._fail(frame.call, local, error)
+
+    async def _ask(self, frame: Ask) -> None:
+        local = self._instances[frame.instance].local
+        try:
+            self._send(Told(frame.call, await local.ask(frame.request)))
+        except BaseException as error:
+            self._fail(frame.call, local, error)
+
+    def _fail(self, call: int, local: Local, error: BaseException) -> None:
+        failure = translated(error, local.settings.name, None)
+        assert isinstance(failure, InferstreamError)
+        self._send(Failed(call, pack_failure(failure)))
 
     async def _stop(self, frame: Stop) -> None:
         try:

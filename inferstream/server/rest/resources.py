@@ -13,6 +13,7 @@ from ...settings import Settings
 from ...telemetry.metrics import CONTENT_TYPE, Meters
 from ...types import BaseModel
 from ..status import http_headers, status_of
+from .custom import CustomRoutes
 from .messages import Head, error_document, read_body, wrap
 from .openapi import describe, page
 
@@ -45,6 +46,7 @@ def build_resources(dataplane: DataPlane, settings: Settings, meters: Meters) ->
     if settings.metrics_endpoint:
         app.add_api_route(settings.metrics_endpoint, _metrics(meters), include_in_schema=False)
     _handle_errors(app, settings)
+    app.router.default = CustomRoutes(dataplane, settings, app.router.default)
     return app
 
 

@@ -22,7 +22,7 @@ def start(package: str, paths: str, *arguments: str) -> None:
     sys.modules["inferstream"] = module
     spec.loader.exec_module(module)
 
-    from inferstream.dataplane.workers.main import main
+    from inferstream.server.worker import main
 
     gc.enable()
     main(*map(int, arguments))

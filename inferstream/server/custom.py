@@ -1,0 +1,50 @@
+"""Models' own routes, where a model runs: FastAPI answers them there, in the server or in a worker."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..handlers import Answering, CustomHandler, HttpRequest, HttpResponse
+
+
+def build_answering(handlers: list[tuple[CustomHandler, Callable[..., Any]]]) -> Answering:
+    """What answers the requests to these routes."""
+    from fastapi import FastAPI  # late: a worker needs it for such models alone
+
+    app = FastAPI(openapi_url=None, redirect_slashes=False)
+    for handler, method in handlers:
+        app.add_api_route(handler.rest_path, method, methods=[handler.rest_method])
+
+    async def answer(request: HttpRequest) -> HttpResponse:
+        status = 500
+        headers: list[tuple[bytes, bytes]] = []
+        body = bytearray()
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": request.body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            nonlocal status, headers
+            if message["type"] == "http.response.start":
+                status, headers = message["status"], [*message.get("headers", ())]
+            else:
+                body.extend(message.get("body", b""))
+
+        await app(_scope(request), receive, send)
+        return HttpResponse(status, [pair for pair in headers if pair[0] != b"content-length"], bytes(body))
+
+    return answer
+
+
+def _scope(request: HttpRequest) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": "http",
+        "path": request.path,
+        "raw_path": request.path.encode(),
+        "root_path": "",
+        "query_string": request.query,
+        "headers": request.headers,
+    }
