@@ -54,3 +54,15 @@ def start(
         "debug": debug,
     }
     raise typer.Exit(run(folder, flags, reload))
+
+
+@app.command()
+def models(
+    folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    importing: Annotated[bool, typer.Option("--import", help="Import each model's code as well.")] = False,
+) -> None:
+    """List what FOLDER would load, and what is wrong with it."""
+    from .models import run
+
+    raise typer.Exit(run(folder, as_json, importing))
