@@ -57,6 +57,19 @@ def start(
 
 
 @app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to write; files there are never replaced.")] = Path(),
+    template: Annotated[
+        str, typer.Option("--template", "-t", help="predict, stream or sklearn.")
+    ] = "predict",
+) -> None:
+    """Write a model folder that runs, and say how to call it."""
+    from .init import run
+
+    raise typer.Exit(run(folder, template))
+
+
+@app.command()
 def models(
     folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
