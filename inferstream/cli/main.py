@@ -79,3 +79,29 @@ def models(
     from .models import run
 
     raise typer.Exit(run(folder, as_json, importing))
+
+
+@app.command()
+def dockerfile(
+    folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
+    include_dockerignore: Annotated[
+        bool, typer.Option("--include-dockerignore", "-i", help="Write a .dockerignore as well.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that you wrote.")] = False,
+) -> None:
+    """Write a Dockerfile for FOLDER into it."""
+    from .dockerfile import write
+
+    raise typer.Exit(write(folder, include_dockerignore, force))
+
+
+@app.command()
+def build(
+    folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
+    tag: Annotated[str, typer.Option("--tag", "-t", help="Name of the image.")],
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Build every layer anew.")] = False,
+) -> None:
+    """Build the image of FOLDER with Docker."""
+    from .dockerfile import build
+
+    raise typer.Exit(build(folder, tag, no_cache))
