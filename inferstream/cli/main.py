@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .infer import infer
 
 app = typer.Typer(
     name="server",
@@ -105,3 +106,6 @@ def build(
     from .dockerfile import build
 
     raise typer.Exit(build(folder, tag, no_cache))
+
+
+app.command()(infer)
