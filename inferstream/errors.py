@@ -24,6 +24,7 @@
     ├── InferenceFailed            model code raised
     │   └── InvalidOutput          model code answered something that is not a response
     ├── ModelLoadFailed
+    ├── CallFailed                 a server that one of our clients asked did not answer as it should
     └── InvalidSettings            never reaches a client: the process does not start
 
 No class knows a transport: `server/status.py` maps codes to HTTP, gRPC and SSE.
@@ -258,6 +259,24 @@ class ModelLoadFailed(InferstreamError):
     """A model could not be loaded; the message says why in one line."""
 
     code = Code.INTERNAL
+
+
+class CallFailed(InferstreamError):
+    """A client's call has failed; `retryable` if another attempt may help, `retry_after` seconds at the earliest."""
+
+    code = Code.INTERNAL
+
+    def __init__(
+        self,
+        message: str,
+        retryable: bool = False,
+        unreachable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        self.unreachable = unreachable
+        self.retry_after = retry_after
 
 
 class InvalidSettings(InferstreamError):

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .infer import infer
 
 app = typer.Typer(
     name="server",
@@ -54,3 +55,57 @@ def start(
         "debug": debug,
     }
     raise typer.Exit(run(folder, flags, reload))
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to write; files there are never replaced.")] = Path(),
+    template: Annotated[
+        str, typer.Option("--template", "-t", help="predict, stream or sklearn.")
+    ] = "predict",
+) -> None:
+    """Write a model folder that runs, and say how to call it."""
+    from .init import run
+
+    raise typer.Exit(run(folder, template))
+
+
+@app.command()
+def models(
+    folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    importing: Annotated[bool, typer.Option("--import", help="Import each model's code as well.")] = False,
+) -> None:
+    """List what FOLDER would load, and what is wrong with it."""
+    from .models import run
+
+    raise typer.Exit(run(folder, as_json, importing))
+
+
+@app.command()
+def dockerfile(
+    folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
+    include_dockerignore: Annotated[
+        bool, typer.Option("--include-dockerignore", "-i", help="Write a .dockerignore as well.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that you wrote.")] = False,
+) -> None:
+    """Write a Dockerfile for FOLDER into it."""
+    from .dockerfile import write
+
+    raise typer.Exit(write(folder, include_dockerignore, force))
+
+
+@app.command()
+def build(
+    folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
+    tag: Annotated[str, typer.Option("--tag", "-t", help="Name of the image.")],
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Build every layer anew.")] = False,
+) -> None:
+    """Build the image of FOLDER with Docker."""
+    from .dockerfile import build
+
+    raise typer.Exit(build(folder, tag, no_cache))
+
+
+app.command()(infer)

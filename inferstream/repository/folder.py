@@ -57,7 +57,7 @@ class FolderRepository(ModelRepository):
         found: dict[tuple[str, str | None], ModelSettings] = {}
         broken: BrokenModels = []
         twice: set[tuple[str, str | None]] = set()
-        for path in self._files():
+        for path in settings_files(self._root):
             settings = self._remembered(path)
             if isinstance(settings, InvalidSettings):
                 broken.append(BrokenModel(path.parent.name, self._without_root(settings.message)))
@@ -72,15 +72,9 @@ class FolderRepository(ModelRepository):
             del found[key]
         if len(self._known) > 2 * (len(found) + len(broken)) + 16:
             self._known.clear()  # most of it is gone from disk
-        if not found and not broken and (single := self._from_environment()) is not None:
+        if not found and not broken and (single := self.from_environment()) is not None:
             return [single], []
         return [*found.values()], broken
-
-    def _files(self) -> Iterator[Path]:
-        for folder, folders, files in os.walk(self._root):
-            folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
-            if MODEL_SETTINGS_FILE in files:
-                yield Path(folder, MODEL_SETTINGS_FILE)
 
     def _remembered(self, path: Path) -> ModelSettings | InvalidSettings:
         """What a file holds, or what is wrong with it; read again only when it has changed."""
@@ -92,24 +86,11 @@ class FolderRepository(ModelRepository):
         known = self._known.get(path)
         if known is None or known[0] != stamp:
             try:
-                known = (stamp, self._read(path))
+                known = (stamp, read_settings(path, self._root))
             except InvalidSettings as error:
                 known = (stamp, error)
             self._known[path] = known
         return known[1]
-
-    def _read(self, path: Path) -> ModelSettings:
-        if not path.resolve().is_relative_to(self._root):
-            raise InvalidSettings(f"{path}: a link that leads out of the repository")
-        settings = load_model_settings(path)
-        folder = path.parent
-        if not settings.name:
-            settings.name = folder.name
-        elif settings.name != folder.name and folder.name != settings.version and folder != self._root:
-            logger.debug("%s: the model is called %s, not %s", path, settings.name, folder.name)
-        check_name(settings.name, str(path))
-        _complete(settings, str(folder))
-        return settings
 
     def _duplicate(self, first: ModelSettings, second: Path) -> str:
         which = f"version {first.version}" if first.version else "no version"
@@ -119,7 +100,7 @@ class FolderRepository(ModelRepository):
         """Clients may read this, and need not know where the repository lives."""
         return text.replace(f"{self._root}{os.sep}", "")
 
-    def _from_environment(self) -> ModelSettings | None:
+    def from_environment(self) -> ModelSettings | None:
         """The one model that an orchestrator describes in variables alone."""
         if not any(
             os.environ.get(f"{prefix}IMPLEMENTATION") for prefix in (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)
@@ -130,6 +111,29 @@ class FolderRepository(ModelRepository):
             settings.name = self._root.name
         _complete(settings, None)
         return settings
+
+
+def settings_files(root: Path) -> Iterator[Path]:
+    """Every settings file under `root`, in the order of their paths; hidden folders are left out."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
+        if MODEL_SETTINGS_FILE in files:
+            yield Path(folder, MODEL_SETTINGS_FILE)
+
+
+def read_settings(path: Path, root: Path) -> ModelSettings:
+    """The settings in a file of the repository at `root`, named and complete. Raises InvalidSettings."""
+    if not path.resolve().is_relative_to(root):
+        raise InvalidSettings(f"{path}: a link that leads out of the repository")
+    settings = load_model_settings(path)
+    folder = path.parent
+    if not settings.name:
+        settings.name = folder.name
+    elif settings.name != folder.name and folder.name != settings.version and folder != root:
+        logger.debug("%s: the model is called %s, not %s", path, settings.name, folder.name)
+    check_name(settings.name, str(path))
+    _complete(settings, str(folder))
+    return settings
 
 
 def _complete(settings: ModelSettings, uri: str | None) -> None:

@@ -110,12 +110,20 @@ def _fault(fault: Any, values: Mapping[str, Any]) -> str:
 
 
 def _warn_unknown(settings: type[EnvironmentModel], values: Mapping[str, Any], source: str) -> None:
+    for fault in unknown_fields(settings, values):
+        logger.warning("%s: %s", source, fault)
+
+
+def unknown_fields(settings: type[EnvironmentModel], values: Mapping[str, Any]) -> list[str]:
+    """One sentence for each key that no field of `settings` answers to."""
     known = {field.alias or name for name, field in settings.model_fields.items()} | {"_source"}
+    faults = []
     for key in values:
         if key not in known:
             close = difflib.get_close_matches(key, known, n=1)
             hint = f'; did you mean "{close[0]}"?' if close else ""
-            logger.warning('%s: field "%s" is unknown and ignored%s', source, key, hint)
+            faults.append(f'field "{key}" is unknown and ignored{hint}')
+    return faults
 
 
 def _warn_not_built(settings: EnvironmentModel, source: str) -> None:

@@ -1,0 +1,143 @@
+"""`server infer`: batch inference, its progress and its exit code."""
+
+import asyncio
+import logging
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from ..clients.batch import Batch, Pace
+from ..clients.lines import Lines
+from ..clients.results import Results
+from ..clients.transport import Target, Transport
+from ..errors import InvalidSettings
+
+TransportName = Literal["rest", "grpc"]
+PORTS: dict[TransportName, int] = {"rest": 8080, "grpc": 8081}
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where requests come from and answers go."""
+
+    requests: Path
+    answers: Path
+    batch_size: int
+    resume: bool
+
+
+def run(transport: TransportName, target: Target, files: Files, pace: Pace, verbosity: int) -> int:
+    """Run the batch; 0 when every line has its answer, 130 after Ctrl-C, else 1."""
+    _log(verbosity)
+    console = Console(stderr=True, highlight=False)
+    try:
+        _check(files)
+        return asyncio.run(_run(transport, target, files, pace, console))
+    except InvalidSettings as error:
+        reason = error.message
+    except OSError as error:
+        reason = f"{error.filename or files.answers}: {error.strerror}"
+    print(f"error: {reason}", file=sys.stderr)  # noqa: T201  # a command line's last word
+    return 1
+
+
+def headers_of(given: Sequence[str]) -> dict[str, str]:
+    """Headers out of `Name: value`. Raises InvalidSettings."""
+    found = {}
+    for header in given:
+        name, colon, value = header.partition(":")
+        if not colon or not name.strip():
+            raise InvalidSettings(f"header {header!r} is not of the form 'Name: value'")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _log(verbosity: int) -> None:
+    levels = (logging.WARNING, logging.INFO, logging.DEBUG)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("inferstream.clients").setLevel(levels[verbosity])
+
+
+def _check(files: Files) -> None:
+    if not files.requests.is_file():
+        raise InvalidSettings(f"{files.requests} is not a file")
+    if files.answers.exists() and files.answers.samefile(files.requests):
+        raise InvalidSettings("the output would replace the input")
+
+
+async def _run(name: TransportName, target: Target, files: Files, pace: Pace, console: Console) -> int:
+    started = time.monotonic()
+    results = Results(files.answers, files.resume)
+    lines = Lines(files.requests, files.batch_size, results.answered)
+    transport = _transport(name, target)
+    try:
+        with _progress(lines, console) as advanced:
+            batch = Batch(transport, lines, results, pace, advanced)
+            stopped = await _until_signalled(batch)
+    finally:
+        await transport.aclose()
+        lines.close()
+        results.close()
+    parts = [f"{results.succeeded} answered", f"{results.failed} failed"]
+    if files.resume:
+        parts.append(f"{lines.skipped} answered before")
+    console.print(f"{', '.join(parts)} in {time.monotonic() - started:.1f} s")
+    if stopped or batch.unreachable:
+        why = "stopped" if stopped else f"{target.url} cannot be reached any more"
+        console.print(f"{why}; with --resume the same command goes on from here", soft_wrap=True)
+    if stopped:
+        return 128 + stopped
+    return 1 if results.failed or batch.unreachable else 0
+
+
+async def _until_signalled(batch: Batch) -> int:
+    """Run the batch to its end or a signal; the signal's number, or 0."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(batch.run())
+    received: list[int] = []
+
+    def stop(number: int) -> None:
+        received.append(number)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not received:
+            raise
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None  # a disk is full for every worker
+    return received[0] if received else 0
+
+
+def _transport(name: TransportName, target: Target) -> Transport:
+    # Imported late: neither client's library is needed for the other.
+    if name == "grpc":
+        from ..clients.grpc import GrpcTransport
+
+        return GrpcTransport(target)
+    from ..clients.rest import RestTransport
+
+    return RestTransport(target)
+
+
+@contextmanager
+def _progress(lines: Lines, console: Console) -> Iterator[Callable[[], None]]:
+    """A bar over the bytes of the input; where nobody looks at a terminal, nothing."""
+    if not console.is_terminal:
+        yield lambda: None
+        return
+    columns = (TextColumn("infer"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("infer", total=max(lines.total_bytes, 1))
+        yield lambda: progress.update(task, completed=lines.read_bytes)

@@ -1,0 +1,171 @@
+"""The Dockerfile of a model folder."""
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..repository.folder import settings_files
+from ..settings import (
+    MLSERVER_MODEL_PREFIX,
+    MLSERVER_PREFIX,
+    MODEL_SETTINGS_FILE,
+    SETTINGS_FILE,
+    ModelParameters,
+)
+from ..settings.sources import read_json
+
+HEADER = "# Written by `server dockerfile`; it may be written anew as long as this line stands here."
+
+HOME = "/opt/mlserver"
+"""MLServer's name for the folder, which orchestrators and other people's Dockerfiles know."""
+
+CONDA_FILES = ("environment.yml", "environment.yaml", "conda.yml", "conda.yaml")
+REQUIREMENTS = "requirements.txt"
+
+IGNORED = """\
+# Written by `server dockerfile`.
+.git
+.venv
+.env
+.envs
+.metrics
+**/__pycache__
+**/*.py[cod]
+**/*.egg-info
+**/.DS_Store
+**/.ipynb_checkpoints
+**/.mypy_cache
+**/.pytest_cache
+**/.ruff_cache
+**/*.log
+Dockerfile
+.dockerignore
+"""
+
+START = (
+    'models="$MLSERVER_MODELS_DIR"; '
+    '[ -n "$(ls -A "$models" 2>/dev/null)" ] || models="$MLSERVER_PATH"; '
+    'if [ -f "$MLSERVER_ENV_TARBALL" ]; then '
+    'export MLSERVER_MODEL_ENVIRONMENT_TARBALL="$MLSERVER_ENV_TARBALL"; fi; '
+    'exec server start "$models"'
+)
+"""What an orchestrator mounts is served in place of what was built in, in the environment it brings along."""
+
+HEALTH = (
+    'python -c "import os, urllib.request; urllib.request.urlopen('
+    "'http://127.0.0.1:' + os.environ.get('MLSERVER_HTTP_PORT', '8080') + '/v2/health/ready')\""
+)
+
+
+def dockerfile(folder: Path) -> str:
+    """A Dockerfile that serves `folder`, as it is now. Raises InvalidSettings for settings that are no JSON."""
+    conda = next((name for name in CONDA_FILES if (folder / name).is_file()), None)
+    pip = (folder / REQUIREMENTS).is_file()
+    lines = [HEADER, *_build_stage(conda, pip), "", *_final_stage(folder, conda)]
+    return "\n".join(lines) + "\n"
+
+
+def _build_stage(conda: str | None, pip: bool) -> Iterator[str]:
+    """A Python environment at the path where the final stage has it, because environments do not move."""
+    environment = f"{HOME}/envs/base"
+    if conda is None:
+        yield f"FROM {_python_image()} AS build"
+        yield f"RUN python -m venv {environment}"
+    else:
+        yield "FROM condaforge/miniforge3 AS build"
+        yield f"COPY {conda} /tmp/{conda}"
+        yield f"RUN conda env create --prefix {environment} --file /tmp/{conda}"
+    yield "# Another release, or the URL of a wheel: --build-arg INFERSTREAM=..."
+    yield f"ARG INFERSTREAM=inferstream=={__version__}"
+    yield f'RUN {environment}/bin/python -m pip install --no-cache-dir "$INFERSTREAM"'
+    if pip:
+        yield f"COPY {REQUIREMENTS} /tmp/{REQUIREMENTS}"
+        yield f"RUN {environment}/bin/python -m pip install --no-cache-dir -r /tmp/{REQUIREMENTS}"
+
+
+def _final_stage(folder: Path, conda: str | None) -> Iterator[str]:
+    yield f"FROM {_python_image() if conda is None else 'debian:bookworm-slim'}"
+    yield "RUN useradd --uid 1000 --no-create-home --shell /usr/sbin/nologin server \\"
+    yield f" && mkdir -p {HOME} /mnt/models && chown 1000:1000 {HOME} /mnt/models"
+    yield f"COPY --from=build {HOME}/envs {HOME}/envs"
+    yield from _variables(_fixed())
+    defaults = _defaults(folder)
+    if defaults:
+        yield "# From the settings files: defaults, which the variables of whoever runs the image replace."
+        yield from _variables(defaults)
+    yield f"WORKDIR {HOME}"
+    yield "USER 1000"
+    yield "COPY --chown=1000:1000 . ."
+    if defaults:
+        # A file would win over the variables that orchestrators set.
+        yield f"RUN rm -f {SETTINGS_FILE}" + (f" {MODEL_SETTINGS_FILE}" if _is_single(folder) else "")
+    yield "EXPOSE 8080 8081 8082"
+    yield f"HEALTHCHECK --interval=10s --timeout=2s CMD {HEALTH}"
+    yield f"CMD {START}"
+
+
+def _python_image() -> str:
+    return f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
+
+
+def _fixed() -> dict[str, str]:
+    return {
+        "PATH": f"{HOME}/envs/base/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "PYTHONPATH": HOME,
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "MLSERVER_PATH": HOME,
+        "MLSERVER_MODELS_DIR": "/mnt/models",
+        "MLSERVER_ENV_TARBALL": "/mnt/models/environment.tar.gz",
+        "MLSERVER_HOST": "0.0.0.0",
+    }
+
+
+def _defaults(folder: Path) -> dict[str, str]:
+    """The settings files at the top of `folder` as variables."""
+    found: dict[str, str] = {}
+    if (folder / SETTINGS_FILE).is_file():
+        values = read_json(folder / SETTINGS_FILE)
+        values.pop("model_repository_root", None)
+        found |= _as_variables(MLSERVER_PREFIX, values)
+    if _is_single(folder):
+        values = read_json(folder / MODEL_SETTINGS_FILE)
+        parameters = values.pop("parameters", None)
+        parameters = dict(parameters) if isinstance(parameters, dict) else {}
+        # Flat where it has a name of its own, because that is what orchestrators replace.
+        flat = {key: parameters.pop(key) for key in ModelParameters.model_fields if key in parameters}
+        values = {"name": folder.resolve().name, **values, "uri": HOME, **flat}
+        if parameters:
+            values["parameters"] = parameters
+        found |= _as_variables(MLSERVER_MODEL_PREFIX, values)
+    return found
+
+
+def _is_single(folder: Path) -> bool:
+    """Whether the folder is one model; its variables would otherwise fill in every other model's gaps."""
+    return list(settings_files(folder)) == [folder / MODEL_SETTINGS_FILE]
+
+
+def _as_variables(prefix: str, values: dict[str, Any]) -> dict[str, str]:
+    return {
+        prefix + name.upper(): value if isinstance(value, str) else json.dumps(value)
+        for name, value in values.items()
+        if value is not None and not name.startswith("_")
+    }
+
+
+def _variables(values: dict[str, str]) -> Iterator[str]:
+    for name, value in values.items():
+        yield f"ENV {name}={_quoted(value)}"
+
+
+def _quoted(value: str) -> str:
+    """A value as ENV reads it, `$` included."""
+    if value == shlex.quote(value):
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("\n", " ")
+    return f'"{escaped}"'

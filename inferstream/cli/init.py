@@ -1,0 +1,67 @@
+"""`server init`: a model folder that runs, out of the templates of this package."""
+
+import shlex
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from urllib.parse import quote
+
+import typer
+
+from ..errors import InvalidSettings
+from ..repository.folder import check_name
+
+README = "README.md"
+TEMPLATES = files(__package__) / "templates"
+
+
+def run(folder: Path, template: str) -> int:
+    """Write `template` into `folder` and say how to call it; returns 1 when nothing was written."""
+    try:
+        written = _write(folder, template)
+    except InvalidSettings as error:
+        typer.echo(f"error: {error.message}", err=True)
+        return 1
+    except OSError as error:
+        typer.echo(f"error: {error.filename}: {error.strerror}", err=True)
+        return 1
+    typer.echo(f"wrote {', '.join(written)} to {folder}\n", err=True)
+    typer.echo(_commands((folder / README).read_text()))
+    return 0
+
+
+def templates() -> list[str]:
+    """The names of what we ship."""
+    return sorted(entry.name for entry in TEMPLATES.iterdir() if not entry.name.startswith(("_", ".")))
+
+
+def _write(folder: Path, template: str) -> list[str]:
+    if template not in templates():
+        raise InvalidSettings(f'there is no template "{template}"; there are: {", ".join(templates())}')
+    name = folder.resolve().name
+    check_name(name, str(folder))
+    sources = [entry for entry in (TEMPLATES / template).iterdir() if entry.is_file()]
+    there = [source.name for source in sources if (folder / source.name).exists()]
+    if there:
+        raise InvalidSettings(f"{folder} has {', '.join(there)} already; nothing was written")
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in sources:
+        with (folder / source.name).open(
+            "x"
+        ) as file:  # "x": not even a file that came this moment is replaced
+            file.write(_filled(source, folder, name))
+    return [source.name for source in sources]
+
+
+def _filled(source: Traversable, folder: Path, name: str) -> str:
+    text = source.read_text("utf-8")
+    if source.name != README:
+        return text
+    values = {"name": name, "model": quote(name), "folder": shlex.quote(str(folder))}
+    for key, value in values.items():
+        text = text.replace(f"{{{{{key}}}}}", value)
+    return text
+
+
+def _commands(readme: str) -> str:
+    return readme.partition("```console\n")[2].partition("```")[0].rstrip()

@@ -1,0 +1,1 @@
+"""Clients of V2 servers, ours or others', over REST and gRPC."""

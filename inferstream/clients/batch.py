@@ -1,0 +1,137 @@
+"""Batch inference: a file of requests through a server, into a file of answers."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import CallFailed, InvalidRequest
+from ..types import InferenceRequest, InferenceResponse
+from .lines import Line, Lines, request_in
+from .merging import groups, merged, split
+from .results import Results
+from .retries import retried
+from .transport import Transport
+
+logger = logging.getLogger("inferstream.clients")
+
+Asked = tuple[int, InferenceRequest]
+"""A request and the number of its line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How hard a run may press; times are seconds."""
+
+    workers: int = 10
+    retries: int = 3
+    interval: float = 0.0
+    jitter: float = 0.0
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Batch:
+    """One run. Whatever ends it, every answer that has arrived is in the results."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        lines: Lines,
+        results: Results,
+        pace: Pace,
+        advanced: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._transport = transport
+        self._results = results
+        self._pace = pace
+        self._advanced = advanced
+        # Workers take from it one after the other: what is in memory is what is being asked.
+        self._batches: Iterator[list[Line]] = lines.batches()
+        self._merges = True
+        self._heard = 0
+        self.unreachable = False
+
+    async def run(self) -> None:
+        """Ask for every line; returns early, with `unreachable`, when nobody answers any more."""
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(self._pace.workers):
+                workers.create_task(self._work())
+
+    async def _work(self) -> None:
+        while not self.unreachable and (batch := next(self._batches, None)) is not None:
+            await self._answer(batch)
+            self._advanced()
+            pause = self._pace.interval + random.uniform(0, self._pace.jitter)
+            if pause:
+                await asyncio.sleep(pause)
+
+    async def _answer(self, batch: Sequence[Line]) -> None:
+        asked: list[Asked] = []
+        for line in batch:
+            try:
+                asked.append((line.number, request_in(line)))
+            except InvalidRequest as error:
+                self._fail(line.number, error.message)
+        if not self._merges:
+            await self._one_by_one(asked)
+            return
+        for group in groups([request for _, request in asked]):
+            await self._together([asked[position] for position in group])
+
+    async def _together(self, asked: Sequence[Asked]) -> None:
+        """One call for requests that are alike; singly where the server or its answer does not allow it."""
+        if len(asked) == 1:
+            await self._one_by_one(asked)
+            return
+        requests = [request for _, request in asked]
+        request = merged(requests)
+        try:
+            response = await self._call(request)
+        except CallFailed as error:
+            if error.retryable:
+                for index, _ in asked:
+                    self._fail(index, error.message)
+                return
+            logger.info("a merged call failed, now one by one: %s", error.message)
+            await self._one_by_one(asked)
+            return
+        try:
+            parts = split(response, requests)
+        except CallFailed as error:
+            logger.warning("the model's answers cannot be split, so no lines are merged: %s", error.message)
+            self._merges = False
+            await self._one_by_one(asked)
+            return
+        for (index, _), part in zip(asked, parts, strict=True):
+            self._results.succeed(index, response.id or str(request.id), part)
+
+    async def _one_by_one(self, asked: Sequence[Asked]) -> None:
+        for index, request in asked:
+            try:
+                response = await self._call(request)
+            except CallFailed as error:
+                self._fail(index, error.message)
+            else:
+                self._results.succeed(index, response.id or str(request.id), response)
+
+    async def _call(self, request: InferenceRequest) -> InferenceResponse:
+        heard = self._heard
+        identity = str(request.id)
+        headers = {"seldon-puid": identity, "x-request-id": identity, **self._pace.headers}
+        logger.debug("asking %s", identity)
+        try:
+            response = await retried(lambda: self._transport.infer(request, headers), self._pace.retries)
+        except CallFailed as error:
+            if not error.unreachable:
+                self._heard += 1
+            elif heard == self._heard:
+                # Nobody was heard during all these attempts: the rest of the file would fail the same way.
+                self.unreachable = True
+            raise
+        self._heard += 1
+        return response
+
+    def _fail(self, index: int, message: str) -> None:
+        logger.info("line %d: %s", index, message)
+        self._results.fail(index, message)

@@ -1,0 +1,78 @@
+"""Calls over gRPC."""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import grpc
+
+from ..errors import CallFailed, InvalidRequest
+from ..protos.converters import ModelInferRequestConverter, ModelInferResponseConverter
+from ..protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from ..protos.grpc import FIELDS
+from ..types import InferenceRequest, InferenceResponse
+from .certificates import presented
+from .transport import Target
+
+RETRYABLE = frozenset((grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED))
+"""RESOURCE_EXHAUSTED is how a server with a full queue says 429."""
+
+OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # Retries are the caller's, who counts them; the channel must only be quick to connect again.
+    ("grpc.enable_retries", 0),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+]
+
+
+class GrpcTransport:
+    """One channel to a server, opened by the first call."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._channel: grpc.aio.Channel | None = None
+        self._stub: GRPCInferenceServiceStub | None = None
+
+    async def infer(self, request: InferenceRequest, headers: Mapping[str, str]) -> InferenceResponse:
+        stub = self._stub or await self._open()
+        raw = self._target.binary or any(tensor.datatype not in FIELDS for tensor in request.inputs)
+        message = ModelInferRequestConverter.from_types(request, self._target.model, use_raw=raw)
+        metadata = [(name.lower(), value) for name, value in headers.items()]
+        try:
+            answer = await stub.ModelInfer(message, metadata=metadata, timeout=self._target.timeout)
+        except grpc.aio.AioRpcError as error:
+            raise self._failure(error) from error
+        try:
+            return ModelInferResponseConverter.to_types(answer)
+        except InvalidRequest as error:
+            raise CallFailed(f"The server's answer is not a V2 response: {error.message}") from error
+
+    async def _open(self) -> GRPCInferenceServiceStub:
+        url = self._target.url
+        address = urlsplit(url).netloc if "://" in url else url
+        if not (self._target.ssl or url.startswith(("https://", "grpcs://"))):
+            channel = grpc.aio.insecure_channel(address, options=OPTIONS)
+        elif self._target.verify:
+            channel = grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(), options=OPTIONS)
+        else:
+            certificate, name = await presented(address, self._target.timeout)
+            options = [*OPTIONS, ("grpc.ssl_target_name_override", name)]
+            credentials = grpc.ssl_channel_credentials(certificate)
+            channel = grpc.aio.secure_channel(address, credentials, options=options)
+        self._channel = channel
+        self._stub = GRPCInferenceServiceStub(channel)
+        return self._stub
+
+    def _failure(self, error: grpc.aio.AioRpcError) -> CallFailed:
+        assert self._channel is not None
+        state = self._channel.get_state()
+        lost = state in (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.CONNECTING)
+        return CallFailed(
+            f"{error.code().name}: {error.details()}",
+            retryable=error.code() in RETRYABLE,
+            unreachable=lost and error.code() is grpc.StatusCode.UNAVAILABLE,
+        )
+
+    async def aclose(self) -> None:
+        if self._channel is not None:
+            await self._channel.close(None)

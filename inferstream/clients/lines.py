@@ -1,0 +1,71 @@
+"""Requests out of a file that holds one in each line."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from ..errors import InvalidRequest
+from ..protos.json_requests import load
+from ..types import InferenceRequest
+from .results import Indexes
+
+
+class Line(NamedTuple):
+    """One line that is not blank, numbered from 0."""
+
+    number: int
+    text: bytes
+
+
+class Lines:
+    """The lines of a file in batches, none of them read before it is wanted."""
+
+    def __init__(self, path: Path, batch_size: int, answered: Indexes) -> None:
+        self.total_bytes = path.stat().st_size
+        self.read_bytes = 0
+        self.skipped = 0
+        self._file = path.open("rb")
+        self._batch_size = batch_size
+        self._answered = answered
+
+    def batches(self) -> Iterator[list[Line]]:
+        batch: list[Line] = []
+        for line in self._open_lines():
+            batch.append(line)
+            if len(batch) == self._batch_size:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _open_lines(self) -> Iterator[Line]:
+        """Those that have no answer yet."""
+        for index, text in enumerate(self._file):
+            self.read_bytes += len(text)
+            if index in self._answered:
+                self.skipped += 1
+            elif not text.isspace():
+                yield Line(index, text)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def request_in(line: Line) -> InferenceRequest:
+    """The request in a line, with an id. Raises InvalidRequest saying what is wrong with it."""
+    try:
+        request = InferenceRequest.model_validate(load(line.text))
+    except ValidationError as error:
+        faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        raise InvalidRequest("; ".join(faults)) from None
+    for tensor in request.inputs:
+        try:
+            tensor.data.check(tensor.datatype, tensor.shape)
+        except (ValueError, OverflowError, TypeError) as error:
+            raise InvalidRequest(f'input "{tensor.name}": {error}') from None
+    if not request.id:
+        request.id = str(uuid.uuid4())
+    return request

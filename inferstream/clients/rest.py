@@ -1,0 +1,100 @@
+"""Calls over REST."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from urllib.parse import quote
+
+import httpx
+import orjson
+
+from ..errors import CallFailed, InvalidRequest
+from ..protos.json_client import HEADER_LENGTH, dump_request, load_response
+from ..types import InferenceRequest, InferenceResponse
+from .transport import Target
+
+RETRYABLE = frozenset((429, 502, 503, 504))
+"""The server, or a proxy before it, has not begun; every other status would be the same again."""
+
+
+class RestTransport:
+    """One pool of connections to a server."""
+
+    def __init__(self, target: Target) -> None:
+        scheme = "https" if target.ssl else "http"
+        base = target.url if "://" in target.url else f"{scheme}://{target.url}"
+        self._url = f"{base.rstrip('/')}/v2/models/{quote(target.model, safe='')}/infer"
+        self._binary = target.binary
+        self._timeout = target.timeout
+        self._client = httpx.AsyncClient(
+            verify=target.verify,
+            # The whole attempt is timed in `infer`; a connection that cannot be made is told apart sooner.
+            timeout=httpx.Timeout(None, connect=target.timeout),
+            limits=httpx.Limits(max_connections=target.connections),
+        )
+
+    async def infer(self, request: InferenceRequest, headers: Mapping[str, str]) -> InferenceResponse:
+        body, blobs = dump_request(request, self._binary)
+        sent = {"content-type": "application/json", **headers}
+        if self._binary:
+            sent |= {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(body))}
+        answer = await self._post(b"".join((body, *blobs)), sent)
+        if answer.status_code != 200:
+            raise _failure(answer)
+        try:
+            return load_response(answer.content, answer.headers.get(HEADER_LENGTH))
+        except InvalidRequest as error:
+            raise CallFailed(f"The server's answer is not a V2 response: {error.message}") from error
+
+    async def _post(self, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._client.post(self._url, content=body, headers=headers)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise CallFailed(f"no connection: {error}", retryable=True, unreachable=True) from error
+        except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+            reason = str(error) or type(error).__name__
+            raise CallFailed(f"the connection ended: {reason}", retryable=True) from error
+        except TimeoutError as error:
+            raise CallFailed(f"no answer within {self._timeout:g} s") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise CallFailed(str(error) or type(error).__name__) from error
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+def _failure(answer: httpx.Response) -> CallFailed:
+    return CallFailed(
+        f"{answer.status_code}: {_reason(answer)}",
+        retryable=answer.status_code in RETRYABLE,
+        retry_after=_retry_after(answer.headers.get("retry-after")),
+    )
+
+
+def _reason(answer: httpx.Response) -> str:
+    """What the body says in our words, or MLServer's and FastAPI's, or nobody's."""
+    try:
+        document = orjson.loads(answer.content)
+    except orjson.JSONDecodeError:
+        return answer.text[:500] or answer.reason_phrase
+    if isinstance(document, dict):
+        said = document.get("error") or document.get("detail")
+        if said:
+            return said if isinstance(said, str) else orjson.dumps(said).decode()
+    return answer.text[:500]
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds, out of either form that HTTP allows."""
+    if value is None:
+        return None
+    try:
+        return max(float(value), 0.0)
+    except ValueError:
+        pass
+    try:
+        return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+    except ValueError:
+        return None

@@ -1,0 +1,98 @@
+"""Answers in a file, one in each line, whole lines only."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ..errors import InferstreamError
+from ..protos.json_responses import dump_response
+from ..types import InferenceResponse, Parameters
+
+
+class Indexes:
+    """A set of line numbers, one bit for each: a file may have hundreds of millions of lines."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+
+    def add(self, index: int) -> None:
+        byte, bit = divmod(index, 8)
+        if byte >= len(self._bits):
+            self._bits.extend(bytes(byte + 1 - len(self._bits)))
+        self._bits[byte] |= 1 << bit
+
+    def __contains__(self, index: int) -> bool:
+        byte, bit = divmod(index, 8)
+        return byte < len(self._bits) and bool(self._bits[byte] >> bit & 1)
+
+
+class Results:
+    """The output of a run. Each line is in the file, whole, when the method that writes it returns."""
+
+    def __init__(self, path: Path, resume: bool) -> None:
+        self.answered = Indexes()
+        self.succeeded = 0
+        self.failed = 0
+        if resume and path.exists():
+            self._keep_answers(path)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | (0 if resume else os.O_TRUNC), 0o666)
+        self._end = os.lseek(self._file, 0, os.SEEK_END)
+
+    def succeed(self, index: int, inference_id: str, response: InferenceResponse) -> None:
+        known = {"batch_index": index, "inference_id": inference_id}
+        said = dict(response.parameters.items()) if response.parameters is not None else {}
+        response.parameters = Parameters(**{**said, **known})
+        try:
+            line, _ = dump_response(response)
+        except InferstreamError as error:
+            self.fail(index, error.message)
+            return
+        self._write(line)
+        self.succeeded += 1
+
+    def fail(self, index: int, message: str) -> None:
+        # MLServer's word for every kind of failure; what reads its output compares with it.
+        error = {"status": "preprocessing error", "msg": message}
+        self._write(orjson.dumps({"parameters": {"batch_index": index}, "error": error}))
+        self.failed += 1
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _write(self, line: bytes) -> None:
+        left = memoryview(line + b"\n")
+        size = len(left)
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError:
+            os.ftruncate(self._file, self._end)  # a full disk takes half a line
+            raise
+        self._end += size
+
+    def _keep_answers(self, path: Path) -> None:
+        """Learn what is answered, and drop what is not: failures, and half a line a killed process left."""
+        kept = path.with_name(f"{path.name}.resuming")
+        with path.open("rb") as old, kept.open("wb") as new:
+            for line in old:
+                index = _answered_index(line)
+                if index is not None and index not in self.answered:
+                    self.answered.add(index)
+                    new.write(line)
+            new.flush()
+            os.fsync(new.fileno())
+        os.replace(kept, path)
+
+
+def _answered_index(line: bytes) -> int | None:
+    try:
+        document: Any = orjson.loads(line) if line.endswith(b"\n") else None
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(document, dict) or "error" in document:
+        return None
+    parameters = document.get("parameters")
+    index = parameters.get("batch_index") if isinstance(parameters, dict) else None
+    return index if type(index) is int and index >= 0 else None

@@ -1,0 +1,73 @@
+"""V2 requests to JSON and responses out of it, as a client needs them."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..errors import InvalidRequest
+from ..types import InferenceRequest, InferenceResponse, Parameters, TensorData
+from .json_requests import load
+from .json_responses import dump, json_values
+
+HEADER_LENGTH = "inference-header-content-length"
+
+
+def dump_request(request: InferenceRequest, binary: bool = False) -> tuple[bytes, list[bytes | memoryview]]:
+    """A request as compact JSON, and the raw bytes of its tensors, in their order, if they are `binary`."""
+    document: dict[str, Any] = {}
+    if request.id is not None:
+        document["id"] = request.id
+    parameters = _named(request.parameters)
+    if binary:
+        parameters["binary_data_output"] = True
+    if parameters:
+        document["parameters"] = parameters
+    blobs: list[bytes | memoryview] = []
+    inputs: list[dict[str, Any]] = []
+    for tensor in request.inputs:
+        item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
+        parameters = _named(tensor.parameters)
+        if binary:
+            blobs.append(tensor.data.to_raw(tensor.datatype))
+            parameters["binary_data_size"] = len(blobs[-1])
+        else:
+            item["data"], encoded = json_values(tensor.data, tensor.datatype)
+            if encoded:
+                parameters["content_type"] = "base64"
+        if parameters:
+            item["parameters"] = parameters
+        inputs.append(item)
+    document["inputs"] = inputs
+    if request.outputs is not None:
+        document["outputs"] = [output.model_dump() for output in request.outputs]
+    return dump(document), blobs
+
+
+def load_response(body: bytes, header_length: str | None) -> InferenceResponse:
+    """A response, with binary tensors behind its JSON when `header_length` says where that ends.
+
+    Raises InvalidRequest when it is not one.
+    """
+    text, tail = body, memoryview(b"")
+    if header_length is not None:
+        if not header_length.isdigit() or int(header_length) > len(body):
+            raise InvalidRequest(f"its JSON is said to have {header_length!r} bytes")
+        text, tail = body[: int(header_length)], memoryview(body)[int(header_length) :]
+    document = load(text)
+    outputs = document.get("outputs") if isinstance(document, dict) else None
+    for output in outputs if isinstance(outputs, list) else ():
+        parameters = output.get("parameters") if isinstance(output, dict) else None
+        size = parameters.pop("binary_data_size", None) if isinstance(parameters, dict) else None
+        if size is not None:
+            if type(size) is not int or not 0 <= size <= len(tail):
+                raise InvalidRequest(f"binary_data_size {size!r} is more than there is")
+            output["data"], tail = TensorData.from_raw(tail[:size], str(output.get("datatype"))), tail[size:]
+    try:
+        return InferenceResponse.model_validate(document)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise InvalidRequest(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+
+
+def _named(parameters: Parameters | None) -> dict[str, Any]:
+    return {} if parameters is None else dict(parameters.items())

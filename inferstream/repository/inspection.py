@@ -1,0 +1,156 @@
+"""What a folder of models would load, and what is wrong with it."""
+
+import contextlib
+import os
+import sys
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import InferstreamError
+from ..model import MLModel
+from ..settings import SETTINGS_FILE, ModelSettings, Settings, load_settings
+from ..settings.sources import read_json, unknown_fields
+from .environments import python_in
+from .folder import FolderRepository, read_settings, settings_files
+from .presence import missing_class
+
+
+@dataclass(slots=True)
+class Finding:
+    """One settings file; what could not be read of it is empty."""
+
+    source: str
+    name: str
+    version: str = ""
+    implementation: str = ""
+    workers: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Inspection:
+    """A folder: `problems` are those of the server's own settings."""
+
+    models: list[Finding] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        return not self.problems and not any(model.problems for model in self.models)
+
+
+def inspect_folder(root: Path, importing: bool = False) -> Inspection:
+    """Everything found under `root`; model code runs only if `importing`."""
+    root = root.resolve()
+    inspection = Inspection()
+    server = _server_settings(root, inspection)
+    seen: dict[tuple[str, str | None], Finding] = {}
+    for path in settings_files(root):
+        finding = Finding(source=str(path.relative_to(root)), name=path.parent.name)
+        inspection.models.append(finding)
+        try:
+            settings = read_settings(path, root)
+        except InferstreamError as error:
+            finding.problems.append(error.message.removeprefix(f"{path}: "))
+            continue
+        finding.problems += unknown_fields(ModelSettings, read_json(path))
+        _describe(finding, settings, server)
+        finding.problems += _problems(settings, importing)
+        _refuse_twins(seen, finding, settings)
+    if not inspection.models and (single := FolderRepository(root).from_environment()) is not None:
+        finding = Finding(source="environment", name=single.name)
+        _describe(finding, single, server)
+        finding.problems += _problems(single, importing)
+        inspection.models.append(finding)
+    return inspection
+
+
+def _server_settings(root: Path, inspection: Inspection) -> Settings | None:
+    path = root / SETTINGS_FILE
+    try:
+        settings = load_settings(root)
+        if path.exists():
+            inspection.problems += [
+                f"{path.name}: {fault}" for fault in unknown_fields(Settings, read_json(path))
+            ]
+    except InferstreamError as error:
+        inspection.problems.append(error.message.replace(f"{root}{os.sep}", ""))
+        return None
+    if settings.model_repository_implementation is not None:
+        inspection.problems.append(
+            f"{path.name}: models come from {settings.model_repository_implementation}, which is not asked here"
+        )
+    return settings
+
+
+def _describe(finding: Finding, settings: ModelSettings, server: Settings | None) -> None:
+    finding.name = settings.name
+    finding.version = settings.version or ""
+    finding.implementation = settings.implementation_
+    workers = settings.parallel_workers
+    if workers is None:
+        workers = server.parallel_workers if server is not None else 0
+    finding.workers = max(workers, 1 if _own_environment(settings) else 0)
+
+
+def _own_environment(settings: ModelSettings) -> bool:
+    parameters = settings.parameters
+    return parameters is not None and bool(parameters.environment_path or parameters.environment_tarball)
+
+
+def _problems(settings: ModelSettings, importing: bool) -> Iterator[str]:
+    yield from _environment_problems(settings)
+    if importing and not _own_environment(settings):
+        yield from _import_problems(settings)
+        return
+    folder = Path(settings.source).parent if settings.source else Path.cwd()
+    missing = missing_class(settings.implementation_, folder)
+    # What an environment of the model's own has installed cannot be seen from here.
+    if missing is not None and not (_own_environment(settings) and "there is no module" in missing):
+        yield missing
+
+
+def _environment_problems(settings: ModelSettings) -> Iterator[str]:
+    parameters = settings.parameters
+    if parameters is None:
+        return
+    beside = Path(settings.source).parent if settings.source else Path.cwd()
+    if parameters.environment_path:
+        if not python_in(beside / parameters.environment_path).exists():
+            yield f'environment_path "{parameters.environment_path}" has no bin/python'
+    elif parameters.environment_tarball:
+        tarball = beside / parameters.environment_tarball
+        if not tarball.is_file():
+            yield f'environment_tarball "{parameters.environment_tarball}" is not there'
+        elif not tarfile.is_tarfile(tarball):
+            yield f'environment_tarball "{parameters.environment_tarball}" is not a tar archive'
+
+
+def _import_problems(settings: ModelSettings) -> Iterator[str]:
+    try:
+        # What model code prints must not end up between our own lines.
+        with contextlib.redirect_stdout(sys.stderr):
+            implementation = settings.implementation
+    except InferstreamError as error:
+        yield error.message
+    except (Exception, SystemExit) as error:
+        first_line = next(iter(str(error).strip().splitlines()), "")
+        yield f'implementation "{settings.implementation_}": {type(error).__name__}: {first_line}'.rstrip(
+            ": "
+        )
+    else:
+        if not issubclass(implementation, MLModel):
+            yield f'implementation "{settings.implementation_}" is not a subclass of MLModel'
+
+
+def _refuse_twins(
+    seen: dict[tuple[str, str | None], Finding], finding: Finding, settings: ModelSettings
+) -> None:
+    """The server serves neither of two models with one name and version, so both get the problem."""
+    first = seen.setdefault((settings.name, settings.version), finding)
+    if first is finding:
+        return
+    finding.problems.append(f"name and version are also those of {first.source}")
+    first.problems.append(f"name and version are also those of {finding.source}")

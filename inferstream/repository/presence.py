@@ -1,0 +1,64 @@
+"""Whether the class that a settings file names is there, found out without importing anything."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+
+def missing_class(path: str, folder: Path | None) -> str | None:
+    """Why `path` (module.Class) names no class, `folder` looked into first; None when it seems to.
+
+    The code is read and never run, so a class that a module makes in an unusual way passes.
+    """
+    module_name, _, class_name = path.rpartition(".")
+    if not module_name or not class_name.isidentifier():
+        return f'implementation "{path}" is not of the form module.Class'
+    spec = _find(module_name, folder)
+    if spec is None:
+        return f'implementation "{path}": there is no module {module_name}'
+    if spec.origin is None or not spec.origin.endswith(".py"):
+        return None  # compiled, or a namespace: nothing to read
+    try:
+        tree = ast.parse(Path(spec.origin).read_bytes())
+    except (SyntaxError, ValueError) as error:
+        line = f" line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        return f'implementation "{path}": {Path(spec.origin).name}{line} is not Python: {error.args[0]}'
+    except OSError as error:
+        return f'implementation "{path}": {Path(spec.origin).name}: {error.strerror}'
+    names = set(_bound(tree.body))
+    if names.isdisjoint((class_name, "*", "__getattr__")):
+        return f'implementation "{path}": module {module_name} has no class {class_name}'
+    return None
+
+
+def _find(module_name: str, folder: Path | None) -> ModuleSpec | None:
+    """The module's spec; unlike importlib's own search this imports no parent package."""
+    search: list[str] | None = [*([str(folder)] if folder is not None else []), *sys.path]
+    spec: ModuleSpec | None = None
+    for part in module_name.split("."):
+        spec = PathFinder.find_spec(part, search)
+        if spec is None:
+            return None
+        search = list(spec.submodule_search_locations or ())
+    return spec
+
+
+def _bound(statements: list[ast.stmt]) -> Iterator[str]:
+    """Names that a module's body binds, in branches too."""
+    for statement in statements:
+        match statement:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield statement.name
+            case ast.Import() | ast.ImportFrom():
+                for alias in statement.names:
+                    yield alias.asname or alias.name.partition(".")[0]
+            case ast.Assign() | ast.AnnAssign():
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+            case _:
+                yield from _bound([child for child in ast.walk(statement) if isinstance(child, _BINDING)])
+
+
+_BINDING = (ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
