@@ -14,6 +14,7 @@ from ..codecs import NumpyCodec, NumpyRequestCodec
 from ..errors import InvalidRequest, ModelLoadFailed
 from ..model import MLModel
 from ..settings import ModelSettings
+from ..settings.implementation import importing
 from ..settings.uri import get_model_uri
 from ..types import InferenceRequest, InferenceResponse, Parameters, RequestOutput, ResponseOutput
 from .refusals import refusal
@@ -58,7 +59,7 @@ class Runtime(MLModel):
         raise NotImplementedError
 
     async def load(self) -> bool:
-        artefact = await asyncio.to_thread(self.open, await self._find())
+        artefact = await asyncio.to_thread(self._opened, await self._find())
         for name in dict.fromkeys((*self.functions, self._default.name)):
             if (method := self.method(artefact, name)) is not None:
                 self._functions[name] = method
@@ -73,6 +74,10 @@ class Runtime(MLModel):
         self._check(features, payload)
         results = [_called(function, features, payload) for function in functions]
         return self._response(results, wanted)
+
+    def _opened(self, path: Path) -> Any:
+        with importing:
+            return self.open(path)
 
     def _extra(self, name: str, default: Any = None) -> Any:
         """A setting of the runtime's own."""

@@ -10,8 +10,9 @@ from typing import Any
 
 from ..errors import InvalidSettings
 
-_importing = threading.RLock()
-"""`sys.path` and `sys.modules` are changed for the length of an import, so one import at a time."""
+importing = threading.RLock()
+"""One import at a time: `sys.path` and `sys.modules` are changed for its length, and two threads that come into
+one framework from two ends, as scikit-learn is imported by its artefacts, end in Python's `_DeadlockError`."""
 
 _folders: set[Path] = set()
 """Folders that code was imported from; only modules living in one of these are ever imported anew."""
@@ -54,7 +55,7 @@ def resolve_class(path: str, source: str | None) -> type[Any]:
 
 
 def _module(name: str, source: str | None) -> ModuleType:
-    with _importing:
+    with importing:
         if source is None:
             return importlib.import_module(name)
         return _import_from(Path(source).resolve().parent, name)

@@ -1,5 +1,8 @@
 """Each runtime reads what its framework wrote, answers what is asked for, and says what it cannot."""
 
+import asyncio
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -256,3 +259,23 @@ async def test_a_framework_that_is_missing_says_how_to_install_it(
     monkeypatch.setattr("inferstream.runtimes.base.import_module", missing)
     with pytest.raises(ModelLoadFailed, match=rf'pip install "inferstream\[{package}\]"'):
         await loaded(runtime, tmp_path)
+
+
+async def test_artefacts_are_read_one_at_a_time(tmp_path) -> None:
+    """Reading imports; two threads that import parts of scikit-learn at once may find each other locked."""
+    reading = threading.Lock()
+
+    class Patient(Runtime):
+        artefacts = ("model",)
+
+        def open(self, path: Path) -> Any:
+            assert reading.acquire(blocking=False), "another thread is reading"
+            time.sleep(0.01)
+            reading.release()
+            return models.regressor()
+
+        def features(self, artefact: Any) -> None:
+            return None
+
+    (tmp_path / "model").touch()
+    await asyncio.gather(*(loaded(Patient, tmp_path) for _ in range(8)))
