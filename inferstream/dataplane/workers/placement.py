@@ -72,7 +72,7 @@ class Placements:
 
 
 def _programs(placement: Placement) -> list[Program]:
-    variables: dict[str, str] = {}
+    variables = _threads(placement.workers)
     python = Program.python
     if placement.environment is not None:
         python = str(python_in(placement.environment))
@@ -85,3 +85,11 @@ def _programs(placement: Placement) -> list[Program]:
         )
         for i in range(placement.workers)
     ]
+
+
+def _threads(workers: int) -> dict[str, str]:
+    """A share of the cores for each worker's numerical libraries, which would all start a thread per core."""
+    if "OMP_NUM_THREADS" in os.environ:
+        return {}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return {"OMP_NUM_THREADS": str(max(1, cores // workers))}
