@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from .codecs.base import InputCodecLike, RequestCodecLike
 from .codecs.lookup import (
@@ -37,6 +37,9 @@ class MLModel:
     written `def` or `async def`, `predict_stream` as either kind of generator; blocking code runs in a
     thread. A generator's `finally` runs as soon as its client leaves.
     """
+
+    selects_outputs: ClassVar[bool] = False
+    """Whether `predict` itself answers what the request's `outputs` ask for, perhaps under other names."""
 
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings

@@ -161,9 +161,13 @@ def check_output(tensor: object, model: str) -> None:
         raise InvalidOutput(f'Model {model} answered a wrong output "{tensor.name}": {error}.') from error
 
 
-def finish(response: object, request: InferenceRequest, model: str, version: str | None) -> InferenceResponse:
+def finish(
+    response: object, request: InferenceRequest, model: str, version: str | None, selected: bool = False
+) -> InferenceResponse:
     """A model's response, checked, with the request's id and only the outputs the client asked for.
 
+    `selected` says that the model has chosen the outputs already: a data frame asked for by one name
+    is answered as its columns.
     A response that already carries an id is one the model keeps and reuses: what belongs to this request
     goes into a copy of it.
     Raises InvalidOutput for a response that must not reach a client, InvalidRequest for an output
@@ -178,7 +182,7 @@ def finish(response: object, request: InferenceRequest, model: str, version: str
         check_output(tensor, model)
     if len(outputs) > 1 and len({tensor.name for tensor in outputs}) != len(outputs):
         raise InvalidOutput(f'Model {model} answered output "{_duplicate(outputs)}" twice.')
-    if request.outputs:
+    if request.outputs and not selected:
         outputs = _requested(outputs, request.outputs)
     elif response.id is None:
         # A fresh response, as nearly all are: completing it in place spares a copy per token.

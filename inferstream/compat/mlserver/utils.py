@@ -5,7 +5,7 @@ from collections.abc import Callable
 from inspect import unwrap
 from typing import Any
 
-from inferstream.repository.uri import get_model_uri, to_absolute_path
+from inferstream.settings.uri import get_model_uri, to_absolute_path
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters
 
 __all__ = [

@@ -36,6 +36,7 @@ class Local:
         self._model = model
         self._name = model.name
         self._version = model.version
+        self._selected = model.selects_outputs
         self.settings = settings
         self.inputs = model.inputs
         self.outputs = model.outputs
@@ -105,7 +106,7 @@ class Local:
         start = partial(
             self._start if self._streams else self._predict_each, Payloads(call, self._declaration)
         )
-        return open_reply(ModelResponses(start, call, self._version))
+        return open_reply(ModelResponses(start, call, self._version, self._selected))
 
     async def _predict(self, request: InferenceRequest) -> Reply:
         try:
@@ -113,7 +114,7 @@ class Local:
                 response = await self._in_thread(self._model.predict, request)
             else:
                 response = await self._model.predict(request)
-            return Reply(finish(response, request, self._name, self._version))
+            return Reply(finish(response, request, self._name, self._version, self._selected))
         except BaseException as error:
             raise translated(error, self._name, request.id) from error
 
@@ -130,7 +131,7 @@ class Local:
     async def _only_response(self, call: Call) -> Reply:
         """A single answer from a model that only streams, if one response is all it makes."""
         start = partial(self._start, Payloads(call, self._declaration))
-        async with await open_reply(ModelResponses(start, call, self._version)) as reply:
+        async with await open_reply(ModelResponses(start, call, self._version, self._selected)) as reply:
             responses = 0
             async for _ in reply:
                 responses += 1

@@ -21,12 +21,13 @@ Start = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
 class ModelResponses:
     """A model's own generator; not a generator itself, so that closing it reaches the model at once."""
 
-    __slots__ = ("_call", "_responses", "_start", "_version")
+    __slots__ = ("_call", "_responses", "_selected", "_start", "_version")
 
-    def __init__(self, start: Start, call: Call, version: str | None) -> None:
+    def __init__(self, start: Start, call: Call, version: str | None, selected: bool) -> None:
         self._start = start
         self._call = call
         self._version = version
+        self._selected = selected
         self._responses: AsyncIterator[InferenceResponse] | None = None
 
     async def __anext__(self) -> InferenceResponse:
@@ -35,7 +36,7 @@ class ModelResponses:
             if self._responses is None:
                 self._responses = await self._start()
             response = await self._responses.__anext__()
-            return finish(response, call.request, call.model, self._version)
+            return finish(response, call.request, call.model, self._version, self._selected)
         except StopAsyncIteration:
             raise
         except BaseException as error:

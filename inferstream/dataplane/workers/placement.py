@@ -83,7 +83,7 @@ class Placements:
 
 
 def _programs(placement: Placement, script: str) -> list[Program]:
-    variables: dict[str, str] = {}
+    variables = _threads(placement.workers)
     python = sys.executable
     if placement.environment is not None:
         python = str(python_in(placement.environment))
@@ -95,3 +95,11 @@ def _programs(placement: Placement, script: str) -> list[Program]:
         for i in range(placement.workers)
     ]
     return [Program(script, python, own) for own in each]
+
+
+def _threads(workers: int) -> dict[str, str]:
+    """A share of the cores for each worker's numerical libraries, which would all start a thread per core."""
+    if "OMP_NUM_THREADS" in os.environ:
+        return {}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return {"OMP_NUM_THREADS": str(max(1, cores // workers))}

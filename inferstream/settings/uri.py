@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 from ..errors import InvalidModelURI
-from ..settings import ModelSettings
+from .model import ModelSettings
 
 
 async def get_model_uri(settings: ModelSettings, wellknown_filenames: Sequence[str] = ()) -> str:

@@ -1,0 +1,197 @@
+"""What runtimes share: an artefact read by its framework, whose methods are the outputs."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..codecs import NumpyCodec, NumpyRequestCodec
+from ..errors import InvalidRequest, ModelLoadFailed
+from ..model import MLModel
+from ..settings import ModelSettings
+from ..settings.implementation import importing
+from ..settings.uri import get_model_uri
+from ..types import InferenceRequest, InferenceResponse, Parameters, RequestOutput, ResponseOutput
+from .refusals import refusal
+
+logger = logging.getLogger("inferstream.runtimes")
+
+Function = Callable[..., Any]
+
+
+class Runtime(MLModel):
+    """Serves what `open` reads: each output is one of its methods, called with the decoded request.
+
+    A request chooses among `functions` by its `outputs`; without any it gets `parameters.extra.predict_fn`,
+    `predict` by default.
+    """
+
+    artefacts: ClassVar[Sequence[str]]
+    """Names under which the artefact is looked for in a folder, in this order."""
+
+    functions: ClassVar[Sequence[str]] = ("predict",)
+    """Methods that clients may ask for, where the artefact has them."""
+
+    selects_outputs = True
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__(settings)
+        self._default = RequestOutput(name=str(self._extra("predict_fn", "predict")))
+        self._functions: dict[str, Function] = {}
+        self._features: int | None = None
+
+    def open(self, path: Path) -> Any:
+        """Read the artefact; the framework is imported here and nowhere else. Runs in a thread."""
+        raise NotImplementedError
+
+    def method(self, artefact: Any, name: str) -> Function | None:
+        """What answers the output `name`, if the artefact can."""
+        found = None if name.startswith("_") else getattr(artefact, name, None)
+        return found if callable(found) else None
+
+    def features(self, artefact: Any) -> int | None:
+        """How many columns the artefact takes, where it says so."""
+        raise NotImplementedError
+
+    async def load(self) -> bool:
+        artefact = await asyncio.to_thread(self._opened, await self._find())
+        for name in dict.fromkeys((*self.functions, self._default.name)):
+            if (method := self.method(artefact, name)) is not None:
+                self._functions[name] = method
+        self._check_functions(type(artefact).__name__)
+        self._features = self.features(artefact)
+        return True
+
+    def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        wanted = payload.outputs or [self._default]
+        functions = [self._function(output.name) for output in wanted]
+        features = self.decode_request(payload, default_codec=NumpyRequestCodec)
+        self._check(features, payload)
+        results = [_called(function, features, payload) for function in functions]
+        return self._response(results, wanted)
+
+    def _opened(self, path: Path) -> Any:
+        with importing:
+            return self.open(path)
+
+    def _extra(self, name: str, default: Any = None) -> Any:
+        """A setting of the runtime's own."""
+        parameters = self.settings.parameters
+        given = parameters.extra if parameters is not None else None
+        return (given or {}).get(name, default)
+
+    @property
+    def _threads(self) -> int:
+        """Threads for one prediction: one by default, because requests run beside each other as it is."""
+        given = self._extra("n_jobs", 1)
+        if not isinstance(given, int):
+            raise self._failed(f'"n_jobs" in parameters.extra is a number of threads, not {given!r}')
+        return given
+
+    def _check_functions(self, kind: str) -> None:
+        """Without a method nothing could be answered; a default that is written down has to exist."""
+        if not self._functions:
+            raise self._failed(f"a {kind} has no {_listed(self.functions)}")
+        if self._extra("predict_fn") is not None and self._default.name not in self._functions:
+            known = ", ".join(self._functions)
+            raise self._failed(
+                f'predict_fn "{self._default.name}" is no method of a {kind}, which has {known}'
+            )
+
+    def _unreadable(self, path: Path, framework: str, error: Exception) -> ModelLoadFailed:
+        """Clients may read why a model did not load, and frameworks quote paths and stacks of C++."""
+        logger.error("model %s: %s cannot read %s", self.name, framework, path, exc_info=error)
+        return self._failed(f"{framework} cannot read {path.name}; the server's log says why")
+
+    def _failed(self, reason: str) -> ModelLoadFailed:
+        return ModelLoadFailed(f"Model {self.name} did not load: {reason}.")
+
+    def _import(self, module: str, extra: str) -> Any:
+        """A module of the framework. Raises ModelLoadFailed that says how to install it."""
+        try:
+            return import_module(module)
+        except ModuleNotFoundError as error:
+            package = module.partition(".")[0]
+            if error.name != package:
+                raise
+            raise self._failed(f'it needs {package}: pip install "inferstream[{extra}]"') from error
+
+    async def _find(self) -> Path:
+        found = await get_model_uri(self.settings, self.artefacts)
+        path = Path(found)
+        if path.is_file():
+            return path
+        if path.is_dir():
+            raise self._failed(f"its folder holds no {_listed(self.artefacts)}")
+        raise self._failed(f"{found} is not a file")
+
+    def _function(self, name: str) -> Function:
+        function = self._functions.get(name)
+        if function is None:
+            known = ", ".join(self._functions)
+            raise InvalidRequest(f'output "{name}" is not one of the model\'s outputs: {known}')
+        return function
+
+    def _check(self, features: Any, request: InferenceRequest) -> None:
+        """Frameworks say this each in its own way, some with a stack trace of C++, some not at all."""
+        if self._features is None or not isinstance(features, np.ndarray):
+            return
+        if features.ndim != 2 or features.shape[1] != self._features:
+            raise InvalidRequest(
+                f'input "{request.inputs[0].name}": the model takes shape {[-1, self._features]}, '
+                f"got {list(features.shape)}"
+            )
+
+    def _response(self, results: Sequence[Any], wanted: Sequence[RequestOutput]) -> InferenceResponse:
+        fields: dict[str, Any] = {"model_name": self.name, "model_version": self.version}
+        frames = [output.name for output, result in zip(wanted, results, strict=True) if _is_frame(result)]
+        if frames and len(wanted) > 1:
+            raise InvalidRequest(
+                f'output "{frames[0]}" is a data frame, one output per column, and has to be asked for alone'
+            )
+        if frames:
+            fields["outputs"] = _columns(results[0])
+            fields["parameters"] = Parameters(content_type="pd")
+        else:
+            fields["outputs"] = [
+                self.encode(_dense(result), output, default_codec=NumpyCodec)
+                for output, result in zip(wanted, results, strict=True)
+            ]
+        return InferenceResponse.trusted(fields)
+
+
+def _called(function: Function, features: Any, request: InferenceRequest) -> Any:
+    try:
+        return function(features)
+    except ValueError as error:
+        refused = refusal(error, request)
+        if refused is None:
+            raise
+        raise refused from error
+
+
+def _is_frame(result: Any) -> bool:
+    # What has not been imported has made no frame; importing it would take longer than the prediction.
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(result, pandas.DataFrame)
+
+
+def _columns(frame: Any) -> list[ResponseOutput]:
+    from ..codecs.pandas import PandasCodec
+
+    return PandasCodec.encode_outputs(frame)
+
+
+def _dense(result: Any) -> Any:
+    """Encoders and vectorizers answer sparse matrices, for which the protocol has no datatype."""
+    return result.toarray() if hasattr(result, "toarray") else result
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last

@@ -1,0 +1,28 @@
+"""LightGBM: boosters in its text format."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from .base import Function, Runtime
+
+
+class LightGBMModel(Runtime):
+    """A booster; `predict` answers a classifier's probabilities."""
+
+    artefacts = ("model.bst",)
+
+    def open(self, path: Path) -> Any:
+        lightgbm = self._import("lightgbm", "lightgbm")
+        try:
+            return lightgbm.Booster(model_file=path)
+        except lightgbm.basic.LightGBMError as error:
+            raise self._unreadable(path, f"LightGBM {lightgbm.__version__}", error) from error
+
+    def method(self, artefact: Any, name: str) -> Function | None:
+        # A booster takes no threads when it is read: its parameters are the file's.
+        found = super().method(artefact, name)
+        return partial(found, num_threads=self._threads) if found is not None and name == "predict" else found
+
+    def features(self, artefact: Any) -> int | None:
+        return int(artefact.num_feature())

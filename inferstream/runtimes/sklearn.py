@@ -1,0 +1,31 @@
+"""scikit-learn: anything that joblib or pickle has written and that predicts or transforms."""
+
+from pathlib import Path
+from typing import Any
+
+from .base import Runtime
+
+
+class SKLearnModel(Runtime):
+    """An estimator, a transformer or a pipeline."""
+
+    artefacts = ("model.joblib", "model.pickle", "model.pkl")
+    functions = ("predict", "predict_proba", "transform")
+
+    def open(self, path: Path) -> Any:
+        self._import("sklearn", "sklearn")
+        artefact = self._import("joblib", "sklearn").load(path)
+        if hasattr(artefact, "get_params"):
+            self._bound_threads(artefact)
+        return artefact
+
+    def _bound_threads(self, artefact: Any) -> None:
+        """`n_jobs=-1` speeds a training up; a forest that serves would start every core for every flower."""
+        threads = self._threads
+        jobs = {name: value for name, value in artefact.get_params().items() if name.endswith("n_jobs")}
+        changed = [name for name, value in jobs.items() if value != threads and (value or threads != 1)]
+        artefact.set_params(**dict.fromkeys(changed, threads))
+
+    def features(self, artefact: Any) -> int | None:
+        # A property that raises AttributeError where a pipeline's first step, such as a vectorizer, has none.
+        return getattr(artefact, "n_features_in_", None)

@@ -1,0 +1,47 @@
+"""XGBoost: classifiers, regressors, rankers, and bare boosters, which predict as regressors do."""
+
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from ..types import InferenceRequest, InferenceResponse
+from .base import Runtime
+
+
+class XGBoostModel(Runtime):
+    """A model in XGBoost's JSON or UBJSON; a classifier also answers `predict_proba`."""
+
+    artefacts = ("model.bst", "model.json", "model.ubj")
+    functions = ("predict", "predict_proba")
+
+    def open(self, path: Path) -> Any:
+        self._import("sklearn", "xgboost")
+        xgboost = self._import("xgboost", "xgboost")
+        # As bytes, because of a file XGBoost believes the ending, and `.bst` it does not know.
+        content = bytearray(path.read_bytes())
+        try:
+            estimator = self._estimator(xgboost, content)
+        except xgboost.core.XGBoostError as error:
+            raise self._unreadable(path, f"XGBoost {xgboost.__version__}", error) from error
+        # Trees may be asked from many threads at once, linear boosters may not.
+        linear = estimator.booster == "gblinear"
+        self._turn: AbstractContextManager[Any] = Lock() if linear else nullcontext()
+        return estimator
+
+    def _estimator(self, xgboost: Any, content: bytearray) -> Any:
+        for kind in (xgboost.XGBRegressor, xgboost.XGBClassifier, xgboost.XGBRanker):
+            estimator = kind(n_jobs=self._threads)
+            try:
+                estimator.load_model(content)
+            except TypeError:  # it was trained as another kind
+                continue
+            return estimator
+        raise self._failed("it is neither a regressor nor a classifier nor a ranker")
+
+    def features(self, artefact: Any) -> int | None:
+        return int(artefact.n_features_in_)
+
+    def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        with self._turn:
+            return super().predict(payload)
