@@ -15,6 +15,7 @@ from ...types import BaseModel
 from ..status import http_headers, status_of
 from .messages import Head, error_document, read_body, wrap
 from .openapi import describe, page
+from .origins import Origins
 
 LOAD_PARAMETERS = "a load takes a name only: what a model is, its folder says"
 
@@ -94,6 +95,7 @@ def _metadata(dataplane: DataPlane) -> APIRouter:
 
 def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
     routes = APIRouter()
+    origins = Origins(settings)
 
     async def document(request: Request) -> dict[str, Any]:
         """The optional JSON object of a repository call, whatever its content type."""
@@ -117,6 +119,7 @@ def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
 
     @routes.post("/v2/repository/models/{name:path}/load")
     async def load(name: str, request: Request) -> Response:
+        origins.check(request.scope["headers"])
         if (await document(request)).get("parameters"):
             raise InvalidRequest(LOAD_PARAMETERS)
         await dataplane.load(name)
@@ -124,6 +127,7 @@ def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
 
     @routes.post("/v2/repository/models/{name:path}/unload")
     async def unload(name: str, request: Request) -> Response:
+        origins.check(request.scope["headers"])
         await document(request)
         await dataplane.unload(name)
         return JSONAnswer({"name": name, "unload": True})
