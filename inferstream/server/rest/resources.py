@@ -85,6 +85,11 @@ def _metadata(dataplane: DataPlane) -> APIRouter:
             raise ModelNotReady(name, version)
         return JSONAnswer({"name": name, "ready": True})
 
+    @routes.get("/v2/models/{name:path}/stream")
+    @routes.get("/v2/models/{name:path}/versions/{version}/stream")
+    async def stream(name: str, version: str | None = None) -> Response:
+        return JSONAnswer({"error": "This route opens a WebSocket."}, 426, {"upgrade": "websocket"})
+
     @routes.get("/v2/models/{name:path}")
     @routes.get("/v2/models/{name:path}/versions/{version}")
     async def model(name: str, version: str | None = None) -> Response:
