@@ -225,11 +225,11 @@ class WebSocket(asyncio.Protocol):
         if not writes or self._over or self._transport.is_closing():
             return
         data = b"".join(writes)
-        self._transport.write(data)
         if self._blocked_since is not None:
             self._owed += len(data)
             if self._owed > OWED_BYTES:
                 self.reading.hold(OWED_BYTES)
+        self._transport.write(data)
         if not writes[-1]:
             self._end()
 
