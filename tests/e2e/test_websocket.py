@@ -213,7 +213,8 @@ def test_versions_and_names(server: Running) -> None:
 @pytest.mark.parametrize("path", ["nobody/stream", "versions/versions/7/stream", "echo/other"])
 def test_what_is_not_there_is_404_before_the_upgrade(server: Running, path: str) -> None:
     with pytest.raises(InvalidStatus) as refused:
-        connect(f"{server.url.replace('http', 'ws', 1)}/v2/models/{path}")
+        with connect(f"{server.url.replace('http', 'ws', 1)}/v2/models/{path}"):
+            pass
     assert refused.value.response.status_code == 404
     assert json.loads(refused.value.response.body)["error"]
 
