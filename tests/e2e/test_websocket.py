@@ -238,7 +238,7 @@ def test_a_time_limit_counts_for_each_request(server: Running) -> None:
 
 
 @pytest.mark.parametrize("compression", ["deflate", None])
-def test_large_answers_with_and_without_compression(server: Running, compression: str | None) -> None:
+def test_large_messages_with_and_without_compression(server: Running, compression: str | None) -> None:
     with talk(server, "echo", compression=compression) as socket:
         for size in (10, 1000, 100_000):
             send(socket, text("x" * size, id="large"))

@@ -1,4 +1,4 @@
-"""permessage-deflate (RFC 7692) as a server of tokens and tensors wants it."""
+"""permessage-deflate (RFC 7692), of which the server does the half that clients ask for."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,35 +9,33 @@ from websockets.extensions.permessage_deflate import PerMessageDeflate, ServerPe
 from websockets.frames import Frame
 
 
-class Deflate(ServerPerMessageDeflateFactory):
-    """Compresses each message on its own, so that an idle connection keeps no window of either direction."""
+class Inflating(ServerPerMessageDeflateFactory):
+    """Offers to read compressed messages, each on its own: an idle connection keeps no window."""
 
-    def __init__(self, smallest: int) -> None:
-        super().__init__(
-            server_no_context_takeover=True,
-            client_no_context_takeover=True,
-            compress_settings={"level": 1},
-        )
-        self._smallest = smallest
+    def __init__(self) -> None:
+        super().__init__(server_no_context_takeover=True, client_no_context_takeover=True)
 
     def process_request_params(
         self, params: Sequence[Any], accepted_extensions: Sequence[Extension]
     ) -> tuple[list[Any], Any]:
-        found, deflate = super().process_request_params(params, accepted_extensions)
-        return found, LargeOnly(deflate, self._smallest)
+        agreed, deflate = super().process_request_params(params, accepted_extensions)
+        return agreed, Inflate(deflate)
 
 
-class LargeOnly(Extension):
-    """Compresses what has `smallest` bytes or more, and inflates no more than a message may still hold."""
+class Inflate(Extension):
+    """Inflates no more than a message may still hold, and compresses nothing.
+
+    Tokens gain nothing by it, and a large tensor would keep the event loop; streams of events are not
+    compressed either.
+    """
 
     name = ServerPerMessageDeflateFactory.name
 
-    def __init__(self, deflate: PerMessageDeflate, smallest: int) -> None:
+    def __init__(self, deflate: PerMessageDeflate) -> None:
         self._deflate = deflate
-        self._smallest = smallest
 
     def encode(self, frame: Frame) -> Frame:
-        return frame if len(frame.data) < self._smallest else self._deflate.encode(frame)
+        return frame
 
     def decode(self, frame: Frame, *, max_size: int | None = None) -> Frame:
         if max_size is None or max_size > 0:

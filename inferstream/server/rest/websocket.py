@@ -27,7 +27,7 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers, InferenceRequest
 from ..status import status_of
-from .deflate import Deflate
+from .deflate import Inflating
 from .events import BREATH
 from .later import Later
 from .messages import Head, wrap
@@ -50,7 +50,7 @@ class WebSocketDoor:
         self.max_message = settings.max_body_bytes
         self.silence = settings.websocket_silence_timeout
         self.stall = settings.stream_stall_timeout
-        self.extensions = [Deflate(settings.gzip_min_bytes)] if settings.gzip_enabled else []
+        self.extensions = [Inflating()]
         self._dataplane = dataplane
         self._meters = meters
         self._origins = Origins(settings)
