@@ -117,8 +117,6 @@ class WebSocket(asyncio.Protocol):
         if self._leaving and not (self._listener is not None and self._listener.busy):
             self.close(1001, "The server is shutting down.")
 
-    # -- in
-
     def data_received(self, data: bytes) -> None:
         if self._over:
             return
@@ -194,8 +192,6 @@ class WebSocket(asyncio.Protocol):
         if self._controls > MAX_CONTROLS:
             self.fail(1008, "Too many pings.")
 
-    # -- out
-
     async def send(self, message: bytes, text: bool) -> None:
         """Send a message; waits its turn while the client does not read. Goes nowhere once the client has left."""
         if self._writable.is_set() and not self._turn.locked():
@@ -242,8 +238,6 @@ class WebSocket(asyncio.Protocol):
         self._owed = 0
         self._writable.set()
         self.reading.release(OWED_BYTES)
-
-    # -- the end
 
     def close(self, code: int, reason: str) -> None:
         """Say that this is the end, and wait for the client to say so too."""
