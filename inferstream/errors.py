@@ -20,6 +20,7 @@
     ├── DeadlineExceeded
     ├── Draining                   the server is shutting down
     ├── Abandoned                  the client left before the end
+    ├── Cancelled                  the client stays, and wants no more of this answer
     ├── Unsupported                a thing this model or server does not do
     ├── InferenceFailed            model code raised
     │   └── InvalidOutput          model code answered something that is not a response
@@ -237,6 +238,15 @@ class Abandoned(InferstreamError):
 
     def __init__(self) -> None:
         super().__init__("The client left before the end of the reply.")
+
+
+class Cancelled(InferstreamError):
+    """The client has cancelled one of the requests that share its connection."""
+
+    code = Code.CANCELLED
+
+    def __init__(self) -> None:
+        super().__init__("The client cancelled the request.")
 
 
 class Unsupported(InferstreamError):

@@ -45,7 +45,7 @@ class Settings(EnvironmentModel):
     host: str = Field(
         "127.0.0.1", description="Address to listen on; 0.0.0.0 opens the server to the network."
     )
-    http_port: int = Field(8080, ge=0, le=65535, description="Port of REST and SSE.")
+    http_port: int = Field(8080, ge=0, le=65535, description="Port of REST, SSE and WebSocket.")
     grpc_port: int = Field(8081, ge=0, le=65535, description="Port of gRPC.")
     metrics_port: int = Field(8082, ge=0, le=65535, description="Port of the metrics endpoint.")
     root_path: str = Field("", description="Path prefix a proxy in front of the server strips.")
@@ -78,6 +78,9 @@ class Settings(EnvironmentModel):
         15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never."
     )
     stream_stall_timeout: float = Field(60.0, gt=0, description="Seconds a stream's reader may read nothing.")
+    websocket_silence_timeout: float = Field(
+        30.0, ge=0, description="Seconds without a sign of life that end a WebSocket; 0 waits for ever."
+    )
     grpc_stream_dialect: Literal["mlserver", "triton"] = Field(
         "mlserver", description="Response type of ModelStreamInfer when the client gives no hint."
     )

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from .custom import CUSTOM
 from .durations import Durations
 from .rpcs import GrpcMeters
+from .sockets import SocketMeters
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -61,6 +62,7 @@ class Meters(Collector):
         self.models: dict[tuple[str, str | None], ModelMeters] = {}
         self.rest = DoorMeters()
         self.grpc = GrpcMeters()
+        self.sockets = SocketMeters()
         self._rest_prefix = rest_prefix
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -85,6 +87,7 @@ class Meters(Collector):
         yield from self._collect_models()
         yield from self._collect_rest()
         yield from self.grpc.collect()
+        yield from self.sockets.collect()
 
     def _collect_models(self) -> Iterator[Metric]:
         names = ["model", "version"]

@@ -10,6 +10,7 @@ import grpc
 import httpx
 import pytest
 from httpx_sse import connect_sse
+from websockets.sync.client import connect
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
@@ -56,6 +57,19 @@ def _sse(server: Running, name: str, parameters: dict) -> Iterator[dict]:
                     yield {"id": item["id"], "said": item["outputs"][0]["data"][0]}
 
 
+def _ws(server: Running, name: str, parameters: dict) -> Iterator[dict]:
+    with connect(f"{server.url.replace('http', 'ws', 1)}/v2/models/streaming/stream") as socket:
+        socket.send(json.dumps(text(id=name, parameters=parameters)))
+        for message in socket:
+            item = json.loads(message)
+            if "error" in item:
+                yield {"id": item["id"], "said": item["code"]}
+                return
+            if item["parameters"]["triton_final_response"]:
+                return
+            yield {"id": item["id"], "said": item["outputs"][0]["data"][0]}
+
+
 def _grpc(server: Running, name: str, parameters: dict) -> Iterator[dict]:
     message = ModelInferRequest(model_name="streaming", id=name)
     for key, value in parameters.items():
@@ -72,7 +86,7 @@ def _grpc(server: Running, name: str, parameters: dict) -> Iterator[dict]:
             call.cancel()
 
 
-TRANSPORTS = pytest.mark.parametrize("stream", [_sse, _grpc], ids=["sse", "grpc"])
+TRANSPORTS = pytest.mark.parametrize("stream", [_sse, _ws, _grpc], ids=["sse", "ws", "grpc"])
 
 
 @TRANSPORTS

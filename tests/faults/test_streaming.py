@@ -1,4 +1,4 @@
-"""Streams that end early, fail, spin, block or have slow readers, over SSE and over gRPC."""
+"""Streams that end early, fail, spin, block or have slow readers, over SSE, WebSocket and gRPC."""
 
 import json
 import socket
@@ -10,6 +10,8 @@ import grpc
 import httpx
 import pytest
 from httpx_sse import connect_sse
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
@@ -18,6 +20,8 @@ from tests.serving import Running, eventually, text
 PROMPT = 0.25
 """Seconds within which a generator's `finally` has run after its client has left."""
 
+
+TRANSPORTS = pytest.mark.parametrize("transport", ["sse", "ws", "grpc"])
 
 OPENED: list["Stream"] = []
 
@@ -30,13 +34,15 @@ def _close_streams() -> Iterator[None]:
 
 
 class Stream:
-    """A stream over either transport: read some items, then leave."""
+    """A stream over any transport: read some items, then leave."""
 
     def __init__(self, server: Running, transport: str, model: str, **parameters) -> None:
         self.id = parameters.pop("id")
         OPENED.append(self)
         if transport == "sse":
             self._open_sse(server, model, parameters)
+        elif transport == "ws":
+            self._open_ws(server, model, parameters)
         else:
             self._open_grpc(server, model, parameters)
 
@@ -57,6 +63,14 @@ class Stream:
 
         self.close = close
 
+    def _open_ws(self, server: Running, model: str, parameters: dict) -> None:
+        url = f"{server.url.replace('http', 'ws', 1)}/v2/models/{model}/stream"
+        self.kept = opening = connect(url, close_timeout=0.2)
+        socket = opening.__enter__()
+        socket.send(json.dumps(text(id=self.id, parameters=parameters)))
+        self.items = _items(socket)
+        self.close = socket.close
+
     def _open_grpc(self, server: Running, model: str, parameters: dict) -> None:
         channel = grpc.insecure_channel(server.grpc)
         message = ModelInferRequest(model_name=model, id=self.id)
@@ -73,13 +87,23 @@ class Stream:
         self.close = close
 
 
+def _items(socket) -> Iterator[dict]:
+    for message in socket:
+        item = json.loads(message)
+        if "error" not in item and not item["outputs"]:
+            return
+        yield item
+        if "error" in item or item["parameters"]["triton_final_response"]:
+            return
+
+
 def took(server: Running, line: str) -> float:
     started = time.monotonic()
     eventually(lambda: server.noted(line), 5)
     return time.monotonic() - started
 
 
-@pytest.mark.parametrize("transport", ["sse", "grpc"])
+@TRANSPORTS
 def test_items_arrive_as_they_are_made(server: Running, transport: str) -> None:
     stream = Stream(server, transport, "streaming", id=f"live-{transport}", items=3, delay=0.3)
     arrivals = []
@@ -92,7 +116,7 @@ def test_items_arrive_as_they_are_made(server: Running, transport: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["streaming", "spinning"])
-@pytest.mark.parametrize("transport", ["sse", "grpc"])
+@TRANSPORTS
 def test_leaving_mid_stream_runs_the_models_finally(server: Running, transport: str, model: str) -> None:
     name = f"left-{transport}-{model}"
     stream = Stream(server, transport, model, id=name, items=10**9, delay=0.01)
@@ -105,13 +129,13 @@ def test_leaving_mid_stream_runs_the_models_finally(server: Running, transport: 
     server.probe()
 
 
-@pytest.mark.parametrize("transport", ["sse", "grpc"])
+@TRANSPORTS
 def test_leaving_before_the_first_item_runs_the_models_finally(server: Running, transport: str) -> None:
     name = f"early-{transport}"
     leave = threading.Event()
 
     def ask() -> None:
-        if transport == "grpc":
+        if transport != "sse":
             stream = Stream(server, transport, "streaming", id=name, before=30)
             leave.wait(10)
             stream.close()
@@ -141,7 +165,7 @@ def test_leaving_a_unary_call_cancels_it(server: Running) -> None:
     assert took(server, "finally bye") < PROMPT
 
 
-@pytest.mark.parametrize("transport", ["sse", "grpc"])
+@TRANSPORTS
 def test_a_spinning_generator_never_keeps_the_loop(server: Running, transport: str) -> None:
     stream = Stream(server, transport, "spinning", id=f"spin-{transport}", items=10**9)
     next(stream.items)
@@ -159,11 +183,11 @@ def test_a_spinning_generator_never_keeps_the_loop(server: Running, transport: s
 def _until_error(items: Iterator) -> Iterator:
     try:
         yield from items
-    except (grpc.RpcError, httpx.HTTPError, RuntimeError, ValueError, OSError):
+    except (grpc.RpcError, httpx.HTTPError, ConnectionClosed, RuntimeError, ValueError, OSError):
         return
 
 
-@pytest.mark.parametrize("transport", ["sse", "grpc"])
+@TRANSPORTS
 def test_a_blocking_generator_leaves_health_alone_and_ends_at_its_next_yield(
     server: Running, transport: str
 ) -> None:
@@ -216,6 +240,16 @@ def test_an_error_in_mid_stream_is_a_typed_event_and_a_clean_end(server: Running
     server.probe()
 
 
+@pytest.mark.parametrize("option", ["fail_at", "bad_at"])
+def test_an_error_in_mid_stream_is_a_message_and_the_socket_lives(server: Running, option: str) -> None:
+    stream = Stream(server, "ws", "streaming", id="wmid", **{option: 2, "items": 5})
+    *items, last = stream.items
+    assert len(items) == 2
+    assert (last["id"], last["code"]) == ("wmid", "internal")
+    assert "canary" not in last["error"]
+    server.probe()
+
+
 def test_an_error_in_mid_stream_is_the_rpcs_status(server: Running) -> None:
     stream = Stream(server, "grpc", "streaming", id="gmid", fail_at=2, items=5)
     received = []
@@ -227,7 +261,7 @@ def test_an_error_in_mid_stream_is_the_rpcs_status(server: Running) -> None:
     assert "canary" not in failure.value.details()
 
 
-@pytest.mark.parametrize("transport", ["sse", "grpc"])
+@TRANSPORTS
 def test_a_slow_reader_holds_the_model_back_in_bounded_memory(server: Running, transport: str) -> None:
     name = f"slow-reader-{transport}"
     before = server.rss()
@@ -247,24 +281,26 @@ def test_a_slow_reader_holds_the_model_back_in_bounded_memory(server: Running, t
     assert int(line.split()[-1]) < 2_000, "the model ran ahead of its reader"
 
 
-def test_slow_readers_leave_a_fast_one_alone(server: Running) -> None:
-    slow = [Stream(server, "sse", "spinning", id=f"s{i}", items=10**9, size=65536) for i in range(20)]
-    assert len(list(Stream(server, "sse", "streaming", id="fast", items=200).items)) == 200
+@TRANSPORTS
+def test_slow_readers_leave_a_fast_one_alone(server: Running, transport: str) -> None:
+    slow = [Stream(server, transport, "spinning", id=f"s{i}", items=10**9, size=65536) for i in range(20)]
+    assert len(list(Stream(server, transport, "streaming", id="fast", items=200).items)) == 200
     for stream in slow:
         stream.close()
 
 
-def test_a_model_that_swallows_cancels_is_ended_all_the_same(server: Running) -> None:
-    stream = Stream(server, "sse", "stubborn", id="stub")
+@pytest.mark.parametrize("transport", ["sse", "ws"])
+def test_a_model_that_swallows_cancels_is_ended_all_the_same(server: Running, transport: str) -> None:
+    stream = Stream(server, transport, "stubborn", id=f"stub-{transport}")
     next(stream.items)
     stream.close()
-    eventually(lambda: server.noted("swallowed stub"))
+    eventually(lambda: server.noted(f"swallowed stub-{transport}"))
     eventually(lambda: server.metric("inferstream_calls_in_progress", model="stubborn") == 0)
     server.probe()
 
 
 @pytest.mark.parametrize("slow", [0, 1])
-@pytest.mark.parametrize("transport", ["sse", "grpc"])
+@TRANSPORTS
 def test_a_finally_that_raises_or_lingers_is_logged_and_bounded(
     server: Running, transport: str, slow: int
 ) -> None:
@@ -280,8 +316,9 @@ def test_a_finally_that_raises_or_lingers_is_logged_and_bounded(
     server.probe()
 
 
-def test_a_model_that_only_predicts_streams_its_one_answer(server: Running) -> None:
-    items = list(Stream(server, "sse", "slow", id="single", seconds=0).items)
+@pytest.mark.parametrize("transport", ["sse", "ws"])
+def test_a_model_that_only_predicts_streams_its_one_answer(server: Running, transport: str) -> None:
+    items = list(Stream(server, transport, "slow", id="single", seconds=0).items)
     assert [item["outputs"][0]["data"] for item in items] == [["slept"]]
 
 
@@ -356,6 +393,23 @@ def test_many_idle_streams_are_cheap_and_all_end(server: Running) -> None:
     channel.close()
     lines = lambda: sum(line.startswith("finally idle") for line in server.log.read_text().splitlines())  # noqa: E731
     eventually(lambda: lines() == 1000, 5)
+
+
+def test_many_idle_sockets_are_cheap_and_all_end(server: Running) -> None:
+    before = server.rss()
+    sockets = []
+    for i in range(300):
+        stream = Stream(server, "ws", "streaming", id=f"idlews{i}", delay=60)
+        next(stream.items)
+        sockets.append(stream)
+
+    assert server.rss() - before < 300 * 64 * 1024
+    assert httpx.get(f"{server.url}/v2/health/live", timeout=1).status_code == 200
+
+    for stream in sockets:
+        stream.close()
+    lines = lambda: sum(line.startswith("finally idlews") for line in server.log.read_text().splitlines())  # noqa: E731
+    eventually(lambda: lines() == 300, 5)
 
 
 def test_an_idle_stream_carries_heartbeats(serve, tmp_path) -> None:

@@ -14,6 +14,7 @@ from .inference import InferenceDoor
 from .messages import Receive, Scope, Send, answer
 from .resources import build_resources
 from .transport import SCOPE_KEY, Limits
+from .websocket import WebSocketDoor
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -26,6 +27,7 @@ class RestApp(Limits):
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         self.max_connections = settings.max_connections
+        self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._inference = InferenceDoor(dataplane, settings)
         self._actions = self._inference.actions
         self._resources = build_resources(dataplane, settings, meters)

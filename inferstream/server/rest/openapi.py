@@ -91,7 +91,17 @@ def _model_paths(
         f"{base}/generate_stream": {
             "post": _operation("A stream of answers", parameters, event, requestBody=sent)
         },
+        f"{base}/stream": {"get": _upgrade(parameters, body["application/json"].get("example"))},
     }
+
+
+def _upgrade(parameters: list[dict[str, Any]], example: dict[str, Any] | None) -> dict[str, Any]:
+    """A WebSocket, which OpenAPI has no word for; the page opens what carries `x-websocket`."""
+    sent = {"x-websocket": example or {"inputs": []}}
+    operation = _operation("A WebSocket: many requests and their answers", parameters, {}, **sent)
+    opened = {"description": "The connection is a WebSocket"}
+    operation["responses"] = {"101": opened, "default": operation["responses"]["default"]}
+    return operation
 
 
 def _example(model: MetadataModelResponse) -> dict[str, Any]:

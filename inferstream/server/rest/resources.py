@@ -16,6 +16,7 @@ from ..status import http_headers, status_of
 from .custom import CustomRoutes
 from .messages import Head, error_document, read_body, wrap
 from .openapi import describe, page
+from .origins import Origins
 
 LOAD_PARAMETERS = "a load takes a name only: what a model is, its folder says"
 
@@ -86,6 +87,11 @@ def _metadata(dataplane: DataPlane) -> APIRouter:
             raise ModelNotReady(name, version)
         return JSONAnswer({"name": name, "ready": True})
 
+    @routes.get("/v2/models/{name:path}/stream")
+    @routes.get("/v2/models/{name:path}/versions/{version}/stream")
+    async def stream(name: str, version: str | None = None) -> Response:
+        return JSONAnswer({"error": "This route opens a WebSocket."}, 426, {"upgrade": "websocket"})
+
     @routes.get("/v2/models/{name:path}")
     @routes.get("/v2/models/{name:path}/versions/{version}")
     async def model(name: str, version: str | None = None) -> Response:
@@ -96,6 +102,7 @@ def _metadata(dataplane: DataPlane) -> APIRouter:
 
 def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
     routes = APIRouter()
+    origins = Origins(settings)
 
     async def document(request: Request) -> dict[str, Any]:
         """The optional JSON object of a repository call, whatever its content type."""
@@ -119,6 +126,7 @@ def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
 
     @routes.post("/v2/repository/models/{name:path}/load")
     async def load(name: str, request: Request) -> Response:
+        origins.check(request.scope["headers"])
         if (await document(request)).get("parameters"):
             raise InvalidRequest(LOAD_PARAMETERS)
         await dataplane.load(name)
@@ -126,6 +134,7 @@ def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
 
     @routes.post("/v2/repository/models/{name:path}/unload")
     async def unload(name: str, request: Request) -> Response:
+        origins.check(request.scope["headers"])
         await document(request)
         await dataplane.unload(name)
         return JSONAnswer({"name": name, "unload": True})

@@ -9,6 +9,7 @@ from typing import Any
 import uvicorn
 
 from .messages import Receive, Scope, Send, answer
+from .sockets import WebSocket
 from .transport import Connection, close_overdue
 
 KEEP_ALIVE = 75
@@ -32,7 +33,7 @@ class HttpServer:
             app,
             loop="none",
             http=Connection if guarded else "httptools",
-            ws="none",
+            ws=WebSocket if guarded else "none",
             lifespan="off",
             interface="asgi3",
             log_config=None,

@@ -100,6 +100,12 @@ class Connection(HttpToolsProtocol):
             # Answered before the body was read: what still comes belongs to no request.
             self.transport.close()
 
+    def handle_websocket_upgrade(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._refuse(400, "The connection is still busy with another request.")
+        if not self._refused:
+            super().handle_websocket_upgrade()
+
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, msg)
 

@@ -1,0 +1,96 @@
+"""What a WebSocket carries: V2 requests and responses that share one connection, told apart by their ids."""
+
+from typing import Any
+
+import orjson
+
+from ..errors import InferstreamError, InvalidRequest
+from ..types import InferenceRequest, InferenceResponse, Parameters
+from .json_requests import Wish, build_request, check_id, load
+from .json_responses import dump_response
+
+FINAL = "triton_final_response"
+PARTS = ("first", "next", "last")
+LENGTH = 4
+"""Bytes at the start of a binary message that say how long the JSON after them is, little-endian."""
+
+Message = tuple[bytes, bool]
+"""A message and whether it is text."""
+
+
+class Frame:
+    """One message of a client, understood as far as whom it concerns.
+
+    `part` says which part of a request in several it is, and is None for a whole one.
+    Raises InvalidRequest for a message that concerns nobody.
+    """
+
+    __slots__ = ("_document", "_tail", "_text", "cancel", "id", "part", "size")
+
+    def __init__(self, message: bytes, text: bool) -> None:
+        self._text, self._tail = _split(message, text)
+        self._document = load(self._text)
+        if not isinstance(self._document, dict):
+            raise InvalidRequest("A message must hold a JSON object.")
+        given = self._document.get("id")
+        self.id = None if given is None or given == "" else check_id(given)
+        self.part = self._document.get("part")
+        self.cancel = self._document.get("cancel") is True
+        self.size = len(message)
+        if self.part is not None and self.part not in PARTS:
+            raise InvalidRequest('"part" must be "first", "next" or "last".')
+        if self.id is None and (self.cancel or self.part is not None):
+            raise InvalidRequest('"part" and "cancel" need an "id".')
+
+    @property
+    def bare(self) -> bool:
+        """Whether there is no request in it."""
+        return self._document.get("inputs") is None
+
+    def request(self) -> tuple[InferenceRequest, Wish | None]:
+        """The request, and which of its outputs are wanted as binary. Raises InvalidRequest."""
+        return build_request(self._document, self._text, self._tail)
+
+
+def _split(message: bytes, text: bool) -> tuple[bytes, memoryview | None]:
+    """The JSON of a message, and the tensors behind it if it is a binary one."""
+    if text:
+        return message, None
+    end = LENGTH + int.from_bytes(message[:LENGTH], "little")
+    if len(message) < LENGTH or end > len(message):
+        raise InvalidRequest(
+            f"A binary message begins with the length of its JSON in {LENGTH} bytes, little-endian; "
+            f"this one of {len(message)} bytes does not."
+        )
+    return message[LENGTH:end], memoryview(message)[end:]
+
+
+def dump(response: InferenceResponse, wish: Wish | None, *, final: bool) -> Message:
+    """A response as a message, binary if a tensor in it is. Raises InvalidOutput."""
+    text, blobs = dump_response(_marked(response, final), wish)
+    if not blobs:
+        return text, True
+    return b"".join((len(text).to_bytes(LENGTH, "little"), text, *blobs)), False
+
+
+def _marked(response: InferenceResponse, final: bool) -> InferenceResponse:
+    """A copy that says whether it is the last: the response is the model's, which may send it again."""
+    sent = {} if response.parameters is None else dict(response.parameters.items())
+    sent[FINAL] = final
+    return InferenceResponse.trusted({**response.__dict__, "parameters": Parameters.trusted({}, sent)})
+
+
+def dump_end(model: str, version: str | None, request_id: str | None) -> Message:
+    """The response that ends a stream and holds nothing else."""
+    document: dict[str, Any] = {"model_name": model}
+    if version is not None:
+        document["model_version"] = version
+    document.update(id=request_id, parameters={FINAL: True}, outputs=[])
+    return orjson.dumps(document), True
+
+
+def dump_error(request_id: str | None, error: InferstreamError) -> Message:
+    """An error; the one with an id ends that request, the one without concerns a message and ends nothing."""
+    document = {} if request_id is None else {"id": request_id}
+    document.update(error=error.message, code=error.code.value)
+    return orjson.dumps(document), True

@@ -1,0 +1,55 @@
+"""Which web pages may do what a browser lets any page do: open a WebSocket, post without being asked first."""
+
+import re
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from ...dataplane.access import is_loopback
+from ...errors import PermissionDenied
+from ...settings import Settings
+from ...settings.server import CORSSettings
+
+
+class Origins:
+    """The pages a server trusts: its own, those of `cors_settings`, and whatever is no page at all.
+
+    A server on loopback also looks at `Host`: a page whose name was made to lead here after it was loaded
+    is of its own origin, and only the name gives it away.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        cors = settings.cors_settings or CORSSettings()
+        self._any = "*" in cors.allow_origins
+        self._listed = frozenset(origin.lower().rstrip("/") for origin in cors.allow_origins)
+        self._pattern = re.compile(cors.allow_origin_regex) if cors.allow_origin_regex else None
+        self._own = settings.host if is_loopback(settings.host) else None
+
+    def check(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Raise PermissionDenied for a request that a foreign page has sent."""
+        if self._any:
+            return
+        found = dict(headers)
+        host = found.get(b"host", b"").decode("latin-1").lower()
+        if self._own is not None and b"host" in found and not self._leads_here(host, self._own):
+            raise PermissionDenied(f'The host "{host}" is not one of this server\'s names.')
+        if b"origin" not in found:
+            return  # browsers always send it with what is checked here
+        origin = found[b"origin"].decode("latin-1").lower()
+        if origin.partition("://")[2] != host and not self._lists(origin):
+            raise PermissionDenied(
+                f'Pages of "{origin}" may not do this; the setting cors_settings lists those that may.'
+            )
+
+    def _leads_here(self, host: str, own: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        return (
+            is_loopback(name) or name == own or any(map(self._lists, (f"http://{host}", f"https://{host}")))
+        )
+
+    def _lists(self, origin: str) -> bool:
+        return origin in self._listed or (
+            self._pattern is not None and self._pattern.fullmatch(origin) is not None
+        )

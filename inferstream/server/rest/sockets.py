@@ -1,0 +1,297 @@
+"""WebSockets as the network sees them: messages in and out, in bounded memory, for as long as the client lives."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+import orjson
+from websockets.extensions.base import ServerExtensionFactory
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request, Response
+from websockets.protocol import OPEN
+from websockets.server import ServerProtocol
+
+from ...errors import InferstreamError
+from ..status import Profile, http_headers, status_of
+from .messages import error_document, wrap
+from .reading import Reading
+
+logger = logging.getLogger("inferstream.rest")
+
+SLICE = 16 * 1024
+"""Bytes parsed at a time: what they hold is looked at before more is."""
+
+TURN = 0.005
+"""Seconds of parsing after which others run first."""
+
+MAX_FRAGMENTS = 16_384
+MAX_CONTROLS = 1_000
+"""Pings and pongs a client may send in a second."""
+
+BATCH_BYTES = 32 * 1024
+"""Messages waiting to leave together are never more than this and one message more."""
+
+OWED_BYTES = 64 * 1024
+"""What a client that does not read may make the server answer before the server stops reading too."""
+
+CLOSING = 1.0
+"""Seconds a client may take to close its side."""
+
+
+class Listener(Protocol):
+    """What an open socket is for."""
+
+    @property
+    def busy(self) -> bool: ...
+
+    def received(self, message: bytes, text: bool) -> None: ...
+
+    def lost(self) -> None: ...
+
+
+class Door(Protocol):
+    """What decides whether a socket opens, and within which bounds."""
+
+    profile: Profile
+    max_message: int
+    silence: float
+    stall: float
+    extensions: Sequence[ServerExtensionFactory]
+
+    def open(self, socket: "WebSocket", path: str, headers: list[tuple[bytes, bytes]]) -> Listener: ...
+
+
+class WebSocket(asyncio.Protocol):
+    """One connection from its upgrade on, which uvicorn hands over.
+
+    Whatever a client does, its calls are told within moments that it is gone, or within `silence` seconds
+    where the network does not say so.
+    """
+
+    def __init__(self, config: Any, server_state: Any, app_state: Any) -> None:
+        self._door = cast(Door, config.app.websocket)
+        self._connections = server_state.connections
+        self._conn = ServerProtocol(extensions=self._door.extensions, max_size=self._door.max_message)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._listener: Listener | None = None
+        self._unread = bytearray()
+        self._parts: list[bytes] = []
+        self._text = True
+        self._counting_since = self._heard = self._loop.time()
+        self._controls = 0
+        self._flushing = False
+        self._unsent = self._owed = 0
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._turn = asyncio.Lock()
+        self._blocked_since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._leaving = self._over = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.reading = Reading(self._transport, self._resumed)
+        self._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.discard(self)
+        self._over = True
+        self._writable.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.reading.stop()
+        self._leave()
+
+    def eof_received(self) -> None:
+        self._end()
+
+    def shutdown(self) -> None:
+        """The server stops: close as soon as nothing runs here any more."""
+        self._leaving = True
+        self.rest()
+
+    def rest(self) -> None:
+        """Nothing runs here any more."""
+        if self._leaving and not (self._listener is not None and self._listener.busy):
+            self.close(1001, "The server is shutting down.")
+
+    def data_received(self, data: bytes) -> None:
+        if self._over:
+            return
+        self._heard = self._loop.time()
+        self._unread += data
+        self._read()
+
+    def _read(self) -> None:
+        began = self._loop.time()
+        while self._unread and not self.reading.held and not self._over:
+            piece = bytes(self._unread[:SLICE])
+            del self._unread[:SLICE]
+            self._conn.receive_data(piece)
+            for event in self._conn.events_received():
+                if isinstance(event, Request):
+                    self._open(event)
+                else:
+                    self._take(cast(Frame, event))
+            self._flush()
+            if self._unread and self._loop.time() - began > TURN:
+                self.reading.hold(TURN)
+                self._loop.call_soon(self.reading.release, TURN)
+
+    def _resumed(self) -> None:
+        self._heard = self._loop.time()
+        self._read()
+
+    def _open(self, request: Request) -> None:
+        response = self._conn.accept(request)
+        if response.status_code == 101:
+            headers = [
+                (name.lower().encode(), value.encode("latin-1", "surrogateescape"))
+                for name, value in request.headers.raw_items()
+            ]
+            try:
+                self._listener = self._door.open(self, request.path.partition("?")[0], headers)
+            except Exception as error:
+                response = self._refusal(wrap(error))
+        self._conn.send_response(response)
+        if self._listener is not None:
+            self._look_later()
+
+    def _refusal(self, error: InferstreamError) -> Response:
+        """An HTTP error like any other."""
+        body = orjson.dumps(error_document(error)).decode()
+        response = self._conn.reject(status_of(error, self._door.profile).http, body)
+        del response.headers["Content-Type"]
+        response.headers["Content-Type"] = "application/json"
+        for name, value in http_headers(error):
+            response.headers[name.decode()] = value.decode()
+        return response
+
+    def _take(self, frame: Frame) -> None:
+        if frame.opcode in (Opcode.PING, Opcode.PONG):
+            self._count_control()
+        elif frame.opcode is not Opcode.CLOSE and self._conn.state is OPEN:
+            if frame.opcode is not Opcode.CONT:
+                self._text = frame.opcode is Opcode.TEXT
+            self._parts.append(bytes(frame.data))
+            if frame.fin:
+                message = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+                self._parts.clear()
+                if self._listener is not None:
+                    self._listener.received(message, self._text)
+            elif len(self._parts) > MAX_FRAGMENTS:
+                self.fail(1008, "The message comes in too many pieces.")
+
+    def _count_control(self) -> None:
+        if self._heard - self._counting_since > 1:
+            self._counting_since = self._heard
+            self._controls = 0
+        self._controls += 1
+        if self._controls > MAX_CONTROLS:
+            self.fail(1008, "Too many pings.")
+
+    async def send(self, message: bytes, text: bool) -> None:
+        """Send a message; waits its turn while the client does not read. Goes nowhere once the client has left."""
+        if self._writable.is_set() and not self._turn.locked():
+            self.put(message, text)
+            return
+        async with self._turn:
+            await self._writable.wait()
+            self.put(message, text)
+
+    def put(self, message: bytes, text: bool) -> None:
+        """Send a small message at once, whether or not the client reads."""
+        if self._over or self._conn.state is not OPEN:
+            return
+        (self._conn.send_text if text else self._conn.send_binary)(message)
+        self._unsent += len(message)
+        if self._unsent > BATCH_BYTES:
+            self._flush()
+        elif not self._flushing:
+            # What is sent before the loop turns leaves in one system call.
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        self._unsent = 0
+        writes = self._conn.data_to_send()
+        if not writes or self._over or self._transport.is_closing():
+            return
+        data = b"".join(writes)
+        if self._blocked_since is not None:
+            self._owed += len(data)
+            if self._owed > OWED_BYTES:
+                self.reading.hold(OWED_BYTES)
+        self._transport.write(data)
+        if not writes[-1]:
+            self._end()
+
+    def pause_writing(self) -> None:
+        self._blocked_since = self._loop.time()
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._blocked_since = None
+        self._owed = 0
+        self._writable.set()
+        self.reading.release(OWED_BYTES)
+
+    def close(self, code: int, reason: str) -> None:
+        """Say that this is the end, and wait for the client to say so too."""
+        if not self._over and self._conn.state is OPEN:
+            self._conn.send_close(code, reason)
+            self._flush()
+            self._close_within(CLOSING)
+
+    def fail(self, code: int, reason: str) -> None:
+        """End at once: the client is told why and not listened to any more."""
+        if not self._over:
+            self._conn.fail(code, reason)
+            self._flush()
+
+    def _end(self) -> None:
+        """Nothing that still comes counts; closing before it is read would take the last words from the client."""
+        if self._over:
+            return
+        self._over = True
+        self._unread.clear()
+        self._leave()
+        self.reading.resume()
+        if not self._transport.is_closing():
+            self._transport.write_eof()
+            self._close_within(CLOSING)
+
+    def _close_within(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self._transport.abort)
+
+    def _leave(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.lost()
+
+    def _look_later(self) -> None:
+        interval = min(self._door.silence or self._door.stall, self._door.stall) / 4
+        self._timer = self._loop.call_later(interval, self._look)
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        silence, stall = self._door.silence, self._door.stall
+        if self._blocked_since is not None:
+            if now - self._blocked_since >= stall:
+                logger.warning("a WebSocket's client has read nothing for %g s; dropping it", stall)
+                self._transport.abort()
+                return
+        elif silence and not self.reading.held:
+            if now - self._heard >= silence:
+                logger.warning("a WebSocket's client has been silent for %g s; closing it", silence)
+                self.fail(1011, f"No sign of life for {silence:g} s.")
+                return
+            if now - self._heard >= silence / 2:
+                self._conn.send_ping(b"")
+                self._flush()
+        self._look_later()

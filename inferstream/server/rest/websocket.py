@@ -1,0 +1,258 @@
+"""Inference over a WebSocket: many requests on one connection, each one call, its answers told apart by its id."""
+
+import asyncio
+import re
+from collections.abc import Coroutine
+from functools import partial
+from time import perf_counter
+from typing import Any
+from urllib.parse import unquote
+
+from ...dataplane.call import Call, Operation, identify
+from ...dataplane.dataplane import DataPlane
+from ...dataplane.interruption import Interruption
+from ...dataplane.reply import Reply
+from ...errors import (
+    AlreadyExists,
+    Cancelled,
+    InferstreamError,
+    InvalidRequest,
+    ModelNotReady,
+    NotFound,
+    Overloaded,
+)
+from ...protos.json_requests import Wish
+from ...protos.websocket import Frame, Message, dump, dump_end, dump_error
+from ...settings import Settings
+from ...telemetry.metrics import Meters
+from ...types import Headers, InferenceRequest
+from ..status import status_of
+from .deflate import Inflating
+from .events import BREATH
+from .later import Later
+from .messages import Head, wrap
+from .origins import Origins
+from .sockets import WebSocket
+
+ROUTE = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/stream")
+PLAIN = "/v2/models/{model_name}/stream"
+VERSIONED = "/v2/models/{model_name}/versions/{model_version}/stream"
+
+AT_ONCE = 64
+"""Requests of one socket that may run together; one more is refused, so that a cancel can always be heard."""
+
+
+class WebSocketDoor:
+    """`stream` of every model."""
+
+    def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
+        self.profile = settings.status_profile
+        self.max_message = settings.max_body_bytes
+        self.silence = settings.websocket_silence_timeout
+        self.stall = settings.stream_stall_timeout
+        self.extensions = [Inflating()]
+        self._dataplane = dataplane
+        self._meters = meters
+        self._origins = Origins(settings)
+
+    def open(self, socket: WebSocket, path: str, headers: list[tuple[bytes, bytes]]) -> "Conversation":
+        """Begin a conversation with a model. Raises whatever says that there can be none."""
+        found = ROUTE.fullmatch(unquote(path))
+        if found is None:
+            raise NotFound("Not Found")
+        name, version = found.groups()
+        template = VERSIONED if version else PLAIN
+        try:
+            self._origins.check(headers)
+            limit = Head(headers).seconds()
+            if not self._dataplane.model_ready(name, version):
+                raise ModelNotReady(name, version)
+        except InferstreamError as error:
+            self._meters.rest.ended("GET", template, str(status_of(error, self.profile).http), 0.0)
+            raise
+        return Conversation(self._dataplane, self._meters, socket, (name, version), headers, limit, template)
+
+
+class Running:
+    """One call of a conversation."""
+
+    __slots__ = ("call", "later", "task")
+
+    def __init__(self, call: Call, later: Later | None, task: asyncio.Task[None]) -> None:
+        self.call = call
+        self.later = later
+        self.task = task
+
+    def cancel(self) -> None:
+        Interruption(self.task, lambda: not self.task.done())
+
+
+class Conversation:
+    """Everything asked and answered on one socket."""
+
+    def __init__(
+        self,
+        dataplane: DataPlane,
+        meters: Meters,
+        socket: WebSocket,
+        model: tuple[str, str | None],
+        headers: list[tuple[bytes, bytes]],
+        limit: float | None,
+        template: str,
+    ) -> None:
+        self._dataplane = dataplane
+        self._meters = meters
+        self._socket = socket
+        self._model, self._version = model
+        self._headers = Headers(headers)
+        self._limit = limit
+        self._template = template
+        self._opened = perf_counter()
+        self._loop = asyncio.get_running_loop()
+        self._running: dict[str, Running] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._lost = False
+        meters.sockets.open += 1
+        meters.rest.in_progress += 1
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything asked here has not been answered in full."""
+        return bool(self._tasks)
+
+    def lost(self) -> None:
+        """The client has left: nobody waits for what still runs."""
+        self._lost = True
+        self._meters.sockets.open -= 1
+        self._meters.rest.in_progress -= 1
+        self._meters.rest.ended("GET", self._template, "101", perf_counter() - self._opened)
+        for running in list(self._running.values()):
+            running.cancel()
+
+    def received(self, message: bytes, text: bool) -> None:
+        """A message has come. What is wrong with it is said in one, and the conversation goes on."""
+        self._meters.sockets.received += 1
+        frame = None
+        try:
+            frame = Frame(message, text)
+            self._take(frame)
+        except Exception as error:
+            if text and isinstance(error, InvalidRequest) and not _is_utf8(message):
+                self._socket.fail(1007, "A text message must be UTF-8.")
+            else:
+                self._tell(dump_error(None if frame is None else frame.id, wrap(error)))
+
+    def _take(self, frame: Frame) -> None:
+        running = None if frame.id is None else self._running.get(frame.id)
+        if frame.cancel:
+            if running is not None:
+                running.cancel()
+        elif frame.part in ("next", "last"):
+            # A call may end while its client still sends, which is then told by the answer alone.
+            if running is not None:
+                self._feed(running, frame)
+        elif running is not None:
+            # An error with this id would end the request that is running.
+            self._tell(
+                dump_error(None, AlreadyExists(f'A request with the id "{frame.id}" is running here.'))
+            )
+        elif len(self._running) >= AT_ONCE:
+            raise Overloaded(f"{AT_ONCE} requests are running on this connection already.")
+        else:
+            self._start(frame)
+
+    def _start(self, frame: Frame) -> None:
+        request, wish = frame.request()
+        identify(request, self._headers)
+        assert request.id is not None
+        later = None if frame.part is None else Later(self._socket.reading)
+        streams = later is not None or self._dataplane.streams(self._model, self._version)
+        call = Call(
+            Operation.STREAM if streams else Operation.INFER,
+            self._model,
+            self._version,
+            request,
+            self._headers,
+            more=later,
+            deadline=None if self._limit is None else self._loop.time() + self._limit,
+        )
+        call.task = task = self._loop.create_task(self._answer(call, wish, request.id))
+        self._running[request.id] = Running(call, later, task)
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._done, request.id))
+
+    def _feed(self, running: Running, frame: Frame) -> None:
+        if running.later is None:
+            text = f'The request with the id "{frame.id}" was a whole one: it has no "{frame.part}" part.'
+            self._tell(dump_error(None, InvalidRequest(text)))
+            return
+        try:
+            if not frame.bare or frame.part == "next":
+                running.later.add(self._later_request(running, frame), frame.size)
+        except InvalidRequest as error:
+            running.call.fail(error)
+        if frame.part == "last":
+            running.later.end()
+
+    def _later_request(self, running: Running, frame: Frame) -> InferenceRequest:
+        request, _ = frame.request()
+        identify(request, self._headers)
+        return request
+
+    async def _answer(self, call: Call, wish: Wish | None, request_id: str) -> None:
+        try:
+            async with await self._dataplane.open(call) as reply:
+                last = await self._send_all(reply, wish)
+            if last is None:
+                last = dump_end(self._model, self._version, request_id)
+        except Exception as error:
+            last = dump_error(request_id, wrap(error))
+        self._forget(request_id)
+        await self._send(last)
+
+    async def _send_all(self, reply: Reply, wish: Wish | None) -> Message | None:
+        """Send every response but a single answer, which is its own last one and is returned."""
+        if reply.single:
+            assert reply.first is not None
+            return dump(reply.first, wish, final=True)
+        clock = self._loop.time
+        breathed = clock()
+        async for response in reply:
+            await self._send(dump(response, wish, final=False))
+            if clock() - breathed > BREATH:
+                # A generator that never waits would otherwise keep the loop.
+                await asyncio.sleep(0)
+                breathed = clock()
+        return None
+
+    def _send(self, message: Message) -> Coroutine[Any, Any, None]:
+        self._meters.sockets.sent += 1
+        return self._socket.send(*message)
+
+    def _tell(self, message: Message) -> None:
+        self._meters.sockets.sent += 1
+        self._socket.put(*message)
+
+    def _forget(self, request_id: str) -> None:
+        """The id is free again, for whoever reads the last answer under it."""
+        running = self._running.pop(request_id, None)
+        if running is not None and running.later is not None:
+            running.later.close()
+
+    def _done(self, request_id: str, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        running = self._running.get(request_id)
+        if running is not None and running.task is task:
+            self._forget(request_id)
+            if not self._lost:
+                self._tell(dump_error(request_id, Cancelled()))
+        if not self._tasks:
+            self._socket.rest()
+
+
+def _is_utf8(message: bytes) -> bool:
+    try:
+        message.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
