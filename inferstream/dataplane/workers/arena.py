@@ -3,9 +3,9 @@
 import mmap
 import os
 import tempfile
-import threading
 import weakref
 from bisect import insort
+from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -105,8 +105,8 @@ class Incoming:
         self._memory: mmap.mmap | None = mmap.mmap(descriptor, SIZE)
         self.flags = memoryview(self._memory)[:FLAGS]
         self._freed = freed
-        self._places: list[int] = []
-        self._lock = threading.Lock()
+        # A deque and no lock: the garbage collector may drop a view inside any line here, and would wait for itself.
+        self._places: deque[int] = deque()
 
     def view(self, place: int, length: int) -> memoryview:
         """The bytes of one tensor; nobody else looks at them, so its reader may change them.
@@ -120,15 +120,12 @@ class Incoming:
         return memoryview(array)  # type: ignore[arg-type]  # NumPy's stubs for 3.11 know no Buffer
 
     def _released(self, place: int) -> None:
-        with self._lock:
-            self._places.append(place)
+        self._places.append(place)
         self._freed()
 
     def take_freed(self) -> list[int]:
         """Places that nobody looks at any more, for the writer to use again."""
-        with self._lock:
-            places, self._places = self._places, []
-        return places
+        return [self._places.popleft() for _ in range(len(self._places))]
 
     def close(self) -> None:
         """Let go of the memory, which stays for as long as somebody still looks at a tensor."""
