@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from .frames import (
     Credit,
     Describe,
     Described,
+    End,
     Failed,
     Frame,
     Free,
@@ -124,11 +126,16 @@ class Worker:
         settings.max_concurrency = settings.worker_concurrency
         try:
             local = Local(await load_model(settings, frame.timeout))
+            inputs, outputs = TENSORS.dump_json(local.inputs), TENSORS.dump_json(local.outputs)
         except InferstreamError as error:
             self._send(LoadFailed(frame.instance, error.message))
             return
+        except Exception as error:
+            logger.exception("model %s cannot be served", settings.name)
+            reason = f"Model {settings.name} did not load: {type(error).__name__}: {error}"
+            self._send(LoadFailed(frame.instance, reason))
+            return
         self._instances[frame.instance] = Instance(local, self._outgoing.flags)
-        inputs, outputs = TENSORS.dump_json(local.inputs), TENSORS.dump_json(local.outputs)
         self._send(Loaded(frame.instance, inputs, outputs, local.answers, local.slots))
         gc.collect()
         gc.freeze()  # what is loaded stays: the collector need not look at it again
@@ -146,16 +153,20 @@ class Worker:
         call = RunningCall(frame, request, local.settings, self._link, self._outgoing)
         self._calls[call.number] = call
         task = call.task = self._loop.create_task(call.run(instance.handler))
-        task.add_done_callback(lambda _: self._calls.pop(call.number, None))
+        task.add_done_callback(partial(self._done, call.number))
+
+    def _done(self, number: int, task: "asyncio.Task[None]") -> None:
+        del self._calls[number]
+        if task.cancelled():
+            self._send(End(number))  # cancelled before its first step, so that nothing of it ever ran
 
     def _more(self, frame: More) -> None:
+        # Unpacked even when nobody waits: dropping the tensors is what frees their place.
+        request = None if frame.request is None else unpack_request(frame.request, self._incoming.view)
         call = self._calls.get(frame.call)
         if call is None or not isinstance(call.more, LaterRequests):
             return
-        if frame.request is not None:
-            call.more.came(unpack_request(frame.request, self._incoming.view))
-        else:
-            call.more.came(None, unpack_failure(frame.failure) if frame.failure is not None else None)
+        call.more.came(request, unpack_failure(frame.failure) if frame.failure is not None else None)
 
     def _credit(self, frame: Credit) -> None:
         call = self._calls.get(frame.call)
