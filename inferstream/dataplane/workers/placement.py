@@ -45,12 +45,22 @@ class Placements:
         if workers == 0:
             return Local(await load_model(settings, self._settings.model_load_timeout))
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))
-        group = self._groups.get(placement)
-        if group is None:
-            group = self._groups[placement] = WorkerGroup(_programs(placement), self._settings, self._meters)
-        instance, loaded = await group.load(settings)
+        group = self._group(placement)
+        try:
+            instance, loaded = await group.load(settings)
+        except BaseException:
+            if group.empty:
+                await group.stop()
+            raise
         limit = settings.request_timeout or self._settings.request_timeout
         return Pool(settings, group, instance, loaded, limit)
+
+    def _group(self, placement: Placement) -> WorkerGroup:
+        """The group of this placement; groups that no model needs any more are forgotten."""
+        self._groups = {placement: group for placement, group in self._groups.items() if not group.empty}
+        if placement not in self._groups:
+            self._groups[placement] = WorkerGroup(_programs(placement), self._settings, self._meters)
+        return self._groups[placement]
 
     def _workers(self, settings: ModelSettings) -> int:
         workers = settings.parallel_workers

@@ -49,6 +49,10 @@ BLOCKED = 2.0
 """Seconds without an answer to a ping after which a worker's event loop counts as blocked."""
 
 
+class Suspected(WorkerLost):
+    """The worker has ended while it changed several models; nobody knows which of them ended it."""
+
+
 Hung = Callable[["WorkerProcess"], None]
 """Told of a worker in which a call does not end."""
 
@@ -140,6 +144,9 @@ class WorkerProcess:
             change.set_result(result)
 
     def _loaded(self, frame: Loaded) -> None:
+        if frame.instance not in self._changes:
+            self._link.send(Unload(frame.instance))  # whoever wanted it no longer waits
+            return
         self.models[frame.instance] = True  # here, so that nothing comes between this and the process's end
         self._settle(frame.instance, frame)
 
@@ -207,8 +214,10 @@ class WorkerProcess:
         if remote is not None:
             self.answered += 1
             remote.ended(error)
-        elif error is not None and number in self._descriptions:
-            self._descriptions[number].set_exception(error)
+            return
+        description = self._descriptions.get(number)
+        if description is not None and error is not None and not description.done():
+            description.set_exception(error)
 
     def _asked(self, frame: Asked) -> None:
         remote = self._calls.get(frame.call)
@@ -269,7 +278,8 @@ class WorkerProcess:
         self._calls.clear()
         self._incoming.close()
         self._outgoing.close()
-        error = WorkerLost(f"its worker process {self._child.how}")
+        blame = Suspected if len(self._changes) > 1 else WorkerLost
+        error = blame(f"its worker process {self._child.how}")
         for change in self._changes.values():
             if not change.done():
                 change.set_exception(error)
