@@ -6,7 +6,8 @@ import tempfile
 import weakref
 from bisect import insort
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -26,15 +27,19 @@ KEPT = 2**24
 """Bytes an arena in which nothing lies any more may keep in memory."""
 
 
-def create() -> int:
-    """A file descriptor of anonymous memory that goes when its last process does."""
+@contextmanager
+def created() -> Iterator[int]:
+    """A file descriptor of anonymous memory, which stays for as long as a process has it open or mapped."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("inferstream", os.MFD_CLOEXEC)
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
-    os.ftruncate(descriptor, SIZE)
-    return descriptor
+    try:
+        os.ftruncate(descriptor, SIZE)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 class Outgoing:

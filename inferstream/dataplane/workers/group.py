@@ -11,7 +11,8 @@ from ...errors import ModelLoadFailed, WorkerLost
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from .frames import Load, Loaded, Start
-from .process import Suspected, WorkerProcess
+from .losses import Suspected
+from .process import WorkerProcess
 from .slot import Slot
 from .spawning import Program
 

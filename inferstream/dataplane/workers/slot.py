@@ -8,7 +8,8 @@ from time import monotonic
 from ...errors import ModelLoadFailed, WorkerLost
 from ...telemetry.workers import WorkerMeters
 from .frames import Load
-from .process import Suspected, WorkerProcess
+from .losses import Suspected
+from .process import WorkerProcess
 
 logger = logging.getLogger("inferstream.worker")
 

@@ -4,8 +4,10 @@ import asyncio
 import gc
 import logging
 import os
+import sys
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -21,7 +23,7 @@ from ..execution.local import Local
 from ..handler import Handler
 from ..reply import Reply
 from ..stages.limits import Limits
-from .arena import FLAGS, Incoming, Outgoing
+from .arena import Incoming, Outgoing
 from .frames import (
     Cancel,
     Credit,
@@ -75,7 +77,7 @@ class Started:
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
         assert isinstance(call, RunningCall)
-        self._flags[call.number % FLAGS] = 1
+        self._flags[call.number] = 1
         return self._inner(call)
 
 
@@ -137,14 +139,16 @@ class Worker:
             return
         self._instances[frame.instance] = Instance(local, self._outgoing.flags)
         self._send(Loaded(frame.instance, inputs, outputs, local.answers, local.slots))
-        gc.collect()
-        gc.freeze()  # what is loaded stays: the collector need not look at it again
+        _freeze()
 
     async def _unload(self, frame: Unload) -> None:
         instance = self._instances.pop(frame.instance, None)
         if instance is not None:
             await instance.local.unload()
         self._send(Unloaded(frame.instance))
+        del instance
+        gc.unfreeze()  # or what the model leaves behind would never be collected
+        _freeze()
 
     def _open(self, frame: Open) -> None:
         instance = self._instances[frame.instance]
@@ -195,6 +199,8 @@ class Worker:
         except TimeoutError:
             logger.error("models were still unloading after %g s", frame.grace)
         logging.shutdown()
+        with suppress(Exception):  # model code may have closed it
+            sys.stdout.flush()
         os._exit(0)
 
     async def _watch(self) -> None:
@@ -228,3 +234,9 @@ class Worker:
             self._send(frame)
         else:
             self._loop.call_soon_threadsafe(self._send, frame)
+
+
+def _freeze() -> None:
+    """What is loaded stays: the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()

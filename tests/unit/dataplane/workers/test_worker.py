@@ -3,10 +3,10 @@
 import asyncio
 import gc
 import json
-import os
+import weakref
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -69,16 +69,25 @@ class CancellingUnload(Echo):
         raise asyncio.CancelledError
 
 
+class Knotted(Echo):
+    """Holds on to itself, as nearly everything large does."""
+
+    alive: ClassVar[weakref.WeakSet["Knotted"]] = weakref.WeakSet()
+
+    async def load(self) -> bool:
+        self.itself = self
+        self.alive.add(self)
+        return True
+
+
 class Inside:
     """A worker in this process, with a server that only listens."""
 
     def __init__(self) -> None:
         self.sent: asyncio.Queue[Frame] = asyncio.Queue()
-        requests, responses = arena.create(), arena.create()
-        self.arena = arena.Outgoing(requests)
-        self.worker = Worker(self._link, requests, responses)
-        os.close(requests)
-        os.close(responses)
+        with arena.created() as requests, arena.created() as responses:
+            self.arena = arena.Outgoing(requests)
+            self.worker = Worker(self._link, requests, responses)
 
     def _link(self, decoder: Any, received: Any, lost: object) -> "Inside":
         self._decoder, self._received = decoder, received
@@ -160,3 +169,12 @@ async def test_a_model_that_breaks_its_unloading_oddly_is_gone(inside: Inside) -
     await inside.load(CancellingUnload)
     inside.tell(Unload(1))
     assert await inside.next() == Unloaded(1)
+
+
+async def test_an_unloaded_model_leaves_no_memory_behind(inside: Inside) -> None:
+    await inside.load(Knotted)
+    assert len(Knotted.alive) == 1
+    inside.tell(Unload(1))
+    assert await inside.next() == Unloaded(1)
+    gc.collect()
+    assert len(Knotted.alive) == 0
