@@ -148,6 +148,8 @@ def check_output(tensor: object, model: str) -> None:
     """Raise InvalidOutput unless what a model put into `outputs` is a sound tensor."""
     if not isinstance(tensor, ResponseOutput):
         raise InvalidOutput(f"Model {model} answered an output that is a {type(tensor).__name__}.")
+    if not isinstance(tensor.name, str):
+        raise InvalidOutput(f"Model {model} answered an output of name {tensor.name!r}, which is no text.")
     if tensor.datatype not in NAMES:
         raise InvalidOutput(
             f'Model {model} answered output "{tensor.name}" of unknown datatype {tensor.datatype!r}.'
@@ -177,6 +179,11 @@ def finish(
         raise InvalidOutput(
             f"Model {model} answered a {type(response).__name__} instead of an InferenceResponse."
         )
+    for said in (response.model_name, response.model_version):
+        if said is not None and not isinstance(said, str):
+            raise InvalidOutput(
+                f"Model {model} answered model_name or model_version {said!r}, which is no text."
+            )
     outputs = response.outputs
     for tensor in outputs:
         check_output(tensor, model)

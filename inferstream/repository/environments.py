@@ -3,10 +3,12 @@
 import asyncio
 import hashlib
 import logging
+import lzma
 import os
 import shutil
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path
 
 from ..errors import ModelLoadFailed
@@ -57,7 +59,7 @@ def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
             # Environments hold links to absolute paths; "tar" allows those and refuses to write elsewhere.
             archive.extractall(unpacking, filter="tar")
         os.replace(unpacking, environment)
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
         if environment.is_dir():
             return environment  # another server was faster
         logger.exception("model %s: %s cannot be unpacked", model, tarball)

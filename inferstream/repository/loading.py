@@ -31,7 +31,7 @@ async def load_model(settings: ModelSettings, timeout: float) -> MLModel:
         except BaseException as error:
             if model is not None:
                 await unload_model(model)
-            if isinstance(error, asyncio.CancelledError):
+            if isinstance(error, asyncio.CancelledError) and _being_cancelled():
                 raise
             raise _failure(settings.name, error, timeout) from error
         model.ready = True
@@ -44,8 +44,16 @@ async def unload_model(model: MLModel) -> None:
         model.ready = False
         try:
             await _run(model.unload)
-        except (Exception, SystemExit, KeyboardInterrupt):
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and _being_cancelled():
+                raise
             logger.exception("model %s failed to unload", model.name)
+
+
+def _being_cancelled() -> bool:
+    """Whether a cancel is meant for us, and not one that the model's own code let escape."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _construct(settings: ModelSettings) -> MLModel:

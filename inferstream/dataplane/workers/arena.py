@@ -3,10 +3,11 @@
 import mmap
 import os
 import tempfile
-import threading
 import weakref
 from bisect import insort
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -26,15 +27,19 @@ KEPT = 2**24
 """Bytes an arena in which nothing lies any more may keep in memory."""
 
 
-def create() -> int:
-    """A file descriptor of anonymous memory that goes when its last process does."""
+@contextmanager
+def created() -> Iterator[int]:
+    """A file descriptor of anonymous memory, which stays for as long as a process has it open or mapped."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("inferstream", os.MFD_CLOEXEC)
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
-    os.ftruncate(descriptor, SIZE)
-    return descriptor
+    try:
+        os.ftruncate(descriptor, SIZE)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 class Outgoing:
@@ -105,8 +110,8 @@ class Incoming:
         self._memory: mmap.mmap | None = mmap.mmap(descriptor, SIZE)
         self.flags = memoryview(self._memory)[:FLAGS]
         self._freed = freed
-        self._places: list[int] = []
-        self._lock = threading.Lock()
+        # A deque and no lock: the garbage collector may drop a view inside any line here, and would wait for itself.
+        self._places: deque[int] = deque()
 
     def view(self, place: int, length: int) -> memoryview:
         """The bytes of one tensor; nobody else looks at them, so its reader may change them.
@@ -120,15 +125,12 @@ class Incoming:
         return memoryview(array)  # type: ignore[arg-type]  # NumPy's stubs for 3.11 know no Buffer
 
     def _released(self, place: int) -> None:
-        with self._lock:
-            self._places.append(place)
+        self._places.append(place)
         self._freed()
 
     def take_freed(self) -> list[int]:
         """Places that nobody looks at any more, for the writer to use again."""
-        with self._lock:
-            places, self._places = self._places, []
-        return places
+        return [self._places.popleft() for _ in range(len(self._places))]
 
     def close(self) -> None:
         """Let go of the memory, which stays for as long as somebody still looks at a tensor."""

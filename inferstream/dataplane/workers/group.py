@@ -3,12 +3,15 @@
 import asyncio
 import json
 import logging
+from contextlib import suppress
 from itertools import count
+from typing import cast
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from .frames import Load, Loaded, Start
+from .losses import Suspected
 from .process import WorkerProcess
 from .slot import Slot
 from .spawning import Program
@@ -30,6 +33,7 @@ class WorkerGroup:
         self._loading = 0
         self._slots: list[Slot] = []
         self._turn = 0
+        self._verdict = asyncio.Lock()
 
     @property
     def size(self) -> int:
@@ -79,11 +83,7 @@ class WorkerGroup:
         try:
             if not self._slots:
                 self._slots = [self._new_slot(program) for program in self._programs]
-            first, *others = self._slots
-            one_by_one = bool(self._models)
-            results = [await self._load(first, settings.name, load)] if one_by_one else []
-            rest = others if one_by_one else self._slots
-            results += await asyncio.gather(*(self._load(slot, settings.name, load) for slot in rest))
+            loaded = await self._load_everywhere(settings.name, load)
         except BaseException:
             await self.unload(load.instance)
             raise
@@ -92,7 +92,31 @@ class WorkerGroup:
         self._models[load.instance] = load
         for slot in self._slots:
             slot.catch_up()
-        return load.instance, results[0]
+        return load.instance, loaded
+
+    async def _load_everywhere(self, name: str, load: Load) -> Loaded:
+        try:
+            return await self._load_in(self._slots, name, load, one_first=bool(self._models))
+        except Suspected:
+            async with self._verdict:
+                while True:  # until no other model is loading that could be to blame
+                    await self.unload(load.instance)
+                    with suppress(Suspected):
+                        return await self._load_in(self._slots, name, load, one_first=True)
+
+    async def _load_in(self, slots: list[Slot], name: str, load: Load, one_first: bool) -> Loaded:
+        if one_first:
+            loaded = await self._load_in(slots[:1], name, load, one_first=False)
+            if slots[1:]:
+                await self._load_in(slots[1:], name, load, one_first=False)
+            return loaded
+        loading = (self._load(slot, name, load) for slot in slots)
+        # All of them to their end, also after a failure: what is loaded has to be unloaded again.
+        results = await asyncio.gather(*loading, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return cast(Loaded, results[0])
 
     def _new_slot(self, program: Program) -> Slot:
         return Slot(
@@ -108,6 +132,8 @@ class WorkerGroup:
             async with asyncio.timeout(load.timeout + 1):
                 process = await slot.running()
                 return await process.load(load)
+        except Suspected:
+            raise
         except WorkerLost as error:
             raise ModelLoadFailed(f"Model {name} did not load: {error.message}") from None
         except TimeoutError:
@@ -119,7 +145,20 @@ class WorkerGroup:
         """Run a model's `unload` in every worker."""
         self._models.pop(instance, None)
         processes = [slot.process for slot in self._slots]
-        await asyncio.gather(*(process.unload(instance) for process in processes if process is not None))
+        await asyncio.gather(
+            *(self._unload(process, instance) for process in processes if process is not None)
+        )
+
+    async def _unload(self, process: WorkerProcess, instance: int) -> None:
+        """Wait for a model's `unload`, however long it takes, but not for other code that blocks its worker."""
+        unloading = asyncio.create_task(process.unload(instance))
+        try:
+            while not (await asyncio.wait([unloading], timeout=self._settings.parallel_workers_timeout))[0]:
+                if await process.blocked():
+                    logger.error("worker %d is blocked and unloads a model when it no longer is", process.pid)
+                    return
+        finally:
+            unloading.cancel()
 
     async def stop(self) -> None:
         """End every worker."""

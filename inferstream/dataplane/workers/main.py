@@ -17,6 +17,9 @@ from .worker import Worker
 
 _PR_SET_PDEATHSIG = 1
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What a terminal or a process supervisor sends to the whole group; the server decides what comes of it."""
+
 
 def _die_with(parent: int, lifeline: int) -> None:
     """Never outlive the server, however it ends and whatever model code is doing here."""
@@ -32,6 +35,15 @@ def _die_with(parent: int, lifeline: int) -> None:
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
+def _leave(end: int) -> None:
+    """What model code forks is no worker: it ends when asked to, and does not talk to the server."""
+    for name in SIGNALS:
+        signal.signal(name, signal.default_int_handler if name is signal.SIGINT else signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    CUSTOM.sink = None
+    os.close(end)
+
+
 def main(
     build_answering: BuildAnswering, parent: int, end: int, lifeline: int, incoming: int, outgoing: int
 ) -> None:
@@ -39,8 +51,14 @@ def main(
     for descriptor in (end, lifeline, incoming, outgoing):
         os.set_inheritable(descriptor, False)  # what model code starts must not keep them open
     _die_with(parent, lifeline)
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, signal.SIG_IGN)  # the server decides, also when a terminal asks the whole group
+    for name in SIGNALS:
+        # A handler and not SIG_IGN, which what model code executes would inherit: nobody could terminate it.
+        signal.signal(name, lambda *_: None)
+    os.register_at_fork(
+        before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, SIGNALS),
+        after_in_parent=partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, SIGNALS),
+        after_in_child=partial(_leave, end),
+    )
 
     async def serve() -> None:
         link = partial(Link, socket.socket(fileno=end))

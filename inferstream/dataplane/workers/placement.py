@@ -55,13 +55,24 @@ class Placements:
             model = await load_model(settings, self._settings.model_load_timeout)
             return Local(model, self._build_answering)
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))
-        group = self._groups.get(placement)
-        if group is None:
-            programs = _programs(placement, self._worker_script)
-            group = self._groups[placement] = WorkerGroup(programs, self._settings, self._meters)
-        instance, loaded = await group.load(settings)
+        group = self._group(placement)
+        try:
+            instance, loaded = await group.load(settings)
+        except BaseException:
+            if group.empty:
+                await group.stop()
+            raise
         limit = settings.request_timeout or self._settings.request_timeout
         return Pool(settings, group, instance, loaded, limit)
+
+    def _group(self, placement: Placement) -> WorkerGroup:
+        """The group of this placement; groups that no model needs any more are forgotten."""
+        self._groups = {placement: group for placement, group in self._groups.items() if not group.empty}
+        if placement not in self._groups:
+            self._groups[placement] = WorkerGroup(
+                _programs(placement, self._worker_script), self._settings, self._meters
+            )
+        return self._groups[placement]
 
     def _workers(self, settings: ModelSettings) -> int:
         workers = settings.parallel_workers

@@ -8,9 +8,9 @@ from ..call import Call
 from ..reply import Reply
 from .frames import Loaded
 from .group import WorkerGroup
+from .losses import NeverStarted
 from .packing import TENSORS, UNENCODABLE
 from .process import WorkerProcess
-from .remote import NeverStarted
 
 
 class Pool:

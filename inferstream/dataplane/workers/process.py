@@ -2,48 +2,22 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
 
-from ...errors import InferstreamError, ModelLoadFailed, WorkerLost
+from ...errors import InferstreamError, ModelLoadFailed, Overloaded, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
 from ...telemetry.custom import CUSTOM
 from ...types import MetadataModelResponse
 from ..call import Call
-from . import arena
-from .frames import (
-    Answer,
-    Ask,
-    Asked,
-    Describe,
-    Described,
-    End,
-    Failed,
-    Frame,
-    Free,
-    FromWorker,
-    Full,
-    Item,
-    Load,
-    Loaded,
-    LoadFailed,
-    Logged,
-    Ping,
-    Pong,
-    Readiness,
-    Registered,
-    Start,
-    Stop,
-    Told,
-    Unload,
-    Unloaded,
-)
+from . import arena, frames
 from .link import Link
+from .losses import NeverStarted, Suspected
 from .packing import unpack_failure, unpack_response
-from .remote import NeverStarted, RemoteCall
+from .remote import RemoteCall
 from .spawning import Child, Program
 
 logger = logging.getLogger("inferstream.worker")
@@ -59,42 +33,41 @@ Hung = Callable[["WorkerProcess"], None]
 class WorkerProcess:
     """Runs calls in a process of its own; every one of them ends, whatever happens to that process."""
 
-    def __init__(self, program: Program, start: Start) -> None:
+    def __init__(self, program: Program, start: frames.Start) -> None:
         self._loop = asyncio.get_running_loop()
         self._freeing = False
-        requests, responses = arena.create(), arena.create()
-        try:
+        with arena.created() as requests, arena.created() as responses, ExitStack() as undo:
             self._incoming = arena.Incoming(responses, self._freed)
+            undo.callback(self._incoming.close)
             self._outgoing = arena.Outgoing(requests)
+            undo.callback(self._outgoing.close)
             self._child = Child(program, (requests, responses), self._gone)
-        finally:
-            os.close(requests)
-            os.close(responses)
+            undo.pop_all()
         self._flags = self._incoming.flags
-        self._frames: dict[type[Frame], Callable[[Any], object]] = {
-            Answer: self._answer,
-            Item: self._item,
-            Full: self._full,
-            End: self._end,
-            Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
-            Asked: self._asked,
-            Described: lambda frame: self._told(frame.call, frame.metadata),
-            Told: lambda frame: self._told(frame.call, frame.response),
-            Loaded: self._loaded,
-            LoadFailed: self._load_failed,
-            Unloaded: lambda frame: self._settle(frame.instance, None),
-            Readiness: self._readiness,
-            Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
-            Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
-            Pong: lambda _: self._pong.set(),
-            Free: lambda frame: self._outgoing.free(frame.places),
+        self._frames: dict[type[frames.Frame], Callable[[Any], object]] = {
+            frames.Answer: self._answer,
+            frames.Item: self._item,
+            frames.Full: self._full,
+            frames.End: self._end,
+            frames.Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
+            frames.Asked: self._asked,
+            frames.Described: lambda frame: self._told(frame.call, frame.metadata),
+            frames.Told: lambda frame: self._told(frame.call, frame.response),
+            frames.Loaded: self._loaded,
+            frames.LoadFailed: self._load_failed,
+            frames.Unloaded: lambda frame: self._settle(frame.instance, None),
+            frames.Readiness: self._readiness,
+            frames.Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
+            frames.Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
+            frames.Pong: lambda _: self._pong.set(),
+            frames.Free: lambda frame: self._outgoing.free(frame.places),
         }
         self._link = Link(
-            self._child.socket, msgspec.msgpack.Decoder(FromWorker), self._received, self._child.kill
+            self._child.socket, msgspec.msgpack.Decoder(frames.FromWorker), self._received, self._child.kill
         )
         self._calls: dict[int, RemoteCall] = {}
         self._questions: dict[int, asyncio.Future[Any]] = {}
-        self._changes: dict[int, asyncio.Future[Loaded | None]] = {}
+        self._changes: dict[int, asyncio.Future[frames.Loaded | None]] = {}
         self._number = 0
         self._pong = asyncio.Event()
         self.pid = self._child.pid
@@ -109,7 +82,7 @@ class WorkerProcess:
         """Calls that have not ended in the worker, those included that nobody waits for any more."""
         return len(self._calls)
 
-    async def load(self, frame: Load) -> Loaded:
+    async def load(self, frame: frames.Load) -> frames.Loaded:
         """Load a model. Raises ModelLoadFailed, and WorkerLost when the process ends over it."""
         loaded = await self._change(frame.instance, frame)
         assert loaded is not None
@@ -119,14 +92,14 @@ class WorkerProcess:
         """Run a model's `unload`."""
         if self.models.pop(instance, None) is not None and not self.ended.is_set():
             try:
-                await self._change(instance, Unload(instance))
+                await self._change(instance, frames.Unload(instance))
             except WorkerLost:
                 return  # it went with the process
 
-    async def _change(self, instance: int, frame: Load | Unload) -> Loaded | None:
+    async def _change(self, instance: int, frame: frames.Load | frames.Unload) -> frames.Loaded | None:
         if self.ended.is_set():
             raise WorkerLost(f"The worker process {self._child.how}.")
-        change: asyncio.Future[Loaded | None] = self._loop.create_future()
+        change: asyncio.Future[frames.Loaded | None] = self._loop.create_future()
         self._changes[instance] = change
         self._link.send(frame)
         try:
@@ -134,7 +107,7 @@ class WorkerProcess:
         finally:
             self._changes.pop(instance, None)
 
-    def _settle(self, instance: int, result: Loaded | None, error: Exception | None = None) -> None:
+    def _settle(self, instance: int, result: frames.Loaded | None, error: Exception | None = None) -> None:
         change = self._changes.get(instance)
         if change is None or change.done():
             return
@@ -143,42 +116,52 @@ class WorkerProcess:
         else:
             change.set_result(result)
 
-    def _loaded(self, frame: Loaded) -> None:
+    def _loaded(self, frame: frames.Loaded) -> None:
+        if frame.instance not in self._changes:
+            self._link.send(frames.Unload(frame.instance))  # whoever wanted it no longer waits
+            return
         self.models[frame.instance] = True  # here, so that nothing comes between this and the process's end
         self._settle(frame.instance, frame)
 
-    def _load_failed(self, frame: LoadFailed) -> None:
+    def _load_failed(self, frame: frames.LoadFailed) -> None:
         self._settle(frame.instance, None, ModelLoadFailed(frame.message))
 
-    def _readiness(self, frame: Readiness) -> None:
+    def _readiness(self, frame: frames.Readiness) -> None:
         if frame.instance in self.models:
             self.models[frame.instance] = frame.ready
 
     def open(self, call: Call, instance: int, window: int, limit: float | None, hung: Hung) -> RemoteCall:
         """Send a call to the worker. Raises what the request's own values make impossible to send."""
-        self._number += 1
-        number = self._number
-        self._flags[number % arena.FLAGS] = 0
+        number = self._next_number()
+        self._flags[number] = 0
         remote = RemoteCall(number, call, window, limit, lambda: hung(self), self._link)
         remote.send(instance, self._outgoing)
         self._calls[number] = remote
         return remote
 
+    def _next_number(self) -> int:
+        """One that no call has: where its flag lies another would be taken for not started. Raises Overloaded."""
+        if len(self._calls) + len(self._questions) >= arena.FLAGS - 1:
+            raise Overloaded(f"A worker process has {arena.FLAGS} calls in progress already.")
+        while True:
+            self._number = self._number % (arena.FLAGS - 1) + 1
+            if self._number not in self._calls and self._number not in self._questions:
+                return self._number
+
     async def describe(self, instance: int) -> MetadataModelResponse:
         """What a model says of itself. Raises WorkerLost, or what the model failed with."""
-        described: bytes = await self._ask(lambda call: Describe(call, instance))
+        described: bytes = await self._ask(lambda call: frames.Describe(call, instance))
         return MetadataModelResponse.model_validate_json(described)
 
     async def ask(self, instance: int, request: HttpRequest) -> HttpResponse:
         """The answer of one of a model's own routes. Raises WorkerLost, or what the model failed with."""
-        response: HttpResponse = await self._ask(lambda call: Ask(call, instance, request))
+        response: HttpResponse = await self._ask(lambda call: frames.Ask(call, instance, request))
         return response
 
-    async def _ask(self, question: Callable[[int], Frame]) -> Any:
+    async def _ask(self, question: Callable[[int], frames.Frame]) -> Any:
         if self.ended.is_set():
             raise WorkerLost(f"The worker process {self._child.how}.")
-        self._number += 1
-        number = self._number
+        number = self._next_number()
         answer = self._questions[number] = self._loop.create_future()
         self._link.send(question(number))
         try:
@@ -186,10 +169,10 @@ class WorkerProcess:
         finally:
             del self._questions[number]
 
-    def _received(self, frame: Frame) -> None:
+    def _received(self, frame: frames.Frame) -> None:
         self._frames[type(frame)](frame)
 
-    def _answer(self, frame: Answer) -> None:
+    def _answer(self, frame: frames.Answer) -> None:
         # Unpacked even when nobody waits: dropping the tensors is what frees their place.
         response = unpack_response(frame.response, self._incoming.view)
         remote = self._calls.pop(frame.call, None)
@@ -197,18 +180,18 @@ class WorkerProcess:
             self.answered += 1
             remote.answered(response)
 
-    def _item(self, frame: Item) -> None:
+    def _item(self, frame: frames.Item) -> None:
         response = unpack_response(frame.response, self._incoming.view)
         remote = self._calls.get(frame.call)
         if remote is not None:
             remote.came(response)
 
-    def _full(self, frame: Full) -> None:
+    def _full(self, frame: frames.Full) -> None:
         remote = self._calls.get(frame.call)
         if remote is not None:
             remote.full()
 
-    def _end(self, frame: End) -> None:
+    def _end(self, frame: frames.End) -> None:
         if frame.lingering and frame.call in self._calls:
             self._calls[frame.call].lingers()
         else:
@@ -219,10 +202,12 @@ class WorkerProcess:
         if remote is not None:
             self.answered += 1
             remote.ended(error)
-        elif error is not None and number in self._questions and not self._questions[number].done():
-            self._questions[number].set_exception(error)
+            return
+        question = self._questions.get(number)
+        if question is not None and error is not None and not question.done():
+            question.set_exception(error)
 
-    def _asked(self, frame: Asked) -> None:
+    def _asked(self, frame: frames.Asked) -> None:
         remote = self._calls.get(frame.call)
         if remote is not None:
             remote.asked(frame.count)
@@ -235,7 +220,7 @@ class WorkerProcess:
     async def blocked(self) -> bool:
         """Whether the worker's event loop does not run, so that nothing in it can get on."""
         self._pong.clear()
-        self._link.send(Ping())
+        self._link.send(frames.Ping())
         try:
             async with asyncio.timeout(BLOCKED):
                 await self._pong.wait()
@@ -250,7 +235,7 @@ class WorkerProcess:
 
     async def stop(self, grace: float) -> None:
         """Unload everything and end; after `grace` seconds without mercy."""
-        self._link.send(Stop(grace))
+        self._link.send(frames.Stop(grace))
         try:
             async with asyncio.timeout(grace + 0.5):
                 await self.ended.wait()
@@ -276,12 +261,13 @@ class WorkerProcess:
         self.models.clear()
         lost = f"The worker process that ran this request {self._child.how}."
         for number, remote in list(self._calls.items()):
-            started = self._flags[number % arena.FLAGS]
+            started = self._flags[number]
             remote.ended(WorkerLost(lost) if started else NeverStarted(lost))
         self._calls.clear()
         self._incoming.close()
         self._outgoing.close()
-        error = WorkerLost(f"its worker process {self._child.how}")
+        blame = Suspected if len(self._changes) > 1 else WorkerLost
+        error = blame(f"its worker process {self._child.how}")
         for change in self._changes.values():
             if not change.done():
                 change.set_exception(error)
@@ -300,4 +286,4 @@ class WorkerProcess:
 
     def _give_back(self) -> None:
         self._freeing = False
-        self._link.send(Free(self._incoming.take_freed()))
+        self._link.send(frames.Free(self._incoming.take_freed()))

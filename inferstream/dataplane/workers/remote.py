@@ -4,14 +4,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from ...errors import InferstreamError, WorkerLost
-from ...types import InferenceResponse
+from ...errors import InferstreamError, InvalidRequest
+from ...types import InferenceRequest, InferenceResponse
 from ..call import Call, Operation
 from ..reply import Reply
 from .arena import Outgoing
 from .frames import Cancel, Credit, More, Open
 from .link import Link
-from .packing import pack_failure, pack_request
+from .packing import UNENCODABLE, pack_failure, pack_request, places_in
 
 CLOSE_LIMIT = 5.0
 """Seconds a model's `finally` may take before its caller stops waiting for it."""
@@ -21,10 +21,6 @@ OVERDUE = 1.0
 
 ABANDONED = 30.0
 """Seconds a call may run on in its worker after everybody has stopped waiting for it."""
-
-
-class NeverStarted(WorkerLost):
-    """The worker has ended before it came to this call, which another may therefore run."""
 
 
 class RemoteCall:
@@ -71,7 +67,11 @@ class RemoteCall:
         remaining = None if call.deadline is None else call.deadline - self._opened
         stream, more = call.operation is Operation.STREAM, call.more is not None
         request = pack_request(call.request, arena.put)
-        self._link.send(Open(self.number, instance, stream, self._window, more, remaining, request))
+        try:
+            self._link.send(Open(self.number, instance, stream, self._window, more, remaining, request))
+        except UNENCODABLE:
+            arena.free(places_in(request.inputs))
+            raise
         if more:
             self._wanted = asyncio.Semaphore(0)
             self._feeding = self._loop.create_task(self._feed(call, arena, self._wanted))
@@ -196,9 +196,16 @@ class RemoteCall:
         try:
             while True:
                 await wanted.acquire()
-                request = await anext(call.more)
-                self._link.send(More(self.number, pack_request(request, arena.put)))
+                self._send_more(await anext(call.more), arena)
         except StopAsyncIteration:
             self._link.send(More(self.number, None))
         except InferstreamError as error:
             self._link.send(More(self.number, None, pack_failure(error)))
+
+    def _send_more(self, request: InferenceRequest, arena: Outgoing) -> None:
+        packed = pack_request(request, arena.put)
+        try:
+            self._link.send(More(self.number, packed))
+        except UNENCODABLE as error:
+            arena.free(places_in(packed.inputs))
+            raise InvalidRequest(f"the request cannot be sent to a worker: {error}") from error

@@ -8,6 +8,7 @@ from time import monotonic
 from ...errors import ModelLoadFailed, WorkerLost
 from ...telemetry.workers import WorkerMeters
 from .frames import Load
+from .losses import Suspected
 from .process import WorkerProcess
 
 logger = logging.getLogger("inferstream.worker")
@@ -40,7 +41,8 @@ class Slot:
         self._retiring: set[asyncio.Task[None]] = set()
         self._crashes: dict[int, int] = {}
         self._catching_up: asyncio.Task[None] | None = None
-        self._restarted = asyncio.Event()
+        self._tried = asyncio.Event()
+        self._refusal = ""
         self.process: WorkerProcess | None = self._start()
         self._keeping = asyncio.create_task(self._keep())
 
@@ -48,7 +50,8 @@ class Slot:
         try:
             process = self._spawn()
         except OSError as error:
-            logger.error("a worker cannot be started: %s", error.strerror)
+            self._refusal = f"A worker cannot be started: {error.strerror}"
+            logger.error("%s", self._refusal)
             return None
         self._meters.started(process.pid)
         return process
@@ -58,11 +61,12 @@ class Slot:
         while True:
             since = monotonic()
             process = self.process
+            self._tried.set()
             if process is not None:
                 self.catch_up()
-                self._restarted.set()
                 await self._end_of(process)
-                self._restarted.clear()
+                self._tried.clear()
+                self._stop_catching_up()
                 self.process = None
                 proven = process.answered or monotonic() - since > PROVEN
                 failures = 0 if proven else failures + 1
@@ -113,14 +117,23 @@ class Slot:
                 try:
                     await process.load(load)
                     self._crashes.pop(load.instance, None)
+                    if load.instance not in self._models:
+                        await process.unload(load.instance)  # it has been unloaded everywhere else meanwhile
                 except ModelLoadFailed as error:
                     logger.error("worker %d: %s", process.pid, error.message)
+                except Suspected:
+                    return
                 except WorkerLost:
                     self._crashes[load.instance] = self._crashes.get(load.instance, 0) + 1
                     return
             if self._missing(process):
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, LONGEST)
+
+    def _stop_catching_up(self) -> None:
+        if self._catching_up is not None:
+            self._catching_up.cancel()
+            self._catching_up = None
 
     def replace(self, process: WorkerProcess, why: str) -> None:
         """Put another process in the place of this one, which may finish what it can."""
@@ -140,16 +153,16 @@ class Slot:
             self._meters.ended(process.pid)
 
     async def running(self) -> WorkerProcess:
-        """The process, once there is one."""
-        await self._restarted.wait()
-        assert self.process is not None
+        """The process, once there is one. Raises WorkerLost when none can be started."""
+        await self._tried.wait()
+        if self.process is None:
+            raise WorkerLost(self._refusal or "its worker is being stopped")
         return self.process
 
     async def stop(self, grace: float) -> None:
         """End the process, in good order if `grace` seconds are enough for it."""
         self._keeping.cancel()
-        if self._catching_up is not None:
-            self._catching_up.cancel()
+        self._stop_catching_up()
         process, self.process = self.process, None
         for task in self._retiring:
             task.cancel()

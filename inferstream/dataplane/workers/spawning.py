@@ -49,12 +49,14 @@ class Child:
                 env={**os.environ, **program.variables},
                 start_new_session=True,
             )
+            undo.callback(self._process.wait)
+            undo.callback(self._process.kill)
+            self.pid = self._process.pid
+            self._loop = asyncio.get_running_loop()
+            self._ended = ended
+            self._pidfd: int | None = None
+            self._watch()
             undo.pop_all()
-        self.pid = self._process.pid
-        self._loop = asyncio.get_running_loop()
-        self._ended = ended
-        self._pidfd: int | None = None
-        self._watch()
 
     def _watch(self) -> None:
         if hasattr(os, "pidfd_open"):
@@ -70,19 +72,23 @@ class Child:
         threading.Thread(target=wait, name=f"worker-{self.pid}", daemon=True).start()
 
     def _end(self) -> None:
+        self._kill_group()
         self._process.wait()
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
         os.close(self._lifeline)
-        self._end_group()
+        self._reap_group()
         self._ended()
 
-    def _end_group(self) -> None:
-        """End what the worker has started and left behind, and reap what of it became ours (as process 1)."""
+    def _kill_group(self) -> None:
+        """End what the worker has started and left behind, while its number cannot be another's yet."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+
+    def _reap_group(self) -> None:
+        """Of what it left behind, reap what became ours (as process 1)."""
         with suppress(ChildProcessError):
             while os.waitpid(-self.pid, os.WNOHANG)[0]:
                 pass

@@ -4,8 +4,11 @@ import asyncio
 import gc
 import logging
 import os
+import sys
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,13 +24,14 @@ from ..execution.local import Local
 from ..handler import Handler
 from ..reply import Reply
 from ..stages.limits import Limits
-from .arena import FLAGS, Incoming, Outgoing
+from .arena import Incoming, Outgoing
 from .frames import (
     Ask,
     Cancel,
     Credit,
     Describe,
     Described,
+    End,
     Failed,
     Frame,
     Free,
@@ -76,7 +80,7 @@ class Started:
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
         assert isinstance(call, RunningCall)
-        self._flags[call.number % FLAGS] = 1
+        self._flags[call.number] = 1
         return self._inner(call)
 
 
@@ -131,20 +135,27 @@ class Worker:
         settings.max_concurrency = settings.worker_concurrency
         try:
             local = Local(await load_model(settings, frame.timeout), self._build_answering)
+            inputs, outputs = TENSORS.dump_json(local.inputs), TENSORS.dump_json(local.outputs)
         except InferstreamError as error:
             self._send(LoadFailed(frame.instance, error.message))
             return
+        except Exception as error:
+            logger.exception("model %s cannot be served", settings.name)
+            reason = f"Model {settings.name} did not load: {type(error).__name__}: {error}"
+            self._send(LoadFailed(frame.instance, reason))
+            return
         self._instances[frame.instance] = Instance(local, self._outgoing.flags)
-        inputs, outputs = TENSORS.dump_json(local.inputs), TENSORS.dump_json(local.outputs)
         self._send(Loaded(frame.instance, inputs, outputs, local.answers, local.slots, local.routes))
-        gc.collect()
-        gc.freeze()  # what is loaded stays: the collector need not look at it again
+        _freeze()
 
     async def _unload(self, frame: Unload) -> None:
         instance = self._instances.pop(frame.instance, None)
         if instance is not None:
             await instance.local.unload()
         self._send(Unloaded(frame.instance))
+        del instance
+        gc.unfreeze()  # or what the model leaves behind would never be collected
+        _freeze()
 
     def _open(self, frame: Open) -> None:
         instance = self._instances[frame.instance]
@@ -153,16 +164,20 @@ class Worker:
         call = RunningCall(frame, request, local.settings, self._link, self._outgoing)
         self._calls[call.number] = call
         task = call.task = self._loop.create_task(call.run(instance.handler))
-        task.add_done_callback(lambda _: self._calls.pop(call.number, None))
+        task.add_done_callback(partial(self._done, call.number))
+
+    def _done(self, number: int, task: "asyncio.Task[None]") -> None:
+        del self._calls[number]
+        if task.cancelled():
+            self._send(End(number))  # cancelled before its first step, so that nothing of it ever ran
 
     def _more(self, frame: More) -> None:
+        # Unpacked even when nobody waits: dropping the tensors is what frees their place.
+        request = None if frame.request is None else unpack_request(frame.request, self._incoming.view)
         call = self._calls.get(frame.call)
         if call is None or not isinstance(call.more, LaterRequests):
             return
-        if frame.request is not None:
-            call.more.came(unpack_request(frame.request, self._incoming.view))
-        else:
-            call.more.came(None, unpack_failure(frame.failure) if frame.failure is not None else None)
+        call.more.came(request, unpack_failure(frame.failure) if frame.failure is not None else None)
 
     def _credit(self, frame: Credit) -> None:
         call = self._calls.get(frame.call)
@@ -201,6 +216,8 @@ class Worker:
         except TimeoutError:
             logger.error("models were still unloading after %g s", frame.grace)
         logging.shutdown()
+        with suppress(Exception):  # model code may have closed it
+            sys.stdout.flush()
         os._exit(0)
 
     async def _watch(self) -> None:
@@ -234,3 +251,9 @@ class Worker:
             self._send(frame)
         else:
             self._loop.call_soon_threadsafe(self._send, frame)
+
+
+def _freeze() -> None:
+    """What is loaded stays: the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()

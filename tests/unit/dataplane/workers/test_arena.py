@@ -1,7 +1,6 @@
 """Shared memory: what is put is seen, and a place is used again only when the last look at it is gone."""
 
 import gc
-import os
 import random
 
 import numpy as np
@@ -13,10 +12,9 @@ from inferstream.dataplane.workers import arena
 @pytest.fixture
 def both():
     freed = []
-    descriptor = arena.create()
-    outgoing = arena.Outgoing(descriptor)
-    incoming = arena.Incoming(descriptor, lambda: freed.append(1))
-    os.close(descriptor)
+    with arena.created() as descriptor:
+        outgoing = arena.Outgoing(descriptor)
+        incoming = arena.Incoming(descriptor, lambda: freed.append(1))
     return outgoing, incoming, freed
 
 

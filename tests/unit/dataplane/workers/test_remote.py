@@ -1,0 +1,73 @@
+"""One call in a worker, seen from the server: what cannot be sent is told, and takes no memory with it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+import numpy as np
+import pytest
+
+from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.workers import arena
+from inferstream.dataplane.workers.frames import Frame, More
+from inferstream.dataplane.workers.packing import UNENCODABLE, encode_foreign
+from inferstream.dataplane.workers.remote import RemoteCall
+from inferstream.types import InferenceRequest, Parameters, RequestInput
+
+
+class Sent:
+    """The link to a worker, which keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+
+    def send(self, frame: Frame) -> int:
+        size = len(msgspec.msgpack.encode(frame, enc_hook=encode_foreign))
+        self.frames.append(frame)
+        return size
+
+
+def large(**parameters: object) -> InferenceRequest:
+    tensor = RequestInput(name="x", shape=[100_000], datatype="FP32", data=np.ones(100_000, np.float32))
+    return InferenceRequest(id="r", inputs=[tensor], parameters=Parameters(**parameters))
+
+
+@pytest.fixture
+def outgoing():
+    with arena.created() as descriptor:
+        return arena.Outgoing(descriptor)
+
+
+def remote(call: Call, link: Sent) -> RemoteCall:
+    return RemoteCall(1, call, 8, None, lambda: None, link)
+
+
+def everything_fits(outgoing: arena.Outgoing) -> bool:
+    return outgoing.put(bytes(arena.SIZE - arena.FLAGS)) is not None
+
+
+async def test_a_request_that_cannot_be_sent_takes_no_memory(outgoing) -> None:
+    call = Call(Operation.INFER, "m", None, large(huge=2**70), {})
+    with pytest.raises(UNENCODABLE):
+        remote(call, Sent()).send(1, outgoing)
+    assert everything_fits(outgoing)
+
+
+async def test_a_later_request_that_cannot_be_sent_ends_the_requests_with_its_error(outgoing) -> None:
+    async def later() -> AsyncIterator[InferenceRequest]:
+        yield large(huge=2**70)
+
+    tensor = RequestInput(name="x", shape=[1], datatype="INT8", data=[1])
+    call = Call(Operation.STREAM, "m", None, InferenceRequest(id="r", inputs=[tensor]), {}, later())
+    link = Sent()
+    opened = remote(call, link)
+    opened.send(1, outgoing)
+    opened.asked(8)
+
+    async with asyncio.timeout(5):
+        while not isinstance(link.frames[-1], More):
+            await asyncio.sleep(0)
+
+    assert link.frames[-1].request is None
+    assert "cannot be sent" in link.frames[-1].failure.message
+    assert everything_fits(outgoing)

@@ -1,0 +1,116 @@
+"""The place of a worker: whatever happens to its process, the next one gets every model."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from inferstream.dataplane.workers.frames import Load, Loaded
+from inferstream.dataplane.workers.slot import Slot
+from inferstream.errors import ModelLoadFailed, WorkerLost
+from inferstream.telemetry.workers import WorkerMeters
+
+
+class FakeProcess:
+    """Loads models as the test says."""
+
+    def __init__(self, pid: int, outcome: Callable[[Load], None]) -> None:
+        self.pid = pid
+        self.models: dict[int, bool] = {}
+        self.answered = 1
+        self.ended = asyncio.Event()
+        self.how = "ended"
+        self.asked: list[int] = []
+        self.unloaded: list[int] = []
+        self.may_load = asyncio.Event()
+        self.may_load.set()
+        self._outcome = outcome
+
+    async def load(self, frame: Load) -> Loaded:
+        self.asked.append(frame.instance)
+        await self.may_load.wait()
+        self._outcome(frame)
+        self.models[frame.instance] = True
+        return Loaded(frame.instance, b"", b"", "", 1)
+
+    async def unload(self, instance: int) -> None:
+        self.unloaded.append(instance)
+        self.models.pop(instance, None)
+
+    async def stop(self, grace: float) -> None:
+        self.end()
+
+    def end(self) -> None:
+        self.models.clear()
+        self.ended.set()
+
+
+class Place:
+    """A slot with everything that it has started."""
+
+    def __init__(self, *models: int) -> None:
+        self.processes: list[FakeProcess] = []
+        self.outcome: Callable[[Load], None] = lambda load: None
+        self.models = {instance: Load(instance, b"", None, 1) for instance in models}
+        self.slot = Slot(self._spawn, self.models, WorkerMeters(), 1)
+
+    def _spawn(self) -> FakeProcess:
+        process = FakeProcess(len(self.processes) + 1, lambda load: self.outcome(load))
+        self.processes.append(process)
+        return process
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def test_a_process_that_ends_between_two_attempts_to_load_leaves_them_to_the_next() -> None:
+    place = Place(1)
+
+    def fail(load: Load) -> None:
+        raise ModelLoadFailed("not now")
+
+    place.outcome = fail
+    await until(lambda: place.processes[0].asked == [1])
+    place.outcome = lambda load: None
+    place.processes[0].end()
+    await until(lambda: len(place.processes) == 2 and place.processes[1].models)
+    await place.slot.stop(1)
+
+
+async def test_a_model_that_is_unloaded_while_it_loads_again_does_not_stay() -> None:
+    place = Place(1)
+    (process,) = place.processes
+    process.may_load.clear()
+    await until(lambda: process.asked == [1])
+    del place.models[1]
+    process.may_load.set()
+    await until(lambda: process.unloaded == [1])
+    await place.slot.stop(1)
+
+
+async def test_a_model_that_keeps_ending_its_worker_is_left_out() -> None:
+    place = Place(1, 2)
+
+    def crash(load: Load) -> None:
+        if load.instance == 1:
+            place.processes[-1].end()
+            raise WorkerLost("gone")
+
+    place.outcome = crash
+    await until(lambda: len(place.processes) == 4 and place.processes[3].models == {2: True})
+    await until(lambda: place.slot._catching_up.done())
+    assert [process.asked for process in place.processes] == [[1], [2, 1], [2, 1], [2]]
+    await place.slot.stop(1)
+
+
+async def test_a_process_that_cannot_be_started_is_an_error_and_not_a_long_wait() -> None:
+    def refuse() -> FakeProcess:
+        raise PermissionError(13, "Permission denied")
+
+    slot = Slot(refuse, {}, WorkerMeters(), 1)
+    with pytest.raises(WorkerLost, match="Permission denied"):
+        await slot.running()
+    await slot.stop(1)

@@ -1,0 +1,33 @@
+"""Starting workers where the system refuses something: nothing is left behind."""
+
+import errno
+import os
+
+import pytest
+
+from inferstream.dataplane.workers.frames import Start
+from inferstream.dataplane.workers.process import WorkerProcess
+from inferstream.dataplane.workers.spawning import Program
+
+
+def _refuse(*_: object) -> int:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+@pytest.mark.parametrize("name", ["ftruncate", "pidfd_open", "pipe"])
+async def test_a_worker_that_cannot_be_started_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, name, _refuse)
+    with pytest.raises(OSError, match="Too many"):
+        WorkerProcess(Program(), Start(False, False, None))
+    assert len(os.listdir("/proc/self/fd")) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)  # noqa: ASYNC222
+
+
+async def test_what_ends_is_told_once() -> None:
+    process = WorkerProcess(Program("/bin/false"), Start(False, False, None))
+    await process.ended.wait()
+    assert process.how == "exited with status 1"

@@ -1,0 +1,180 @@
+"""A worker from the inside: whatever the server sends, each call is told its end and each tensor given back."""
+
+import asyncio
+import gc
+import json
+import weakref
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import pytest
+
+from inferstream import MLModel
+from inferstream.dataplane.workers import arena
+from inferstream.dataplane.workers.frames import (
+    Answer,
+    Cancel,
+    End,
+    Failed,
+    Frame,
+    Free,
+    Load,
+    Loaded,
+    LoadFailed,
+    More,
+    Open,
+    Unload,
+    Unloaded,
+)
+from inferstream.dataplane.workers.packing import pack_request
+from inferstream.dataplane.workers.worker import Worker
+from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
+
+
+class Echo(MLModel):
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        (tensor,) = payload.inputs
+        output = ResponseOutput(name="y", shape=tensor.shape, datatype=tensor.datatype, data=tensor.data)
+        return InferenceResponse(model_name=self.name, outputs=[output])
+
+
+class Numbered(MLModel):
+    """Names its version by a number, as authors do, where the protocol wants text."""
+
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        response = InferenceResponse(model_name=self.name, outputs=[])
+        response.model_version = 3
+        return response
+
+
+class Undeclarable(MLModel):
+    async def load(self) -> bool:
+        self.inputs = [SimpleNamespace(name="x")]
+        return True
+
+
+class Cancelling(MLModel):
+    async def load(self) -> bool:
+        raise asyncio.CancelledError
+
+    async def unload(self) -> bool:
+        raise asyncio.CancelledError
+
+
+class CancellingUnload(Echo):
+    async def unload(self) -> bool:
+        raise asyncio.CancelledError
+
+
+class Knotted(Echo):
+    """Holds on to itself, as nearly everything large does."""
+
+    alive: ClassVar[weakref.WeakSet["Knotted"]] = weakref.WeakSet()
+
+    async def load(self) -> bool:
+        self.itself = self
+        self.alive.add(self)
+        return True
+
+
+class Inside:
+    """A worker in this process, with a server that only listens."""
+
+    def __init__(self) -> None:
+        self.sent: asyncio.Queue[Frame] = asyncio.Queue()
+        with arena.created() as requests, arena.created() as responses:
+            self.arena = arena.Outgoing(requests)
+            self.worker = Worker(self._link, requests, responses)
+
+    def _link(self, decoder: Any, received: Any, lost: object) -> "Inside":
+        self._decoder, self._received = decoder, received
+        return self
+
+    def tell(self, frame: Frame) -> None:
+        self._received(self._decoder.decode(msgspec.msgpack.encode(frame)))
+
+    def send(self, frame: Frame) -> int:
+        self.sent.put_nowait(frame)
+        return 1
+
+    async def next(self) -> Frame:
+        async with asyncio.timeout(5):
+            return await self.sent.get()
+
+    async def load(self, model: type[MLModel]) -> Frame:
+        settings = {"implementation": f"{model.__module__}.{model.__qualname__}", "name": "m"}
+        self.tell(Load(1, json.dumps(settings).encode(), None, 5))
+        return await self.next()
+
+    def request(self, count: int = 1) -> Any:
+        data = np.ones(count, np.float32)
+        tensor = RequestInput(name="x", shape=[count], datatype="FP32", data=data)
+        return pack_request(InferenceRequest(id="r", inputs=[tensor]), self.arena.put)
+
+    def open(self, count: int = 1) -> None:
+        self.tell(Open(7, 1, False, 8, False, None, self.request(count)))
+
+
+@pytest.fixture
+async def inside() -> AsyncIterator[Inside]:
+    worker = Inside()
+    yield worker
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+
+
+async def test_a_call_is_answered(inside: Inside) -> None:
+    assert isinstance(await inside.load(Echo), Loaded)
+    inside.open()
+    assert isinstance(await inside.next(), Answer)
+
+
+async def test_a_call_that_is_cancelled_before_it_began_is_told_its_end(inside: Inside) -> None:
+    await inside.load(Echo)
+    inside.open()
+    inside.tell(Cancel(7))
+    assert await inside.next() == End(7)
+
+
+async def test_a_later_request_that_comes_too_late_gives_its_memory_back(inside: Inside) -> None:
+    await inside.load(Echo)
+    inside.tell(More(8, inside.request(100_000)))
+    gc.collect()
+    freed = await inside.next()
+    assert isinstance(freed, Free)
+    inside.arena.free(freed.places)
+
+
+async def test_an_answer_that_the_server_could_not_read_fails_its_call_alone(inside: Inside) -> None:
+    await inside.load(Numbered)
+    inside.open()
+    failed = await inside.next()
+    assert isinstance(failed, Failed)
+    assert "model_version" in failed.failure.message
+
+
+@pytest.mark.parametrize("model", [Undeclarable, Cancelling])
+async def test_a_model_that_breaks_its_loading_oddly_did_not_load(
+    inside: Inside, model: type[MLModel]
+) -> None:
+    failed = await inside.load(model)
+    assert isinstance(failed, LoadFailed)
+    assert "m did not load" in failed.message
+
+
+async def test_a_model_that_breaks_its_unloading_oddly_is_gone(inside: Inside) -> None:
+    await inside.load(CancellingUnload)
+    inside.tell(Unload(1))
+    assert await inside.next() == Unloaded(1)
+
+
+async def test_an_unloaded_model_leaves_no_memory_behind(inside: Inside) -> None:
+    await inside.load(Knotted)
+    assert len(Knotted.alive) == 1
+    inside.tell(Unload(1))
+    assert await inside.next() == Unloaded(1)
+    gc.collect()
+    assert len(Knotted.alive) == 0
