@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 
 import pytest
 
@@ -21,13 +22,13 @@ async def test_a_worker_that_cannot_be_started_leaves_nothing_behind(
     before = len(os.listdir("/proc/self/fd"))
     monkeypatch.setattr(os, name, _refuse)
     with pytest.raises(OSError, match="Too many"):
-        WorkerProcess(Program(), Start(False, False, None))
+        WorkerProcess(Program("worker.py", sys.executable, {}), Start(False, False, None))
     assert len(os.listdir("/proc/self/fd")) == before
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)  # noqa: ASYNC222
 
 
 async def test_what_ends_is_told_once() -> None:
-    process = WorkerProcess(Program("/bin/false"), Start(False, False, None))
+    process = WorkerProcess(Program("worker.py", "/bin/false", {}), Start(False, False, None))
     await process.ended.wait()
     assert process.how == "exited with status 1"

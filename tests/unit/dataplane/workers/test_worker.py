@@ -31,6 +31,7 @@ from inferstream.dataplane.workers.frames import (
 )
 from inferstream.dataplane.workers.packing import pack_request
 from inferstream.dataplane.workers.worker import Worker
+from inferstream.server.custom import build_answering
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
 
 
@@ -87,7 +88,7 @@ class Inside:
         self.sent: asyncio.Queue[Frame] = asyncio.Queue()
         with arena.created() as requests, arena.created() as responses:
             self.arena = arena.Outgoing(requests)
-            self.worker = Worker(self._link, requests, responses)
+            self.worker = Worker(self._link, requests, responses, build_answering)
 
     def _link(self, decoder: Any, received: Any, lost: object) -> "Inside":
         self._decoder, self._received = decoder, received
