@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -261,6 +262,23 @@ def test_a_server_that_dies_ends_the_run_and_resume_finishes(tmp_path: Path, tra
     finished = work.answers()
     assert sorted(finished) == list(range(200))
     assert not any("error" in answer for answer in finished.values())
+
+
+def test_a_full_disk_ends_the_run_with_whole_lines(batched: Running, tmp_path: Path) -> None:
+    work = Work(tmp_path, [fp32(i) for i in range(50)])
+    ran = subprocess.run(
+        work.command("double", batched.url),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+    )
+    assert ran.returncode == 1
+    assert f"error: {work.output}: File too large" in ran.stderr
+    assert 0 < len(work.answers()) < 50
+    assert work.run("double", batched.url, "--resume").returncode == 0
+    assert sorted(work.answers()) == list(range(50))
 
 
 @pytest.mark.parametrize("transport", ["rest", "grpc"])
