@@ -46,15 +46,6 @@ Dockerfile
 .dockerignore
 """
 
-START = (
-    'models="$MLSERVER_MODELS_DIR"; '
-    '[ -n "$(ls -A "$models" 2>/dev/null)" ] || models="$MLSERVER_PATH"; '
-    'if [ -f "$MLSERVER_ENV_TARBALL" ]; then '
-    'export MLSERVER_MODEL_ENVIRONMENT_TARBALL="$MLSERVER_ENV_TARBALL"; fi; '
-    'exec server start "$models"'
-)
-"""What an orchestrator mounts is served in place of what was built in, in the environment it brings along."""
-
 HEALTH = (
     'python -c "import os, urllib.request; urllib.request.urlopen('
     "'http://127.0.0.1:' + os.environ.get('MLSERVER_HTTP_PORT', '8080') + '/v2/health/ready')\""
@@ -105,7 +96,24 @@ def _final_stage(folder: Path, conda: str | None) -> Iterator[str]:
         yield f"RUN rm -f {SETTINGS_FILE}" + (f" {MODEL_SETTINGS_FILE}" if _is_single(folder) else "")
     yield "EXPOSE 8080 8081 8082"
     yield f"HEALTHCHECK --interval=10s --timeout=2s CMD {HEALTH}"
-    yield f"CMD {START}"
+    yield f"CMD {_start(folder)}"
+
+
+def _start(folder: Path) -> str:
+    """Serves what an orchestrator mounts in place of what was built in, in the environment it brings along."""
+    built_in = 'models="$MLSERVER_PATH"'
+    if _is_single(folder):
+        # What its file left to the folder; a mounted model has a folder of its own.
+        name = shlex.quote(folder.resolve().name)
+        built_in += f'; name={name}; export MLSERVER_MODEL_NAME="${{MLSERVER_MODEL_NAME:-$name}}"'
+        built_in += ' MLSERVER_MODEL_URI="${MLSERVER_MODEL_URI:-$MLSERVER_PATH}"'
+    return (
+        'models="$MLSERVER_MODELS_DIR"; '
+        f'if [ -z "$(ls -A "$models" 2>/dev/null)" ]; then {built_in}; fi; '
+        'if [ -f "$MLSERVER_ENV_TARBALL" ]; then '
+        'export MLSERVER_MODEL_ENVIRONMENT_TARBALL="$MLSERVER_ENV_TARBALL"; fi; '
+        'exec server start "$models"'
+    )
 
 
 def _python_image() -> str:
@@ -138,7 +146,7 @@ def _defaults(folder: Path) -> dict[str, str]:
         parameters = dict(parameters) if isinstance(parameters, dict) else {}
         # Flat where it has a name of its own, because that is what orchestrators replace.
         flat = {key: parameters.pop(key) for key in ModelParameters.model_fields if key in parameters}
-        values = {"name": folder.resolve().name, **values, "uri": HOME, **flat}
+        values |= flat
         if parameters:
             values["parameters"] = parameters
         found |= _as_variables(MLSERVER_MODEL_PREFIX, values)

@@ -40,7 +40,8 @@ def _write(folder: Path, template: str) -> list[str]:
         raise InvalidSettings(f'there is no template "{template}"; there are: {", ".join(templates())}')
     name = folder.resolve().name
     check_name(name, str(folder))
-    sources = [entry for entry in (TEMPLATES / template).iterdir() if entry.is_file()]
+    entries = (entry for entry in (TEMPLATES / template).iterdir() if entry.is_file())
+    sources = sorted(entries, key=lambda entry: entry.name)
     there = [source.name for source in sources if (folder / source.name).exists()]
     if there:
         raise InvalidSettings(f"{folder} has {', '.join(there)} already; nothing was written")

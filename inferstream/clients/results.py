@@ -1,5 +1,6 @@
 """Answers in a file, one in each line, whole lines only."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,8 @@ class Results:
             while left:
                 left = left[os.write(self._file, left) :]
         except OSError:
-            os.ftruncate(self._file, self._end)  # a full disk takes half a line
+            with contextlib.suppress(OSError):  # an output that is no file keeps what it took
+                os.ftruncate(self._file, self._end)  # a full disk takes half a line
             raise
         self._end += size
 

@@ -106,9 +106,8 @@ def _problems(settings: ModelSettings, importing: bool) -> Iterator[str]:
         yield from _import_problems(settings)
         return
     folder = Path(settings.source).parent if settings.source else Path.cwd()
-    missing = missing_class(settings.implementation_, folder)
-    # What an environment of the model's own has installed cannot be seen from here.
-    if missing is not None and not (_own_environment(settings) and "there is no module" in missing):
+    missing = missing_class(settings.implementation_, folder, _own_environment(settings))
+    if missing is not None:
         yield missing
 
 

@@ -7,17 +7,18 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 
-def missing_class(path: str, folder: Path | None) -> str | None:
+def missing_class(path: str, folder: Path | None, own_environment: bool = False) -> str | None:
     """Why `path` (module.Class) names no class, `folder` looked into first; None when it seems to.
 
-    The code is read and never run, so a class that a module makes in an unusual way passes.
+    The code is read and never run, so a class that a module makes in an unusual way passes. So does a
+    module that is not here when the model has an environment of its own, which cannot be looked into.
     """
     module_name, _, class_name = path.rpartition(".")
     if not module_name or not class_name.isidentifier():
         return f'implementation "{path}" is not of the form module.Class'
     spec = _find(module_name, folder)
     if spec is None:
-        return f'implementation "{path}": there is no module {module_name}'
+        return None if own_environment else f'implementation "{path}": there is no module {module_name}'
     if spec.origin is None or not spec.origin.endswith(".py"):
         return None  # compiled, or a namespace: nothing to read
     try:

@@ -41,8 +41,6 @@ def test_it_runs_unprivileged_at_the_places_orchestrators_know(folder: Path) -> 
         "MLSERVER_ENV_TARBALL": "/mnt/models/environment.tar.gz",
         "MLSERVER_HOST": "0.0.0.0",
         "MLSERVER_MODEL_IMPLEMENTATION": "model.Model",
-        "MLSERVER_MODEL_NAME": "iris",
-        "MLSERVER_MODEL_URI": "/opt/mlserver",
     }
     assert parser.cmd.endswith('exec server start "$models"')
     instructions = [found["instruction"] for found in parser.structure]

@@ -1,0 +1,133 @@
+"""The default command of an image, run where no Docker is needed: with its variables, at other paths."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+from dockerfile_parse import DockerfileParser
+
+from tests.serving import SERVER, eventually, text
+
+CODE = """
+from inferstream import MLModel
+from inferstream.codecs import StringCodec
+from inferstream.types import InferenceResponse
+
+class Model(MLModel):
+    async def predict(self, payload):
+        said = StringCodec.encode_output("said", [self.settings.parameters.uri])
+        return InferenceResponse(model_name=self.name, outputs=[said])
+"""
+
+
+class Container:
+    """What an image would hold, without the image."""
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        self.home, self.mounted, self.output = root / "opt/mlserver", root / "mnt/models", root / "output"
+        assert subprocess.run([*SERVER, "dockerfile", str(folder)], check=False).returncode == 0
+        self.file = DockerfileParser(str(folder))
+        shutil.copytree(folder, self.home)
+        self.mounted.mkdir(parents=True)
+        for instruction in self.file.structure:
+            if instruction["instruction"] == "RUN" and instruction["value"].startswith("rm "):
+                subprocess.run(instruction["value"], shell=True, cwd=self.home, check=True)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, **variables: str) -> str:
+        """Run the command; the URL it serves at."""
+        moved = {
+            name: value.replace("/opt/mlserver", str(self.home)).replace("/mnt/models", str(self.mounted))
+            for name, value in self.file.envs.items()
+        }
+        path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        ports = {f"MLSERVER_{name}_PORT": "0" for name in ("HTTP", "GRPC", "METRICS")}
+        with self.output.open("w") as output:
+            self.process = subprocess.Popen(
+                ["/bin/sh", "-c", self.file.cmd],
+                cwd=self.home,
+                env={**moved, **path, **ports, **variables},
+                stdout=output,
+                stderr=output,
+            )
+        found = eventually(lambda: re.search(r"^REST +http://\S+:(\d+)/", self.output.read_text(), re.M), 30)
+        return f"http://127.0.0.1:{found[1]}"
+
+    def stop(self) -> None:
+        assert self.process is not None
+        self.process.terminate()
+        assert self.process.wait(15) == 0, "the server is the process itself, and hears the signal"
+
+
+@pytest.fixture
+def contain(tmp_path: Path) -> Iterator[Callable[[Path], Container]]:
+    made: list[Container] = []
+
+    def make(folder: Path) -> Container:
+        made.append(Container(folder, tmp_path / "root"))
+        return made[-1]
+
+    yield make
+    for container in made:
+        container.stop()
+
+
+def write(folder: Path, **settings: object) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "code_of_model.py").write_text(CODE)
+    (folder / "model-settings.json").write_text(
+        json.dumps({"implementation": "code_of_model.Model", **settings})
+    )
+    return folder
+
+
+def said(url: str, model: str) -> str:
+    return httpx.post(f"{url}/v2/models/{quote(model)}/infer", json=text(), timeout=20).json()["outputs"][0][
+        "data"
+    ][0]
+
+
+def test_a_model_that_was_built_in_is_served_under_what_the_orchestrator_says(
+    tmp_path: Path, contain: Callable[[Path], Container]
+) -> None:
+    folder = write(tmp_path / "mine", parameters={"extra": {"a": 1}})
+    (folder / "settings.json").write_text('{"http_port": 1, "debug": false}')
+    container = contain(folder)
+    url = container.start(MLSERVER_MODEL_NAME="theirs", MLSERVER_MODEL_URI="/mnt/elsewhere")
+    assert said(url, "theirs") == "/mnt/elsewhere"
+    assert "closed because the server listens beyond loopback" in container.output.read_text()
+
+
+def test_several_models_that_were_built_in_are_served(
+    tmp_path: Path, contain: Callable[[Path], Container]
+) -> None:
+    write(tmp_path / "models" / "a")
+    write(tmp_path / "models" / "b", name="second")
+    container = contain(tmp_path / "models")
+    url = container.start()
+    assert said(url, "a") == str(container.home / "a")
+    assert said(url, "second") == str(container.home / "b")
+
+
+def test_what_is_mounted_is_served_with_the_code_that_was_built_in(
+    tmp_path: Path, contain: Callable[[Path], Container]
+) -> None:
+    container = contain(write(tmp_path / "mine"))
+    (container.mounted / "theirs").mkdir()
+    (container.mounted / "theirs" / "model-settings.json").write_text("{}")
+    assert said(container.start(), "theirs") == str(container.mounted / "theirs")
+
+
+def test_a_model_alone_has_the_name_of_its_folder(
+    tmp_path: Path, contain: Callable[[Path], Container]
+) -> None:
+    container = contain(write(tmp_path / 'it\'s "$HOME"'))
+    assert said(container.start(), 'it\'s "$HOME"') == str(container.home)
