@@ -9,7 +9,7 @@ from inferstream.server.status import TABLE
 
 
 def test_importing_the_package_is_light() -> None:
-    heavy = "fastapi grpc pandas sklearn torch opentelemetry uvicorn"
+    heavy = "fastapi grpc pandas sklearn torch opentelemetry uvicorn websockets"
     code = f"import sys, inferstream.model; print([m for m in {heavy.split()} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout.strip() == "[]"

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from websockets.exceptions import PayloadTooBig
 from websockets.extensions import Extension
 from websockets.extensions.permessage_deflate import PerMessageDeflate, ServerPerMessageDeflateFactory
 from websockets.frames import Frame
@@ -23,10 +22,9 @@ class Inflating(ServerPerMessageDeflateFactory):
 
 
 class Inflate(Extension):
-    """Inflates no more than a message may still hold, and compresses nothing.
+    """Reads compressed messages and compresses none.
 
-    Tokens gain nothing by it, and a large tensor would keep the event loop; streams of events are not
-    compressed either.
+    Tokens gain little by it, and a large tensor would keep the event loop.
     """
 
     name = ServerPerMessageDeflateFactory.name
@@ -38,10 +36,4 @@ class Inflate(Extension):
         return frame
 
     def decode(self, frame: Frame, *, max_size: int | None = None) -> Frame:
-        if max_size is None or max_size > 0:
-            return self._deflate.decode(frame, max_size=max_size)
-        # To zlib a limit of 0 is none, so the last fragment of a message that is full would know none.
-        inflated = self._deflate.decode(frame, max_size=1)
-        if inflated.data:
-            raise PayloadTooBig(len(inflated.data), max_size)
-        return inflated
+        return self._deflate.decode(frame, max_size=max_size)

@@ -1,0 +1,84 @@
+"""Messages of a WebSocket as bytes."""
+
+import json
+
+import pytest
+
+from inferstream.errors import Cancelled, InvalidRequest
+from inferstream.protos.websocket import Frame, dump, dump_end, dump_error
+from inferstream.types import InferenceResponse, Parameters, RequestInput, ResponseOutput
+
+RESPONSE = InferenceResponse(
+    model_name="m",
+    id="a",
+    parameters=Parameters(content_type="str", kept=1),
+    outputs=[ResponseOutput(name="x", shape=[2], datatype="INT8", data=[1, 2])],
+)
+
+
+def binary(document: dict, *blobs: bytes) -> bytes:
+    body = json.dumps(document).encode()
+    return b"".join((len(body).to_bytes(4, "little"), body, *blobs))
+
+
+def test_a_binary_message_is_its_json_and_the_tensors_behind_it() -> None:
+    tensors = [
+        {"name": name, "shape": [2], "datatype": "INT8", "parameters": {"binary_data_size": 2}}
+        for name in ("x", "y")
+    ]
+    request, _ = Frame(binary({"id": "a", "inputs": tensors}, b"\x01\x02", b"\x03\x04"), False).request()
+    x, y = request.inputs
+    assert isinstance(x, RequestInput)
+    assert (x.data.to_raw("INT8"), y.data.to_raw("INT8")) == (b"\x01\x02", b"\x03\x04")
+
+
+@pytest.mark.parametrize("size", range(4))
+def test_a_binary_message_has_a_length(size: int) -> None:
+    with pytest.raises(InvalidRequest, match=f"this one of {size} bytes does not"):
+        Frame(b"\x00" * size, False)
+
+
+def test_part_and_cancel_reach_no_model() -> None:
+    frame = Frame(b'{"id":"a","part":"first","inputs":[],"parameters":{"k":1}}', True)
+    request, _ = frame.request()
+    assert frame.part == "first"
+    assert "part" not in request.model_dump()
+    assert request.parameters is not None
+    assert dict(request.parameters.items()) == {"k": 1}
+
+
+def test_an_empty_id_is_none() -> None:
+    assert Frame(b'{"id":"","inputs":[]}', True).id is None
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_a_response_says_whether_it_is_the_last_and_stays_the_models(final: bool) -> None:
+    message, text = dump(RESPONSE, None, final=final)
+    assert text
+    assert json.loads(message)["parameters"] == {
+        "content_type": "str",
+        "kept": 1,
+        "triton_final_response": final,
+    }
+    assert RESPONSE.parameters is not None
+    assert dict(RESPONSE.parameters.items()) == {"content_type": "str", "kept": 1}
+
+
+def test_a_response_with_a_binary_output_is_a_binary_message() -> None:
+    message, text = dump(RESPONSE, (True, {}), final=True)
+    assert not text
+    end = 4 + int.from_bytes(message[:4], "little")
+    assert json.loads(message[4:end])["outputs"][0]["parameters"] == {"binary_data_size": 2}
+    assert message[end:] == b"\x01\x02"
+
+
+def test_an_end_and_an_error_carry_the_id() -> None:
+    assert json.loads(dump_end("m", "1", "a")[0]) == {
+        "model_name": "m",
+        "model_version": "1",
+        "id": "a",
+        "parameters": {"triton_final_response": True},
+        "outputs": [],
+    }
+    assert json.loads(dump_error("a", Cancelled())[0])["id"] == "a"
+    assert "id" not in json.loads(dump_error(None, Cancelled())[0])
