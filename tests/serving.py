@@ -20,7 +20,9 @@ HERE = Path(__file__).parent
 class Running:
     """A server process with its ports, log and model log."""
 
-    def __init__(self, folder: Path, *flags: str, wait: bool = True, **environment: str) -> None:
+    def __init__(
+        self, folder: Path, *flags: str, wait: bool = True, within: float = 30, **environment: str
+    ) -> None:
         self.folder = folder
         self.output = folder.parent / f"{folder.name}.output"
         self.log = folder.parent / f"{folder.name}.log"
@@ -47,7 +49,7 @@ class Running:
             )
         if wait:
             try:
-                eventually(lambda: self.listens() or self.process.poll() is not None, 30)
+                eventually(lambda: self.listens() or self.process.poll() is not None, within)
                 assert self.process.poll() is None, self.text()
                 self.read_ports()
             except BaseException:

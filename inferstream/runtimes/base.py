@@ -17,7 +17,7 @@ from ..settings import ModelSettings
 from ..settings.implementation import importing
 from ..settings.uri import get_model_uri
 from ..types import InferenceRequest, InferenceResponse, Parameters, RequestOutput, ResponseOutput
-from .refusals import refusal
+from .refusals import inputs_of, refusal
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -138,13 +138,18 @@ class Runtime(MLModel):
         return function
 
     def _check(self, features: Any, request: InferenceRequest) -> None:
+        """Refuse a wrong number of columns; of a data frame they have names, and frameworks check those."""
+        if not _is_frame(features):
+            self._check_shape(features, request)
+
+    def _check_shape(self, features: Any, request: InferenceRequest) -> None:
         """Frameworks say this each in its own way, some with a stack trace of C++, some not at all."""
-        if self._features is None or not isinstance(features, np.ndarray):
+        if self._features is None:
             return
-        if features.ndim != 2 or features.shape[1] != self._features:
+        shape = np.shape(features)
+        if len(shape) != 2 or shape[1] != self._features:
             raise InvalidRequest(
-                f'input "{request.inputs[0].name}": the model takes shape {[-1, self._features]}, '
-                f"got {list(features.shape)}"
+                f"{inputs_of(request)}: the model takes shape {[-1, self._features]}, got {list(shape)}"
             )
 
     def _response(self, results: Sequence[Any], wanted: Sequence[RequestOutput]) -> InferenceResponse:

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..types import InferenceRequest
 from .base import Function, Runtime
 
 
@@ -23,6 +24,10 @@ class LightGBMModel(Runtime):
         # A booster takes no threads when it is read: its parameters are the file's.
         found = super().method(artefact, name)
         return partial(found, num_threads=self._threads) if found is not None and name == "predict" else found
+
+    def _check(self, features: Any, request: InferenceRequest) -> None:
+        # LightGBM does not look at the names of a data frame's columns, and takes them as they come.
+        self._check_shape(features, request)
 
     def features(self, artefact: Any) -> int | None:
         return int(artefact.num_feature())

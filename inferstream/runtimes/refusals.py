@@ -23,11 +23,16 @@ def refusal(error: ValueError, request: InferenceRequest) -> InvalidRequest | No
     """
     if type(error) is not ValueError or not LIBRARIES.issuperset(_packages(error.__traceback__)):
         return None
-    names = ", ".join(f'"{tensor.name}"' for tensor in request.inputs)
     message = " ".join(str(error).split())
     if len(message) > LONGEST:
         message = f"{message[:LONGEST]}..."
-    return InvalidRequest(f"input {names}: {message}")
+    return InvalidRequest(f"{inputs_of(request)}: {message}")
+
+
+def inputs_of(request: InferenceRequest) -> str:
+    """The inputs of a request, as messages name them."""
+    names = ", ".join(f'"{tensor.name}"' for tensor in request.inputs)
+    return f"{'input' if len(request.inputs) == 1 else 'inputs'} {names}"
 
 
 def _packages(traceback: TracebackType | None) -> Iterator[str]:

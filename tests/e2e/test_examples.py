@@ -26,6 +26,13 @@ def test_iris_classifies(examples: Running) -> None:
     assert answer["model_version"] == "1"
 
 
+def test_a_model_without_code_classifies(examples: Running) -> None:
+    flowers = {"inputs": [tensor("features", "FP32", [5.1, 3.5, 1.4, 0.2, 6.3, 2.9, 5.6, 1.8], [2, 4])]}
+    assert examples.infer("iris-boosted", flowers).json()["outputs"][0]["data"] == [0, 2]
+    both = {**flowers, "outputs": [{"name": "predict"}, {"name": "predict_proba"}]}
+    assert examples.infer("iris-boosted", both).json()["outputs"][1]["shape"] == [2, 3]
+
+
 def test_typed_arguments_decode_and_encode(examples: Running) -> None:
     inputs = [tensor("values", "FP32", [1, 2, 3, 4], [2, 2]), tensor("labels", "BYTES", ["a", "b"])]
     answer = examples.infer("scaler", {"inputs": inputs}).json()

@@ -59,7 +59,8 @@ def write_models(root: Path) -> Path:
 @pytest.fixture(scope="module")
 def served(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = write_models(tmp_path_factory.mktemp("served") / "models")
-    running = Running(folder, INFERSTREAM_PARALLEL_WORKERS=str(workers))
+    # Three frameworks and pandas take ten seconds of CPU to import, and a busy machine takes a multiple of it.
+    running = Running(folder, within=120, INFERSTREAM_PARALLEL_WORKERS=str(workers))
     yield running
     assert running.stop() == 0, running.text()
 

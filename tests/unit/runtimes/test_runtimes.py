@@ -118,6 +118,21 @@ async def test_a_wrong_shape_names_the_input(tmp_path, kind: str, shape: tuple[i
         model.predict(request)
 
 
+async def test_texts_for_a_model_of_numbers_are_the_clients_error(tmp_path) -> None:
+    for kind in ("sklearn", "xgboost", "lightgbm"):
+        with pytest.raises(
+            InvalidRequest, match=r'input "input-1": the model takes shape \[-1, 4\], got \[2\]'
+        ):
+            (await of_kind(kind, tmp_path)).predict(asked(["a", "b"], codec=StringRequestCodec))
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
+async def test_a_data_frame_of_too_few_columns_is_the_clients_error(tmp_path, kind: str) -> None:
+    model = await of_kind(kind, tmp_path)
+    with pytest.raises(InvalidRequest, match='inputs "age", "city": '):
+        model.predict(asked(models.people().assign(city=1), codec=PandasCodec))
+
+
 async def of_kind(kind: str, folder: Path) -> Runtime:
     if kind == "sklearn":
         return await fitted(models.classifier(), folder)
