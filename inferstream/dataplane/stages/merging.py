@@ -143,7 +143,7 @@ def _part(output: ResponseOutput, rows: int, data: TensorData) -> ResponseOutput
         "data": data,
     }
     if output.parameters is not None:
-        given["parameters"] = _copy(output.parameters, {})
+        given["parameters"] = output.parameters  # shared: behind this stage nobody changes a response
     return ResponseOutput.trusted(given)
 
 
@@ -156,8 +156,6 @@ def _response(
         "id": request.id,
         "outputs": outputs,
     }
-    parameters = response.parameters
-    if parameters is not None:
-        own: dict[str, object] = {} if parameters.headers is None else {"headers": parameters.headers}
-        given["parameters"] = _copy(parameters, own)
+    if response.parameters is not None:
+        given["parameters"] = response.parameters
     return InferenceResponse.trusted(given)
