@@ -63,6 +63,11 @@ class Batch:
         if task is not None and not any(member.waits for member in self.members):
             Interruption(task, lambda: not task.done())
 
+    def end(self) -> None:
+        """Let go of the members, which know their batch: a circle would keep requests until a collection."""
+        self.members = []
+        self.task = None
+
 
 class Line:
     """The requests of one key: those that gather, and how many batches of them run."""
@@ -219,6 +224,7 @@ class Batching:
         finally:
             for member in batch.members:
                 member.give(InferenceFailed("The batch of this request failed; the server's log says why."))
+            batch.end()
             self._ended(line)
 
     async def _answer(self, members: Sequence[Member]) -> None:

@@ -1,7 +1,9 @@
 """The batching stage around a handler that the test controls: who leaves when, with whom, and with what answer."""
 
 import asyncio
+import gc
 import re
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -322,6 +324,22 @@ async def test_what_is_not_foreseen_is_an_error_that_says_nothing(caplog: pytest
         assert "secret" not in str(caller.task.exception())
     assert "secret" in caplog.text
     await emptied(stage)
+
+
+async def test_nothing_of_a_batch_waits_for_the_garbage_collector() -> None:
+    stage = around(model := Model())
+    found = [Caller(stage, [float(i)]) for i in range(3)]
+    await finish(model, found)
+    await emptied(stage)
+    data = [weakref.ref(call.request.inputs[0]) for call in model.calls]
+    gc.collect()
+    gc.disable()
+    try:
+        del found
+        model.calls.clear()
+        assert [ref() for ref in data] == [None, None]
+    finally:
+        gc.enable()
 
 
 async def test_streams_pass_by() -> None:
