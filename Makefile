@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench bench-workers chaos settings protos clean
+.PHONY: demo test lint bench bench-workers bench-batching chaos settings protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -29,6 +29,9 @@ bench: $(STAMP)  ## the serving path against bare uvicorn and bare grpc.aio, sid
 
 bench-workers: $(STAMP)  ## what the way through a worker process costs
 	$(BIN)/python -m benchmarks.workers
+
+bench-batching: $(STAMP)  ## what batching brings to a model of constant cost, and costs a lone caller
+	$(BIN)/python -m benchmarks.batching
 
 chaos: $(STAMP)  ## kill a worker every second for a minute under load
 	$(BIN)/python scripts/chaos.py

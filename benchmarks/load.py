@@ -50,6 +50,19 @@ async def rest_infer(port: int, callers: int, seconds: float) -> int:
     return sum(await asyncio.gather(*(caller() for _ in range(callers))))
 
 
+async def rest_latencies(port: int, requests: int) -> list[float]:
+    """Seconds that each request of a lone caller took."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    times = []
+    for _ in range(requests):
+        started = time.perf_counter()
+        writer.write(INFER)
+        await read_answer(reader)
+        times.append(time.perf_counter() - started)
+    writer.close()
+    return times
+
+
 async def sse_tokens(port: int, callers: int, seconds: float) -> int:
     """How many tokens arrived."""
 

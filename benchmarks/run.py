@@ -84,11 +84,11 @@ def start(cpus: set[int]) -> list[Target]:
     return [*bare, start_ours(cpus, "inferstream")]
 
 
-def start_ours(cpus: set[int], name: str, workers: int = 0) -> Target:
+def start_ours(cpus: set[int], name: str, workers: int = 0, models: Path = HERE / "models") -> Target:
     """A server on these cores, started as a user would."""
     ports = [part for kind in ("http", "grpc", "metrics") for part in (f"--{kind}-port", "0")]
     ours = subprocess.Popen(
-        [sys.executable, "-m", "inferstream", "start", str(HERE / "models"), *ports],
+        [sys.executable, "-m", "inferstream", "start", str(models), *ports],
         cwd=HERE.parent,
         env={**os.environ, "INFERSTREAM_PARALLEL_WORKERS": str(workers)},
         stderr=subprocess.PIPE,

@@ -84,15 +84,15 @@ class Call:
 def identify(request: InferenceRequest, headers: Mapping[str, str]) -> None:
     """Give a request an id if it has none, and its transport's headers as `parameters.headers`."""
     if not request.id:
-        request.__dict__["id"] = _new_id()
+        request.__dict__["id"] = new_id()
     parameters = request.parameters
     if parameters is None:
-        request.__dict__["parameters"] = Parameters.trusted({"headers": headers})
+        request.__dict__["parameters"] = Parameters.trusted({"headers": headers}, {})
     else:
         parameters.__dict__["headers"] = headers
 
 
-def _new_id() -> str:
+def new_id() -> str:
     """A random UUID as text, at a third of the price of `str(uuid4())`."""
     digits = f"{getrandbits(128):032x}"
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

@@ -63,6 +63,14 @@ class Declaration:
         if request.outputs:
             self._check_outputs(request)
 
+    def counts_rows(self, tensor: RequestInput) -> bool:
+        """Whether a valid input's first dimension is a number of rows, as far as the declaration says."""
+        shape = tensor.shape
+        if not shape:
+            return False
+        declared = self._inputs.get(tensor.name)
+        return declared is None or _fits([shape[0] + 1, *shape[1:]], declared.shape, self._strict)
+
     def _check_declared(self, tensor: RequestInput) -> None:
         declared = self._inputs.get(tensor.name)
         if declared is None:

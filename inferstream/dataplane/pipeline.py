@@ -1,14 +1,19 @@
 """The stages of one model, put around it once, when it loads."""
 
+import logging
+
 from ..telemetry.metrics import ModelMeters
 from .checks import Declaration
 from .execution.base import Execution
 from .handler import Handler
+from .stages.batching import Batching, callers
 from .stages.deadline import Deadline
 from .stages.limits import Limits
 from .stages.live import Live
 from .stages.metrics import Metrics
 from .stages.validation import Validation
+
+logger = logging.getLogger("inferstream.dataplane")
 
 
 class Pipeline:
@@ -20,8 +25,22 @@ class Pipeline:
         limit = settings.request_timeout if settings.request_timeout is not None else request_timeout
 
         handler: Handler = execution
+        slots = execution.slots
+        size, wait = settings.max_batch_size, settings.max_batch_time
+        if size > 1 and wait > 0 and "predict" in execution.answers:
+            handler = Limits(handler, slots, callers(slots, size))  # streams share the slots with batches
+            handler = Batching(handler, declaration, slots, size, wait, meters.batching())
+            slots = callers(slots, size)
+        elif size > 1:
+            logger.warning("model %s: %s", settings.name, _why_not(wait))
         handler = Validation(handler, declaration)  # refuses a bad request before it costs anything
-        handler = Limits(handler, execution.slots, settings.max_queue)
+        handler = Limits(handler, slots, settings.max_queue)
         handler = Deadline(handler, limit)  # waiting in the queue counts
         handler = self.live = Live(handler)
         self.handler: Handler = Metrics(handler, meters)  # sees refusals too
+
+
+def _why_not(wait: float) -> str:
+    if wait <= 0:
+        return "max_batch_size has no effect without max_batch_time"
+    return "max_batch_size has no effect, because the model only streams"

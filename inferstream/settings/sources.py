@@ -29,7 +29,7 @@ NOT_BUILT: dict[type[EnvironmentModel], tuple[str, ...]] = {
         "custom_metrics_server_settings",
         "custom_grpc_server_settings",
     ),
-    ModelSettings: ("max_batch_size", "max_batch_time", "cache_enabled"),
+    ModelSettings: ("cache_enabled",),
     ModelParameters: (),
 }
 """Fields that are read and checked, and have no effect yet; setting one is answered by a warning."""

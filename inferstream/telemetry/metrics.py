@@ -15,6 +15,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from . import batches
 from .custom import CUSTOM
 from .durations import Durations
 from .rpcs import GrpcMeters
@@ -33,6 +34,13 @@ class ModelMeters:
         self.ends: dict[str, int] = {}
         self.duration = Durations()
         self.first_item = Durations()
+        self.batches: batches.BatchMeters | None = None
+
+    def batching(self) -> batches.BatchMeters:
+        """The meters of this model's batches; a model that has none shows none."""
+        if self.batches is None:
+            self.batches = batches.BatchMeters()
+        return self.batches
 
     def ended(self, seconds: float, kind: str) -> None:
         """One call has ended after `seconds`, as `kind`: `success`, or the code of its error."""
@@ -85,6 +93,9 @@ class Meters(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield from self._collect_models()
+        yield from batches.collect(
+            (model.labels, model.batches) for model in self.models.values() if model.batches is not None
+        )
         yield from self._collect_rest()
         yield from self.grpc.collect()
         yield from self.sockets.collect()

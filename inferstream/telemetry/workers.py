@@ -1,13 +1,11 @@
 """Meters of worker processes."""
 
-from bisect import bisect_left
 from collections.abc import Iterable
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-"""Upper bounds of how many calls a worker has when one more is given to it."""
+from .counts import Counts
 
 
 class WorkerMeters(Collector):
@@ -18,8 +16,7 @@ class WorkerMeters(Collector):
         self._started = 0
         self._ended = 0
         self._retried = 0
-        self._depths = [0] * (len(DEPTHS) + 1)
-        self._depth_sum = 0
+        self._depths = Counts()
 
     def started(self, pid: int) -> None:
         """A worker process has been started."""
@@ -41,8 +38,7 @@ class WorkerMeters(Collector):
 
     def scheduled(self, depth: int) -> None:
         """A call has been given to a worker that had `depth` already."""
-        self._depths[bisect_left(DEPTHS, depth)] += 1
-        self._depth_sum += depth
+        self._depths.observe(depth)
 
     def collect(self) -> Iterable[Metric]:
         yield GaugeMetricFamily("inferstream_workers", "Worker processes running", value=len(self._running))
@@ -54,9 +50,5 @@ class WorkerMeters(Collector):
             "inferstream_calls_retried", "Calls given to a second worker", self._retried
         )
         depth = HistogramMetricFamily("parallel_request_queue", "Calls a worker had when given one more")
-        buckets, running = [], 0
-        for bound, count in zip((*map(str, DEPTHS), "+Inf"), self._depths, strict=True):
-            running += count
-            buckets.append((bound, float(running)))
-        depth.add_metric([], buckets, float(self._depth_sum))
+        depth.add_metric([], self._depths.buckets(), self._depths.total)
         yield depth

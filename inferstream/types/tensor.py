@@ -1,8 +1,9 @@
 """The values of a tensor, kept in the form they arrived in and converted at most once."""
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +122,30 @@ class TensorData:
         if not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
         return array.reshape(-1).view(np.uint8).data if array.size else b""
+
+    @classmethod
+    def join(cls, parts: "Sequence[TensorData]", datatype: str) -> "TensorData":
+        """The values of one part behind those of another; numbers are never made Python objects."""
+        if datatype == "BYTES":
+            return cls(list(chain.from_iterable(part.flat() for part in parts)))
+        raws = [part._raw for part in parts]
+        if None not in raws:
+            return cls.from_raw(b"".join(cast(list[memoryview], raws)), datatype)
+        return cls(np.concatenate([part.to_numpy(datatype).reshape(-1) for part in parts]))
+
+    def split(self, datatype: str, counts: Sequence[int]) -> "list[TensorData]":
+        """The values in parts of so many elements each; arrays and wire bytes are looked into, not copied."""
+        cls = type(self)
+        ends = list(accumulate(counts))
+        bounds = list(zip([0, *ends], ends, strict=False))
+        if datatype == "BYTES":
+            values = self.flat()
+            return [cls(values[start:end]) for start, end in bounds]
+        if self._raw is not None:
+            raw, size = self._raw, WIRE_SIZES[datatype]
+            return [cls.from_raw(raw[start * size : end * size], datatype) for start, end in bounds]
+        array = self.to_numpy(datatype).reshape(-1)
+        return [cls(array[start:end]) for start, end in bounds]
 
     def check(self, datatype: str, shape: Sequence[int]) -> None:
         """Raise ValueError unless the values are as many as `shape` holds and fit `datatype`."""

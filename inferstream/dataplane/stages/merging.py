@@ -1,0 +1,161 @@
+"""Which requests may share a batch, how they become one request, and how its response becomes theirs again."""
+
+from collections.abc import Hashable, Sequence
+from math import prod
+from typing import Any
+
+import msgspec
+
+from ...errors import InvalidOutput
+from ...types import (
+    Headers,
+    InferenceRequest,
+    InferenceResponse,
+    Parameters,
+    RequestInput,
+    ResponseOutput,
+    TensorData,
+)
+from ..checks import Declaration
+
+Key = Hashable
+
+_canonical = msgspec.msgpack.Encoder(order="deterministic").encode
+"""Tells 1 from 1.0 and from true, which compare as equal in Python, and the model may tell apart."""
+
+
+def key_of(request: InferenceRequest, declaration: Declaration) -> Key | None:
+    """Requests with equal keys may share a batch; None for one that cannot share.
+
+    Equal are the inputs' names, datatypes, parameters and shapes but for the number of rows, the request's
+    parameters, and the outputs asked for. Ids and headers are each caller's own.
+    """
+    inputs = request.inputs
+    if not inputs or not inputs[0].shape:
+        return None
+    rows = inputs[0].shape[0]
+    tensors: list[tuple[Any, ...]] = []
+    try:
+        for tensor in inputs:
+            if rows < 1 or not declaration.counts_rows(tensor) or tensor.shape[0] != rows:
+                return None
+            tensors.append((tensor.name, tensor.datatype, *tensor.shape[1:], _parameters(tensor.parameters)))
+        if len(tensors) > 1:
+            tensors.sort(key=lambda tensor: tensor[0])
+        wanted = tuple((output.name, _parameters(output.parameters)) for output in request.outputs or ())
+        return (*tensors, _parameters(request.parameters), wanted)
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
+        return None  # a parameter that only lives inside this process: no telling whether it is equal
+
+
+def _parameters(parameters: Parameters | None) -> Hashable:
+    if parameters is None:
+        return None
+    free = parameters.__pydantic_extra__
+    return (parameters.content_type, _canonical(free)) if free else parameters.content_type
+
+
+def rows_of(request: InferenceRequest) -> int:
+    """The rows of a request that has a key."""
+    return request.inputs[0].shape[0]
+
+
+def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
+    """One request of all rows of these, which have one key, in their order.
+
+    Headers belong to a caller, and this request has many: its own are empty.
+    """
+    first = requests[0]
+    names = [tensor.name for tensor in first.inputs]
+    columns = zip(*(_in_order(request, names) for request in requests), strict=True)
+    given: dict[str, object] = {
+        "id": id,
+        "inputs": [_join(tensors) for tensors in columns],
+        "parameters": _copy(first.parameters, {"headers": Headers(())}),
+    }
+    if first.outputs is not None:
+        given["outputs"] = first.outputs
+    return InferenceRequest.trusted(given)
+
+
+def _in_order(request: InferenceRequest, names: list[str]) -> list[RequestInput]:
+    inputs = request.inputs
+    if len(inputs) == 1:
+        return inputs
+    named = {tensor.name: tensor for tensor in inputs}
+    return [named[name] for name in names]
+
+
+def _join(tensors: Sequence[RequestInput]) -> RequestInput:
+    first = tensors[0]
+    given: dict[str, object] = {
+        "name": first.name,
+        "shape": [sum(tensor.shape[0] for tensor in tensors), *first.shape[1:]],
+        "datatype": first.datatype,
+        "data": TensorData.join([tensor.data for tensor in tensors], first.datatype),
+    }
+    if first.parameters is not None:
+        given["parameters"] = _copy(first.parameters, {})
+    return RequestInput.trusted(given)
+
+
+def _copy(parameters: Parameters | None, given: dict[str, object]) -> Parameters:
+    """Parameters without what codecs have kept there, which belongs to one tensor or request."""
+    if parameters is None:
+        return Parameters.trusted(given, {})
+    if parameters.content_type is not None:
+        given["content_type"] = parameters.content_type
+    free = parameters.__pydantic_extra__
+    return Parameters.trusted(given, dict(free) if free else {})
+
+
+def split(response: InferenceResponse, requests: Sequence[InferenceRequest]) -> list[InferenceResponse]:
+    """The response to each of the requests, out of the response to all of them.
+
+    Raises InvalidOutput for an output that has not one row for each row of the inputs.
+    """
+    rows = [rows_of(request) for request in requests]
+    columns = [_cut(output, rows, response.model_name) for output in response.outputs]
+    return [
+        _response(response, request, [column[index] for column in columns])
+        for index, request in enumerate(requests)
+    ]
+
+
+def _cut(output: ResponseOutput, rows: list[int], model: str) -> list[ResponseOutput]:
+    shape = output.shape
+    total = sum(rows)
+    if not shape or shape[0] != total:
+        raise InvalidOutput(
+            f'Model {model} answered output "{output.name}" of shape {shape} to a batch of {total} rows; '
+            "the first dimension of every output must be the number of rows, or batching must be off."
+        )
+    width = prod(shape[1:])
+    parts = output.data.split(output.datatype, [count * width for count in rows])
+    return [_part(output, count, part) for count, part in zip(rows, parts, strict=True)]
+
+
+def _part(output: ResponseOutput, rows: int, data: TensorData) -> ResponseOutput:
+    given: dict[str, object] = {
+        "name": output.name,
+        "shape": [rows, *output.shape[1:]],
+        "datatype": output.datatype,
+        "data": data,
+    }
+    if output.parameters is not None:
+        given["parameters"] = output.parameters  # shared: behind this stage nobody changes a response
+    return ResponseOutput.trusted(given)
+
+
+def _response(
+    response: InferenceResponse, request: InferenceRequest, outputs: list[ResponseOutput]
+) -> InferenceResponse:
+    given: dict[str, object] = {
+        "model_name": response.model_name,
+        "model_version": response.model_version,
+        "id": request.id,
+        "outputs": outputs,
+    }
+    if response.parameters is not None:
+        given["parameters"] = response.parameters
+    return InferenceResponse.trusted(given)

@@ -1,0 +1,260 @@
+"""Merging and splitting: whatever shares a batch comes back as it went in, and nothing else shares one."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inferstream.dataplane.call import identify
+from inferstream.dataplane.checks import Declaration
+from inferstream.dataplane.stages.merging import key_of, merge, split
+from inferstream.errors import InvalidOutput
+from inferstream.types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    Parameters,
+    RequestInput,
+    RequestOutput,
+    ResponseOutput,
+    TensorData,
+)
+from inferstream.types.datatypes import DTYPES, narrow_bf16
+
+ANY = Declaration([], [], "lenient")
+
+VALUES = {
+    "BYTES": st.one_of(st.binary(max_size=4), st.text(max_size=4)),
+    "BOOL": st.booleans(),
+    "BF16": st.integers(-100, 100).map(float),
+    "FP16": st.floats(width=16, allow_nan=False, allow_infinity=False),
+    "FP32": st.floats(width=32, allow_nan=False, allow_infinity=False),
+    "FP64": st.floats(allow_nan=False, allow_infinity=False),
+}
+
+
+def in_form(form: str, datatype: str, values: list) -> TensorData:
+    """The same values as a door, or another model in this process, would have made them."""
+    data = TensorData(values)
+    if form == "raw":
+        return TensorData.from_raw(data.to_raw(datatype), datatype)
+    if form == "array" and datatype != "BYTES":
+        return TensorData(data.to_numpy(datatype))
+    return data
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> list[InferenceRequest]:
+    """Requests that may share a batch, each with rows, order and wire forms of its own."""
+    names = draw(st.lists(st.text("abc", min_size=1), min_size=1, max_size=3, unique=True))
+    kinds = {name: draw(st.sampled_from([*DTYPES, "BYTES"])) for name in names}
+    trails = {name: draw(st.lists(st.integers(0, 3), max_size=2)) for name in names}
+    content_types = {name: draw(st.sampled_from([None, "np", "str"])) for name in names}
+    free = draw(
+        st.dictionaries(st.text("xy", min_size=1), st.one_of(st.integers(), st.booleans(), st.text()))
+    )
+    outputs = draw(st.none() | st.just([RequestOutput(name="y")]))
+
+    def tensor(name: str, rows: int) -> RequestInput:
+        datatype, shape = kinds[name], [rows, *trails[name]]
+        count = int(np.prod(shape))
+        integers = st.integers(0, 100)
+        values = draw(st.lists(VALUES.get(datatype, integers), min_size=count, max_size=count))
+        data = in_form(draw(st.sampled_from(["list", "raw", "array"])), datatype, values)
+        parameters = Parameters(content_type=content_types[name]) if content_types[name] else None
+        return RequestInput(name=name, shape=shape, datatype=datatype, data=data, parameters=parameters)
+
+    def request(number: int) -> InferenceRequest:
+        rows = draw(st.integers(1, 4))
+        made = InferenceRequest(
+            id=str(number),
+            inputs=[tensor(name, rows) for name in draw(st.permutations(names))],
+            parameters=Parameters(**free) if free else None,
+            outputs=outputs,
+        )
+        identify(made, {"number": str(number)})
+        ANY.check(made)
+        return made
+
+    return [request(number) for number in range(draw(st.integers(2, 5)))]
+
+
+def echo(request: InferenceRequest, **changed: object) -> InferenceResponse:
+    outputs = [
+        ResponseOutput(
+            name=tensor.name,
+            shape=tensor.shape,
+            datatype=tensor.datatype,
+            data=tensor.data,
+            parameters=tensor.parameters,
+        )
+        for tensor in request.inputs
+    ]
+    return InferenceResponse(**{"model_name": "m", "id": request.id, "outputs": outputs, **changed})
+
+
+def wire(tensor: RequestInput | ResponseOutput) -> tuple:
+    """What a client can tell of a tensor."""
+    content_type = tensor.parameters.content_type if tensor.parameters else None
+    return (
+        tensor.name,
+        tensor.shape,
+        tensor.datatype,
+        content_type,
+        bytes(tensor.data.to_raw(tensor.datatype)),
+    )
+
+
+@settings(deadline=None)
+@given(batches())
+def test_what_is_merged_comes_back_as_it_went_in(requests: list[InferenceRequest]) -> None:
+    assert len({key_of(request, ANY) for request in requests}) == 1
+    before = [sorted(map(wire, request.inputs)) for request in requests]
+
+    merged = merge(requests, "batch")
+    ANY.check(merged)
+    responses = split(echo(merged), requests)
+
+    assert [sorted(map(wire, response.outputs)) for response in responses] == before
+    assert [response.id for response in responses] == [request.id for request in requests]
+    assert [sorted(map(wire, request.inputs)) for request in requests] == before
+    for response in responses:
+        for tensor in response.outputs:
+            tensor.data.check(tensor.datatype, tensor.shape)
+
+
+@settings(deadline=None)
+@given(batches())
+def test_a_batch_has_what_its_requests_share_and_no_callers_headers(requests: list[InferenceRequest]) -> None:
+    merged = merge(requests, "batch")
+
+    assert merged.id == "batch"
+    assert dict(merged.parameters.headers) == {}
+    assert merged.parameters.items() == requests[0].parameters.items()
+    assert merged.outputs == requests[0].outputs
+    merged.parameters.later = "set by the model"
+    assert requests[0].parameters.get("later") is None
+
+
+@pytest.mark.parametrize("datatype", [*DTYPES, "BYTES"])
+def test_arrays_and_wire_bytes_stay_what_they_are(datatype: str) -> None:
+    values = [b"a", b"b"] if datatype == "BYTES" else [1, 0]
+    for form in ("raw", "array"):
+        data = TensorData.join([in_form(form, datatype, values)] * 3, datatype)
+        if datatype != "BYTES":
+            assert data.is_raw == (form == "raw")
+            assert data.values is None
+        for part in data.split(datatype, [2, 4]):
+            if datatype != "BYTES":
+                assert part.is_raw == (form == "raw")
+                assert part.values is None
+
+
+def test_parts_look_into_the_whole() -> None:
+    whole = np.arange(6, dtype=np.float32)
+    first, second = TensorData(whole).split("FP32", [2, 4])
+    assert np.shares_memory(first.array, whole)
+    assert second.array.tolist() == [2, 3, 4, 5]
+    assert TensorData.from_raw(narrow_bf16(whole), "BF16").split("BF16", [2, 4])[1].peek() == [2, 3, 4, 5]
+
+
+def request(shape: list[int] | None = None, **changed) -> InferenceRequest:
+    shape = [1, 2] if shape is None else shape
+    given = {"name": "x", "datatype": "FP32", "shape": shape, "data": [0.0] * int(np.prod(shape))}
+    tensor = {key: changed.pop(key) for key in ("name", "datatype", "data") if key in changed}
+    if "content_type" in changed:
+        tensor["parameters"] = Parameters(content_type=changed.pop("content_type"))
+    return InferenceRequest(inputs=[RequestInput(**given | tensor)], **changed)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        request([1, 3]),
+        request([1, 2, 1]),
+        request([2]),
+        request(name="y"),
+        request(datatype="FP64"),
+        request(content_type="np"),
+        request(parameters=Parameters(temperature=1)),
+        request(parameters=Parameters(content_type="pd")),
+        request(outputs=[RequestOutput(name="y")]),
+        InferenceRequest(inputs=[*request().inputs, *request(name="y").inputs]),
+    ],
+)
+def test_what_differs_never_shares_a_batch(other: InferenceRequest) -> None:
+    assert key_of(other, ANY) not in (None, key_of(request(), ANY))
+
+
+@pytest.mark.parametrize("values", [(1, True), (1, 1.0), (0, False), (0.0, -0.0), ("1", 1), ("a", b"a")])
+def test_parameters_that_only_python_calls_equal_differ(values: tuple) -> None:
+    first, second = (request(parameters=Parameters(p=value)) for value in values)
+    assert key_of(first, ANY) != key_of(second, ANY)
+
+
+def test_outputs_with_other_parameters_or_in_another_order_differ() -> None:
+    a, b = RequestOutput(name="a"), RequestOutput(name="b")
+    named = RequestOutput(name="a", parameters=Parameters(content_type="np"))
+    keys = {key_of(request(outputs=outputs), ANY) for outputs in ([a, b], [b, a], [a], [named])}
+    assert len(keys) == 4
+
+
+def test_ids_headers_and_empty_parameters_make_no_difference() -> None:
+    plain, named = request(), request(id="mine", parameters=Parameters(), outputs=[])
+    identify(named, {"authorization": "secret"})
+    assert key_of(plain, ANY) == key_of(named, ANY)
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [
+        request([]),
+        request([0, 2]),
+        InferenceRequest(inputs=[]),
+        InferenceRequest(inputs=[*request([1, 2]).inputs, *request([3, 2], name="y").inputs]),
+        InferenceRequest(inputs=[*request([1, 2]).inputs, *request([], name="y").inputs]),
+        request(parameters=Parameters(p=object())),
+    ],
+)
+def test_what_has_no_common_rows_runs_alone(alone: InferenceRequest) -> None:
+    assert key_of(alone, ANY) is None
+
+
+@pytest.mark.parametrize(
+    ("declared", "shape", "strictness", "shares"),
+    [
+        ([-1, 2], [1, 2], "lenient", True),
+        ([-1, 2], [1, 2], "strict", True),
+        ([2], [5, 2], "lenient", True),
+        ([2], [2], "lenient", False),
+        ([1, -1], [1, 2], "lenient", False),
+        ([1, -1], [1, 2], "off", True),
+        ([-1], [3, 1], "lenient", True),
+    ],
+)
+def test_rows_are_counted_only_where_the_declaration_leaves_them_open(
+    declared: list[int], shape: list[int], strictness: str, shares: bool
+) -> None:
+    tensor = MetadataTensor(name="x", datatype="FP32", shape=declared)
+    declaration = Declaration([tensor], [], strictness)
+    declaration.check(request(shape))
+    assert (key_of(request(shape), declaration) is not None) == shares
+
+
+@pytest.mark.parametrize("shape", [[], [1], [2, 3], [6]])
+def test_an_output_without_a_row_for_each_row_is_named(shape: list[int]) -> None:
+    data = [0.0] * int(np.prod(shape))
+    output = ResponseOutput(name="score", shape=shape, datatype="FP32", data=data)
+    response = InferenceResponse(model_name="m", outputs=[output])
+    with pytest.raises(InvalidOutput, match=r'"score" of shape .* to a batch of 3 rows'):
+        split(response, [request([1, 2]), request([2, 2])])
+
+
+def test_a_responses_parameters_and_headers_reach_each_caller() -> None:
+    requests = [request(id="a"), request(id="b")]
+    merged = merge(requests, "batch")
+    response = echo(merged, parameters=Parameters(headers={"x-model": "yes"}, took=3), model_version="7")
+    for part, id in zip(split(response, requests), "ab", strict=True):
+        assert part.parameters.get("took") == 3
+        assert part.parameters.headers == {"x-model": "yes"}
+        assert (part.id, part.model_name, part.model_version) == (id, "m", "7")
