@@ -12,8 +12,8 @@ from ...dataplane.reply import Reply
 from ...errors import InferstreamError
 from ...protos import sse
 from ...types import InferenceResponse
-from .messages import Scope, Send, wrap
-from .transport import SCOPE_KEY
+from .exchange import Exchange
+from .messages import wrap
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -45,10 +45,8 @@ class EventStream:
     seconds, and drops a client that has read nothing for `stall` seconds.
     """
 
-    def __init__(self, send: Send, scope: Scope, heartbeat: float, stall: float) -> None:
-        self._send = send
-        exchange = scope.get(SCOPE_KEY)
-        self._connection = None if exchange is None else exchange.connection
+    def __init__(self, exchange: Exchange, heartbeat: float, stall: float) -> None:
+        self._exchange = exchange
         self._heartbeat = heartbeat
         self._stall = stall
         self._events: list[bytes] = []
@@ -61,7 +59,7 @@ class EventStream:
 
     async def run(self, reply: Reply, dump: Dump, failed: Callable[[InferstreamError], bytes]) -> None:
         """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean."""
-        await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        self._exchange.open(HEADERS)
         self._schedule()
         try:
             await self._run(reply, dump)
@@ -72,8 +70,7 @@ class EventStream:
                 self._timer.cancel()
             if self._beat is not None:
                 self._beat.cancel()
-        await self._flush()
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        await self._flush(last=True)
 
     async def _run(self, reply: Reply, dump: Dump) -> None:
         clock = self._loop.time
@@ -124,14 +121,14 @@ class EventStream:
             response: InferenceResponse = done.value
             return response
 
-    async def _flush(self) -> None:
-        if not self._events:
+    async def _flush(self, last: bool = False) -> None:
+        if not self._events and not last:
             return
-        body = self._events[0] if len(self._events) == 1 else b"".join(self._events)
+        body = b"".join(self._events)
         self._events.clear()
         self._size = 0
         self._sending_since = self._last_sent = self._loop.time()
-        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+        await self._exchange.send(body, last)
         self._sending_since = None
 
     def _schedule(self) -> None:
@@ -141,9 +138,9 @@ class EventStream:
     def _look(self) -> None:
         now = self._loop.time()
         if self._sending_since is not None:
-            if now - self._sending_since >= self._stall and self._connection is not None:
+            if now - self._sending_since >= self._stall:
                 logger.warning("a stream's client has read nothing for %g s; dropping it", self._stall)
-                self._connection.transport.abort()
+                self._exchange.abort()
                 return
         elif self._heartbeat and now - self._last_sent >= self._heartbeat * 0.9:
             self._events.append(sse.HEARTBEAT)
