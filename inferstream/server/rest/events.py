@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator
+from time import perf_counter
 from types import coroutine
 from typing import Any
 
@@ -23,7 +24,7 @@ HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 
-BREATH = 0.0005
+BREATH = 0.001
 """Seconds a stream may go on without letting others run."""
 
 SLOW = 0.0001
@@ -62,7 +63,7 @@ class EventStream:
         self._exchange.open(HEADERS)
         self._schedule()
         try:
-            await self._run(reply, dump)
+            await self._flushed_while_waiting(self._run(reply, dump))
         except Exception as error:
             self._events.append(failed(wrap(error)))
         finally:
@@ -73,22 +74,12 @@ class EventStream:
         await self._flush(last=True)
 
     async def _run(self, reply: Reply, dump: Dump) -> None:
-        clock = self._loop.time
-        last = breathed = clock()
-        while True:
-            # This is `await anext(reply)` written out, because only so can be seen whether it waits.
-            step = reply.__anext__()
-            try:
-                waited_for = step.send(None)
-                response = await self._waiting(step, waited_for)
-            except StopIteration as there:
-                response = there.value
-            except StopAsyncIteration:
-                return
+        last = breathed = perf_counter()
+        async for response in reply:
             event = sse.event(dump(response))
             self._events.append(event)
             self._size += len(event)
-            now = clock()
+            now = perf_counter()
             if now - last > SLOW or self._size > BATCH_BYTES:
                 await self._flush()
             if now - breathed > BREATH:
@@ -96,30 +87,28 @@ class EventStream:
                 # notice that its client has left.
                 await self._flush()
                 await asyncio.sleep(0)
-                breathed = now = clock()
+                breathed = now = perf_counter()
             last = now
 
     @coroutine
-    def _waiting(
-        self, step: Coroutine[Any, Any, InferenceResponse], waited_for: Any
-    ) -> Generator[Any, Any, InferenceResponse]:
-        """The response of a `step` that has begun to wait; everything made so far is sent first."""
-        try:
+    def _flushed_while_waiting(self, running: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
+        """Await `running`; whenever it is about to wait, for its model above all, what it has made so far leaves.
+
+        Looking at each step of the reply instead, to see whether it waits, cost an exception per event.
+        """
+        error: BaseException | None = None
+        while True:
+            try:
+                waited_for = running.send(None) if error is None else running.throw(error)
+            except StopIteration:
+                return
+            error = None
             try:
                 if self._events:
                     yield from self._flush().__await__()
-            except BaseException as error:
-                waited_for = step.throw(error)
-            while True:
-                try:
-                    value = yield waited_for
-                except BaseException as error:
-                    waited_for = step.throw(error)
-                else:
-                    waited_for = step.send(value)
-        except StopIteration as done:
-            response: InferenceResponse = done.value
-            return response
+                yield waited_for
+            except BaseException as interruption:
+                error = interruption
 
     async def _flush(self, last: bool = False) -> None:
         if not self._events and not last:
