@@ -33,8 +33,8 @@ SLOW = 0.0001
 BATCH_BYTES = 32 * 1024
 """Events waiting to leave together are never more than this and one event more."""
 
-Dump = Callable[[InferenceResponse], bytes]
-"""One response as compact JSON."""
+Write = Callable[[InferenceResponse], bytes]
+"""One response as an event."""
 
 
 class EventStream:
@@ -58,12 +58,12 @@ class EventStream:
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.Task[None] | None = None
 
-    async def run(self, reply: Reply, dump: Dump, failed: Callable[[InferstreamError], bytes]) -> None:
+    async def run(self, reply: Reply, write: Write, failed: Callable[[InferstreamError], bytes]) -> None:
         """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean."""
         self._exchange.open(HEADERS)
         self._schedule()
         try:
-            await self._flushed_while_waiting(self._run(reply, dump))
+            await self._flushed_while_waiting(self._run(reply, write))
         except Exception as error:
             self._events.append(failed(wrap(error)))
         finally:
@@ -73,10 +73,10 @@ class EventStream:
                 self._beat.cancel()
         await self._flush(last=True)
 
-    async def _run(self, reply: Reply, dump: Dump) -> None:
+    async def _run(self, reply: Reply, write: Write) -> None:
         last = breathed = perf_counter()
         async for response in reply:
-            event = sse.event(dump(response))
+            event = write(response)
             self._events.append(event)
             self._size += len(event)
             now = perf_counter()

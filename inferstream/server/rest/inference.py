@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.reply import Reply
-from ...protos import json_requests
+from ...protos import json_requests, sse
 from ...protos.generate import dump_flat, is_v2, parse_flat
+from ...protos.json_events import EventWriter
 from ...protos.json_responses import dump_response
 from ...settings import Settings
 from ...types import Headers, InferenceRequest, InferenceResponse
@@ -97,9 +98,11 @@ class InferenceDoor:
     async def _stream(self, exchange: Exchange, reply: Reply, asked: Asked) -> None:
         stream = EventStream(exchange, self._heartbeat, self._stall)
         if asked.flat:
-            await stream.run(reply, lambda response: dump_flat(response, asked.named), flat_failure)
+            await stream.run(
+                reply, lambda response: sse.event(dump_flat(response, asked.named)), flat_failure
+            )
         else:
-            await stream.run(reply, _dump_event, v2_failure(asked.request.id))
+            await stream.run(reply, EventWriter(), v2_failure(asked.request.id))
 
     async def _answer(self, exchange: Exchange, response: InferenceResponse, asked: Asked) -> None:
         if asked.flat:
@@ -134,7 +137,3 @@ def _model_headers(headers: Any) -> RawHeaders:
         if key not in NOT_FOR_MODELS and text.isprintable() and key.replace(b"-", b"").isalnum():
             found.append((key, text.encode("latin-1", "replace")))
     return found
-
-
-def _dump_event(response: InferenceResponse) -> bytes:
-    return dump_response(response)[0]
