@@ -142,9 +142,13 @@ def _only(tensors: list[Any], kind: str, content: str) -> Any:
     return tensors[0]
 
 
+FIELDS = {"name", "shape", "datatype", "parameters", "data"}
+"""Every field of a tensor, all of which a codec gives."""
+
+
 def content_type(name: str) -> Parameters:
     """Parameters that name a codec."""
-    return Parameters.trusted({"content_type": name})
+    return Parameters.filled({"content_type": name, "headers": None}, {"content_type"})
 
 
 def response_of(

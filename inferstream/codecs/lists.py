@@ -7,7 +7,7 @@ import numpy as np
 
 from ..errors import CodecError
 from ..types import RequestInput, ResponseOutput, TensorData
-from .base import InputCodec, content_type
+from .base import FIELDS, InputCodec, content_type
 
 Element = str | bytes | None
 """What one element of a BYTES tensor is; None is a missing value."""
@@ -52,7 +52,7 @@ class ListCodec(InputCodec, Generic[T]):
 
     @classmethod
     def encode_output(cls, name: str, payload: Any, use_bytes: bool = True, **_: Any) -> ResponseOutput:
-        return ResponseOutput.trusted(cls._fields("output", name, payload, use_bytes))
+        return ResponseOutput.filled(cls._fields("output", name, payload, use_bytes), FIELDS.copy())
 
     @classmethod
     def decode_output(cls, response_output: ResponseOutput) -> list[T]:
@@ -60,7 +60,7 @@ class ListCodec(InputCodec, Generic[T]):
 
     @classmethod
     def encode_input(cls, name: str, payload: Any, use_bytes: bool = True, **_: Any) -> RequestInput:
-        return RequestInput.trusted(cls._fields("input", name, payload, use_bytes))
+        return RequestInput.filled(cls._fields("input", name, payload, use_bytes), FIELDS.copy())
 
     @classmethod
     def decode_input(cls, request_input: RequestInput) -> list[T]:
@@ -69,7 +69,7 @@ class ListCodec(InputCodec, Generic[T]):
     @classmethod
     def _fields(cls, kind: str, name: str, payload: Any, use_bytes: bool) -> dict[str, Any]:
         try:
-            elements = cls.to_elements(as_list(payload))
+            elements = cls.to_elements(payload if type(payload) is list else as_list(payload))
             if use_bytes:
                 elements = [value.encode() if isinstance(value, str) else value for value in elements]
             else:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ..errors import CodecError
 from ..types import Datatype, RequestInput, ResponseOutput, TensorData
 from ..types.datatypes import DTYPES
-from .base import InputCodec, SingleInputRequestCodec, content_type
+from .base import FIELDS, InputCodec, SingleInputRequestCodec, content_type
 from .registry import register_input_codec, register_request_codec
 
 Array = npt.NDArray[Any]
@@ -97,7 +97,7 @@ class NumpyCodec(InputCodec):
     def encode_output(cls, name: str, payload: Array, **_: Any) -> ResponseOutput:
         fields = encoded(name, payload, "output")
         fields["parameters"] = content_type(cls.ContentType)
-        return ResponseOutput.trusted(fields)
+        return ResponseOutput.filled(fields, FIELDS.copy())
 
     @classmethod
     def decode_output(cls, response_output: ResponseOutput) -> Array:
@@ -107,7 +107,7 @@ class NumpyCodec(InputCodec):
     def encode_input(cls, name: str, payload: Array, **_: Any) -> RequestInput:
         fields = encoded(name, payload, "input")
         fields["parameters"] = content_type(cls.ContentType)
-        return RequestInput.trusted(fields)
+        return RequestInput.filled(fields, FIELDS.copy())
 
     @classmethod
     def decode_input(cls, request_input: RequestInput) -> Array:

@@ -27,6 +27,9 @@ def decode_strings(elements: list[Element]) -> list[str | None]:
         raise ValueError(f"not UTF-8 text ({error})") from None
 
 
+_TEXT = {str, bytes, NoneType}
+
+
 @register_input_codec
 class StringCodec(ListCodec[str | None]):
     """A list of text to one BYTES tensor of shape [N, 1]."""
@@ -40,9 +43,10 @@ class StringCodec(ListCodec[str | None]):
 
     @classmethod
     def to_elements(cls, values: list[Any]) -> list[Any]:
-        for kind in set(map(type, values)):
-            if not issubclass(kind, (str, bytes, NoneType)):
-                raise TypeError(f"needs text, got {kind.__name__}")
+        if not _TEXT.issuperset(map(type, values)):
+            for value in values:
+                if not isinstance(value, (str, bytes, NoneType)):
+                    raise TypeError(f"needs text, got {type(value).__name__}")
         return values
 
     @classmethod

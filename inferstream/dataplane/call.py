@@ -87,7 +87,9 @@ def identify(request: InferenceRequest, headers: Mapping[str, str]) -> None:
         request.__dict__["id"] = new_id()
     parameters = request.parameters
     if parameters is None:
-        request.__dict__["parameters"] = Parameters.trusted({"headers": headers}, {})
+        request.__dict__["parameters"] = Parameters.filled(
+            {"content_type": None, "headers": headers}, {"headers"}, {}
+        )
     else:
         parameters.__dict__["headers"] = headers
 

@@ -163,10 +163,11 @@ def check_output(tensor: object, model: str) -> None:
             f'Model {model} answered output "{tensor.name}" of unknown datatype {tensor.datatype!r}.'
         )
     try:
-        for size in tensor.shape:
+        shape = tensor.shape
+        for size in shape:
             if type(size) is not int or size < 0:
-                raise ValueError(f"shape {tensor.shape} holds something that is not a size")
-        tensor.data.check(tensor.datatype, tensor.shape)
+                raise ValueError(f"shape {shape} holds something that is not a size")
+        tensor.data.check(tensor.datatype, shape)
     except (ValueError, TypeError, AttributeError) as error:
         raise InvalidOutput(f'Model {model} answered a wrong output "{tensor.name}": {error}.') from error
 
@@ -203,8 +204,8 @@ def finish(
         # A fresh response, as nearly all are: completing it in place spares a copy per token.
         fields = response.__dict__
         fields["id"] = request.id
-        fields["model_name"] = response.model_name or model
-        fields["model_version"] = response.model_version or version
+        fields["model_name"] = fields["model_name"] or model
+        fields["model_version"] = fields["model_version"] or version
         response.__pydantic_fields_set__.update(_COMPLETED)
         return response
     given: dict[str, object] = {

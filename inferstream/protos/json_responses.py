@@ -17,13 +17,7 @@ def dump_response(
 
     Raises InvalidOutput when a value cannot be written.
     """
-    document: dict[str, Any] = {"model_name": response.model_name}
-    if response.model_version is not None:
-        document["model_version"] = response.model_version
-    if response.id is not None:
-        document["id"] = response.id
-    if response.parameters is not None:
-        document["parameters"] = dict(response.parameters.items())
+    document = head_of(response)
     blobs: list[bytes | memoryview] = []
     outputs: list[dict[str, Any]] = []
     for tensor in response.outputs:
@@ -42,6 +36,18 @@ def dump_response(
         outputs.append(item)
     document["outputs"] = outputs
     return dump(document), blobs
+
+
+def head_of(response: InferenceResponse) -> dict[str, Any]:
+    """Everything of a response but its outputs."""
+    document: dict[str, Any] = {"model_name": response.model_name}
+    if response.model_version is not None:
+        document["model_version"] = response.model_version
+    if response.id is not None:
+        document["id"] = response.id
+    if response.parameters is not None:
+        document["parameters"] = dict(response.parameters.items())
+    return document
 
 
 def dump(document: Any) -> bytes:

@@ -57,6 +57,19 @@ class BaseModel(pydantic.BaseModel):
         _set_private(model, None)
         return model
 
+    @classmethod
+    def filled(cls, fields: Values, given: set[str], extra: Values | None = None) -> Self:
+        """The instance whose fields are exactly `fields`, of which those in `given` were not left out.
+
+        What `trusted` costs, 1.1 to 1.4 µs, is 0.6 to 0.8 for whoever names every field. Takes both as they are.
+        """
+        model = _new(cls)
+        _set_fields_set(model, given)
+        _set_dict(model, fields)
+        _set_extra(model, extra)
+        _set_private(model, None)
+        return model
+
     __absent__: ClassVar[Values] = {}
 
     @classmethod

@@ -126,6 +126,8 @@ _TEXT = {str, bytes, type(None)}
 
 def check_bytes(values: Any) -> int:
     """How many BYTES elements there are; ValueError unless each is text, bytes or missing."""
+    if type(values) is list and _TEXT.issuperset(map(type, values)):
+        return len(values)  # as nearly all come; a token's check costs half a microsecond less
     flat, kinds = _flatten(values)
     if not kinds <= _TEXT:
         for value in flat:

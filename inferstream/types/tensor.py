@@ -151,9 +151,9 @@ class TensorData:
         """Raise ValueError unless the values are as many as `shape` holds and fit `datatype`."""
         expected = prod(shape)
         if datatype == "BYTES":
-            if self._raw is not None and self._root is None:
+            if self._root is None and self._raw is not None:
                 self._root = split_bytes(self._raw)
-            if self._array is not None and self._root is None:
+            if self._root is None and self._array is not None:
                 found = self._array.size
             else:
                 found = check_bytes(self._root)

@@ -4,7 +4,6 @@ from time import perf_counter
 
 from ...errors import Abandoned, InferstreamError
 from ...telemetry.metrics import ModelMeters
-from ...types import InferenceResponse
 from ..call import Call
 from ..handler import Handler
 from ..reply import Reply
@@ -39,14 +38,13 @@ def _watch_stream(reply: Reply, meters: ModelMeters, started: float) -> Reply:
     if reply.first is not None:
         meters.first_item.observe(last - started)
 
-    def item(_: InferenceResponse) -> None:
-        meters.stream_items += 1
+    reply.count(meters)
 
     def end(error: BaseException | None) -> None:
         meters.in_flight -= 1
         meters.ended(perf_counter() - started, _kind(error))
 
-    return reply.watch(end, item)
+    return reply.watch(end)
 
 
 def _kind(error: BaseException | None) -> str:

@@ -1,6 +1,7 @@
 """Finds the model that a route of a model's own belongs to."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from starlette.routing import compile_path
@@ -10,7 +11,18 @@ from ...dataplane.dataplane import DataPlane
 from ...dataplane.execution.base import Execution
 from ...handlers import HttpRequest
 from ...settings import Settings
-from .messages import ClientLeft, Head, Receive, Scope, Send, answer, answer_error, read_body, wrap
+from .messages import (
+    ClientLeft,
+    Head,
+    Receive,
+    Scope,
+    Send,
+    answer,
+    error_answer,
+    read_body,
+    receive_all,
+    wrap,
+)
 
 
 class CustomRoutes:
@@ -30,7 +42,7 @@ class CustomRoutes:
             await self._otherwise(scope, receive, send)
             return
         try:
-            body = await read_body(Head(scope["headers"]), None, receive, self._limit)
+            body = await read_body(Head(scope["headers"]), partial(receive_all, receive), self._limit)
             request = HttpRequest(
                 scope["method"], scope["path"], scope["query_string"], list(scope["headers"]), body
             )
@@ -38,7 +50,8 @@ class CustomRoutes:
         except ClientLeft:
             return
         except Exception as error:
-            await answer_error(send, wrap(error), self._profile)
+            status, headers, answered = error_answer(wrap(error), self._profile)
+            await answer(send, status, answered, headers)
         else:
             await answer(send, response.status, response.body, response.headers)
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator
+from time import perf_counter
 from types import coroutine
 from typing import Any
 
@@ -12,8 +13,8 @@ from ...dataplane.reply import Reply
 from ...errors import InferstreamError
 from ...protos import sse
 from ...types import InferenceResponse
-from .messages import Scope, Send, wrap
-from .transport import SCOPE_KEY
+from .exchange import Exchange
+from .messages import wrap
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -23,7 +24,7 @@ HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 
-BREATH = 0.0005
+BREATH = 0.001
 """Seconds a stream may go on without letting others run."""
 
 SLOW = 0.0001
@@ -32,8 +33,8 @@ SLOW = 0.0001
 BATCH_BYTES = 32 * 1024
 """Events waiting to leave together are never more than this and one event more."""
 
-Dump = Callable[[InferenceResponse], bytes]
-"""One response as compact JSON."""
+Write = Callable[[InferenceResponse], bytes]
+"""One response as an event."""
 
 
 class EventStream:
@@ -45,10 +46,8 @@ class EventStream:
     seconds, and drops a client that has read nothing for `stall` seconds.
     """
 
-    def __init__(self, send: Send, scope: Scope, heartbeat: float, stall: float) -> None:
-        self._send = send
-        exchange = scope.get(SCOPE_KEY)
-        self._connection = None if exchange is None else exchange.connection
+    def __init__(self, exchange: Exchange, heartbeat: float, stall: float) -> None:
+        self._exchange = exchange
         self._heartbeat = heartbeat
         self._stall = stall
         self._events: list[bytes] = []
@@ -59,12 +58,12 @@ class EventStream:
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.Task[None] | None = None
 
-    async def run(self, reply: Reply, dump: Dump, failed: Callable[[InferstreamError], bytes]) -> None:
+    async def run(self, reply: Reply, write: Write, failed: Callable[[InferstreamError], bytes]) -> None:
         """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean."""
-        await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        self._exchange.open(HEADERS)
         self._schedule()
         try:
-            await self._run(reply, dump)
+            await self._flushed_while_waiting(self._run(reply, write))
         except Exception as error:
             self._events.append(failed(wrap(error)))
         finally:
@@ -72,26 +71,15 @@ class EventStream:
                 self._timer.cancel()
             if self._beat is not None:
                 self._beat.cancel()
-        await self._flush()
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        await self._flush(last=True)
 
-    async def _run(self, reply: Reply, dump: Dump) -> None:
-        clock = self._loop.time
-        last = breathed = clock()
-        while True:
-            # This is `await anext(reply)` written out, because only so can be seen whether it waits.
-            step = reply.__anext__()
-            try:
-                waited_for = step.send(None)
-                response = await self._waiting(step, waited_for)
-            except StopIteration as there:
-                response = there.value
-            except StopAsyncIteration:
-                return
-            event = sse.event(dump(response))
+    async def _run(self, reply: Reply, write: Write) -> None:
+        last = breathed = perf_counter()
+        async for response in reply:
+            event = write(response)
             self._events.append(event)
             self._size += len(event)
-            now = clock()
+            now = perf_counter()
             if now - last > SLOW or self._size > BATCH_BYTES:
                 await self._flush()
             if now - breathed > BREATH:
@@ -99,39 +87,37 @@ class EventStream:
                 # notice that its client has left.
                 await self._flush()
                 await asyncio.sleep(0)
-                breathed = now = clock()
+                breathed = now = perf_counter()
             last = now
 
     @coroutine
-    def _waiting(
-        self, step: Coroutine[Any, Any, InferenceResponse], waited_for: Any
-    ) -> Generator[Any, Any, InferenceResponse]:
-        """The response of a `step` that has begun to wait; everything made so far is sent first."""
-        try:
+    def _flushed_while_waiting(self, running: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
+        """Await `running`; whenever it is about to wait, for its model above all, what it has made so far leaves.
+
+        Looking at each step of the reply instead, to see whether it waits, cost an exception per event.
+        """
+        error: BaseException | None = None
+        while True:
+            try:
+                waited_for = running.send(None) if error is None else running.throw(error)
+            except StopIteration:
+                return
+            error = None
             try:
                 if self._events:
                     yield from self._flush().__await__()
-            except BaseException as error:
-                waited_for = step.throw(error)
-            while True:
-                try:
-                    value = yield waited_for
-                except BaseException as error:
-                    waited_for = step.throw(error)
-                else:
-                    waited_for = step.send(value)
-        except StopIteration as done:
-            response: InferenceResponse = done.value
-            return response
+                yield waited_for
+            except BaseException as interruption:
+                error = interruption
 
-    async def _flush(self) -> None:
-        if not self._events:
+    async def _flush(self, last: bool = False) -> None:
+        if not self._events and not last:
             return
-        body = self._events[0] if len(self._events) == 1 else b"".join(self._events)
+        body = b"".join(self._events)
         self._events.clear()
         self._size = 0
         self._sending_since = self._last_sent = self._loop.time()
-        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+        await self._exchange.send(body, last)
         self._sending_since = None
 
     def _schedule(self) -> None:
@@ -141,9 +127,9 @@ class EventStream:
     def _look(self) -> None:
         now = self._loop.time()
         if self._sending_since is not None:
-            if now - self._sending_since >= self._stall and self._connection is not None:
+            if now - self._sending_since >= self._stall:
                 logger.warning("a stream's client has read nothing for %g s; dropping it", self._stall)
-                self._connection.transport.abort()
+                self._exchange.abort()
                 return
         elif self._heartbeat and now - self._last_sent >= self._heartbeat * 0.9:
             self._events.append(sse.HEARTBEAT)

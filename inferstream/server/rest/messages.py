@@ -13,6 +13,7 @@ from ..status import Profile, http_headers, status_of
 
 logger = logging.getLogger("inferstream.rest")
 
+RawHeaders = list[tuple[bytes, bytes]]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -29,14 +30,23 @@ class ClientLeft(Exception):
 class Head:
     """The headers of a request that the V2 doors look at; of a repeated one, the last."""
 
-    __slots__ = ("accept_encoding", "content_length", "encoding", "json_length", "media_type", "timeout")
+    __slots__ = (
+        "accept_encoding",
+        "content_length",
+        "encoding",
+        "expect",
+        "json_length",
+        "media_type",
+        "timeout",
+    )
 
-    def __init__(self, headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, headers: RawHeaders) -> None:
         find = dict(headers).get
         self.media_type = find(b"content-type", b"")
         self.encoding = find(b"content-encoding", b"").strip().lower()
         self.accept_encoding = find(b"accept-encoding", b"")
         self.content_length = find(b"content-length")
+        self.expect = find(b"expect")
         self.json_length = find(b"inference-header-content-length")
         self.timeout = find(b"x-request-timeout")
 
@@ -63,8 +73,8 @@ class Head:
         return seconds
 
 
-async def read_body(head: Head, body: bytes | None, receive: Receive, limit: int) -> bytes:
-    """The body, decompressed, of at most `limit` bytes; `body` is all of it, if it is there already.
+async def read_body(head: Head, fetch: Callable[[int], Awaitable[bytes]], limit: int) -> bytes:
+    """The body, decompressed, of at most `limit` bytes; `fetch` gets as much of it as a limit allows.
 
     Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest, ClientLeft.
     """
@@ -72,8 +82,7 @@ async def read_body(head: Head, body: bytes | None, receive: Receive, limit: int
         raise UnsupportedEncoding("multipart bodies are not accepted")
     if head.content_length is not None and int(head.content_length) > limit:
         raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed.")
-    if body is None:
-        body = await _receive_all(receive, limit)
+    body = await fetch(limit)
     if len(body) > limit:
         raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed.")
     if head.encoding and head.encoding != b"identity":
@@ -81,8 +90,8 @@ async def read_body(head: Head, body: bytes | None, receive: Receive, limit: int
     return body
 
 
-async def _receive_all(receive: Receive, limit: int) -> bytes:
-    """The whole body, or the beginning of one that is larger than `limit`."""
+async def receive_all(receive: Receive, limit: int) -> bytes:
+    """The whole body, or the beginning of one that is larger than `limit`. Raises ClientLeft."""
     body = bytearray()
     while len(body) <= limit:
         message = await receive()
@@ -144,7 +153,7 @@ def _deflate(body: bytes, encoding: bytes) -> bytes:
     return deflater.compress(body) + deflater.flush()
 
 
-async def answer(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+async def answer(send: Send, status: int, body: bytes, headers: RawHeaders) -> None:
     """A whole answer."""
     headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -159,14 +168,12 @@ def error_document(error: InferstreamError) -> dict[str, Any]:
     return document
 
 
-async def answer_error(send: Send, error: InferstreamError, profile: Profile) -> int:
-    """An error as JSON, never compressed; returns the status."""
-    status = status_of(error, profile).http
+def error_answer(error: InferstreamError, profile: Profile) -> tuple[int, RawHeaders, bytes]:
+    """The status, headers and body of an error: JSON, never compressed."""
     headers = [JSON, *http_headers(error)]
     if error.code in (Code.TOO_LARGE, Code.UNSUPPORTED_ENCODING):
         headers.append((b"connection", b"close"))  # the rest of the body is not worth reading
-    await answer(send, status, orjson.dumps(error_document(error)), headers)
-    return status
+    return status_of(error, profile).http, headers, orjson.dumps(error_document(error))
 
 
 def wrap(error: BaseException) -> InferstreamError:

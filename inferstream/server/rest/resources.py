@@ -1,6 +1,7 @@
 """Health, metadata, repository, documentation and metrics: the routes that FastAPI serves."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -14,7 +15,7 @@ from ...telemetry.metrics import CONTENT_TYPE, Meters
 from ...types import BaseModel
 from ..status import http_headers, status_of
 from .custom import CustomRoutes
-from .messages import Head, error_document, read_body, wrap
+from .messages import Head, error_document, read_body, receive_all, wrap
 from .openapi import describe, page
 from .origins import Origins
 
@@ -106,7 +107,8 @@ def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
 
     async def document(request: Request) -> dict[str, Any]:
         """The optional JSON object of a repository call, whatever its content type."""
-        body = await read_body(Head(request.scope["headers"]), None, request.receive, settings.max_body_bytes)
+        fetch = partial(receive_all, request.receive)
+        body = await read_body(Head(request.scope["headers"]), fetch, settings.max_body_bytes)
         if not body.strip():
             return {}
         try:

@@ -10,10 +10,7 @@ import uvicorn
 
 from .messages import Receive, Scope, Send, answer
 from .sockets import WebSocket
-from .transport import Connection, close_overdue
-
-KEEP_ALIVE = 75
-"""Seconds an idle connection is kept; longer than what proxies keep theirs, so that they close first."""
+from .transport import KEEP_ALIVE, Connection, close_overdue
 
 LAST_WORDS = 2
 """Seconds that answers already made may take to reach their clients at shutdown."""

@@ -1,13 +1,19 @@
-"""HTTP as uvicorn cannot see it from an application: limits, receive deadlines, and clients that leave."""
+"""HTTP as uvicorn cannot see it from an application: limits, receive deadlines, clients that leave, hot requests."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ...dataplane.interruption import Interruption
+from .exchange import SCOPE_KEY, DirectExchange, Exchange, Openings
+from .messages import Head
+from .routes import Route, route_of_target
+
+logger = logging.getLogger("inferstream.rest")
 
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 32 * 1024
@@ -17,86 +23,182 @@ MAX_CHUNKS = 65_536
 SLOWEST_BYTES_PER_SECOND = 16 * 1024
 """A body may take its timeout plus its size at this rate, so that large uploads over slow lines pass."""
 
+KEEP_ALIVE = 75
+"""Seconds an idle connection is kept; longer than what proxies keep theirs, so that they close first."""
+
+DIRECT_BYTES = 64 * 1024
+"""A body of at most this many bytes is collected here; a larger one takes ASGI's way, which can hold it back."""
+
+
+class Served:
+    """What connections need of the application that uvicorn serves."""
+
+    def __init__(self, max_connections: int, direct: bool) -> None:
+        self.max_connections = max_connections
+        self.direct = direct
+        """Whether requests may go past ASGI, because no middleware has anything to add to their answers."""
+        self.openings = Openings()
+
+    async def infer(self, exchange: Exchange, route: Route) -> None:
+        """Serve one inference request, whichever way it has come."""
+        raise NotImplementedError
+
 
 class Connection(HttpToolsProtocol):
     """One HTTP connection.
 
-    An application puts its task into `task`; when the client leaves, that task is cancelled, which no
-    ASGI application can learn on its own without a second task per request.
+    Inference requests with a small body are served here, directly, once they are there as a whole; all
+    others are uvicorn's. An inference `hold`s its connection; when the client leaves, its task is cancelled,
+    which no ASGI application can learn on its own without a second task per request.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.task: asyncio.Task[Any] | None = None
         self.lost = False
-        self._header_count = 0
+        self._served = cast(Served, self.config.app)
+        self._task: asyncio.Task[Any] | None = None
+        self._direct: DirectExchange | None = None
         self._header_bytes = 0
         self._chunks = 0
         self._received = 0
         self._receiving_since: float | None = None
+        self._idle_since: float | None = None
         self._in_body = False
         self._refused = False
-        self._max_connections = cast(Limits, self.config.app).max_connections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
         self._receiving_since = time.monotonic()
-        if len(self.connections) > self._max_connections:
+        if len(self.connections) > self._served.max_connections:
             self._refuse(503, "Too many connections.")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
         super().connection_lost(exc)
-        if self.task is not None:
-            Interruption(self.task, lambda: self.task is not None)
+        if (task := self._task) is not None:
+            Interruption(task, lambda: self._task is task)
 
     def data_received(self, data: bytes) -> None:
         if not self._refused:
             super().data_received(data)
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._header_count = self._header_bytes = self._chunks = self._received = 0
+        # uvicorn's own beginning waits until it is known whose request this is.
+        self.url = b""
+        self.headers = []
+        self._header_bytes = self._chunks = self._received = 0
         self._in_body = False
+        self._idle_since = None
         if self._receiving_since is None:
             self._receiving_since = time.monotonic()
 
     def on_url(self, url: bytes) -> None:
-        super().on_url(url)
+        self.url += url
         self._header_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._header_count += 1
+        headers = self.headers
+        headers.append((name.lower(), value))
         self._header_bytes += len(name) + len(value)
-        if self._header_bytes > MAX_HEADER_BYTES or self._header_count > MAX_HEADERS:
+        if self._header_bytes > MAX_HEADER_BYTES or len(headers) > MAX_HEADERS:
             self._refuse(431, "The request's headers are too large.")
-        if not self._refused:
-            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        if not self._refused:
-            self._in_body = True
-            self._receiving_since = time.monotonic()
-            super().on_headers_complete()
-            # The application's task has been made, and runs only after this.
-            self.scope[SCOPE_KEY] = Exchange(self, self.cycle)  # type: ignore[literal-required]  # an extension
+        if self._refused:
+            return
+        self._in_body = True
+        self._receiving_since = time.monotonic()
+        self._direct = self._as_direct()
+        if self._direct is None:
+            self._hand_over()
+        else:
+            self.cycle = self._direct  # type: ignore[assignment]  # has what uvicorn's protocol looks at
+
+    def _as_direct(self) -> DirectExchange | None:
+        """The request as one that is served here; None for all that is uvicorn's."""
+        parser = self.parser
+        if parser.get_method() != b"POST" or not self._served.direct or parser.should_upgrade():
+            return None
+        route = route_of_target(self.url)
+        if route is None or (self.cycle is not None and not self.cycle.response_complete):
+            return None
+        head = Head(self.headers)
+        if head.expect or head.content_length is None or int(head.content_length) > DIRECT_BYTES:
+            return None
+        if parser.get_http_version() != "1.1":
+            return None
+        return DirectExchange(self, route, self.headers, head, parser.should_keep_alive())
+
+    def _hand_over(self) -> None:
+        """Let uvicorn see the request from its beginning, and answer it through ASGI."""
+        url, headers = self.url, self.headers
+        super().on_message_begin()
+        super().on_url(url)
+        for name, value in headers:
+            super().on_header(name, value)
+        self.scope[SCOPE_KEY] = self  # type: ignore[literal-required]  # an extension
+        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._chunks += 1
         self._received += len(body)
         if self._chunks > MAX_CHUNKS:
             self._refuse(400, "The body comes in too many pieces.")
-        if not self._refused:
+        if self._refused:
+            return
+        if self._direct is None:
             super().on_body(body)
+        else:
+            self._direct.take(body)
 
     def on_message_complete(self) -> None:
         self._receiving_since = None
-        if not self._refused:
+        if self._refused:
+            return
+        if self._direct is None:
             super().on_message_complete()
+        else:
+            exchange, self._direct = self._direct, None
+            exchange.task = self.loop.create_task(self._serve(exchange))
+
+    async def _serve(self, exchange: DirectExchange) -> None:
+        task = exchange.task
+        assert task is not None
+        self.tasks.add(task)
+        self.hold(task)
+        try:
+            await self._served.infer(exchange, exchange.route)
+        except Exception:
+            logger.exception("a REST call failed")
+            self.transport.close()
+        finally:
+            self.release(task)
+            self.tasks.discard(task)
+
+    def hold(self, task: asyncio.Task[Any]) -> None:
+        """From now until `release`, cancel `task` when the client leaves."""
+        self._task = task
+
+    def release(self, task: asyncio.Task[Any]) -> None:
+        # The next request may hold the connection already, while this one's model still cleans up.
+        if self._task is task:
+            self._task = None
+
+    def opening(self, status: int) -> bytes:
+        """The status line of an answer, with the headers that every answer has."""
+        return self._served.openings.of(status, self.server_state.default_headers)
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self._in_body and self._receiving_since is not None:
+        # Instead of uvicorn's, which would start a timer per request for connections that become idle.
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self._idle_since = time.monotonic()
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+        elif self._in_body and self._receiving_since is not None:
             # Answered before the body was read: what still comes belongs to no request.
             self.transport.close()
 
@@ -112,7 +214,8 @@ class Connection(HttpToolsProtocol):
     def overdue(self, now: float, header_timeout: float, body_timeout: float) -> bool:
         """Whether the client has taken too long to send its request."""
         if self._receiving_since is None:
-            return False
+            idle = self._idle_since is not None and self.cycle.response_complete
+            return idle and now - cast(float, self._idle_since) > KEEP_ALIVE
         waited = now - self._receiving_since
         if not self._in_body:
             return waited > header_timeout
@@ -120,7 +223,7 @@ class Connection(HttpToolsProtocol):
 
     def time_out(self) -> None:
         """Answer 408 if nothing has been answered, and close; a connection nothing came over just closes."""
-        if not self._header_bytes:
+        if self._receiving_since is None or not self._header_bytes:
             self.transport.close()
         elif self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             self._refuse(408, "The request was not received in time.")
@@ -139,65 +242,12 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
 
-class Exchange:
-    """One request of a connection, and its answer. Applications find it in the scope under `SCOPE_KEY`.
-
-    Its two methods are shorter ways than ASGI's, for requests and answers that are small; a connection
-    cannot offer them, because with pipelined requests it does not know which of them is meant.
-    """
-
-    __slots__ = ("_cycle", "connection")
-
-    def __init__(self, connection: Connection, cycle: RequestResponseCycle) -> None:
-        self.connection = connection
-        self._cycle = cycle
-
-    def body(self) -> bytes | None:
-        """The body, if all of it is there already; None where the ASGI way has to be taken."""
-        cycle = self._cycle
-        if cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue:
-            return None
-        cycle.flow.resume_reading()
-        body, cycle.body = cycle.body, bytearray()
-        return bytes(body)
-
-    def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bool:
-        """Send a whole answer in one system call; False where the ASGI way has to be taken.
-
-        ASGI's two messages are two writes, and a write costs as much as the rest of a small request.
-        """
-        cycle = self._cycle
-        if cycle.response_started or cycle.disconnected or cycle.flow.write_paused:
-            return False
-        lines = [STATUS_LINE[status]]
-        for name, value in (*cycle.default_headers, *headers):
-            lines += (name, b": ", value, b"\r\n")
-        if not cycle.keep_alive:
-            lines.append(b"connection: close\r\n")
-        lines += (b"content-length: %d\r\n\r\n" % len(body), body)
-        cycle.response_started = cycle.response_complete = True
-        cycle.transport.write(b"".join(lines))
-        cycle.message_event.set()
-        if not cycle.keep_alive:
-            cycle.transport.close()
-        cycle.on_response()
-        return True
-
-
-SCOPE_KEY = "inferstream.exchange"
-
 _PHRASES = {
     400: b"Bad Request",
     408: b"Request Timeout",
     431: b"Request Header Fields Too Large",
     503: b"Service Unavailable",
 }
-
-
-class Limits:
-    """What the protocol needs to know; the application uvicorn serves carries it."""
-
-    max_connections: int
 
 
 async def close_overdue(connections: Iterable[Any], header_timeout: float, body_timeout: float) -> None:
