@@ -31,7 +31,7 @@ class Streams(MLModel):
 def built(implementation: type[MLModel], **settings) -> tuple[MLModel, Pipeline, ModelMeters]:
     model = implementation(ModelSettings(implementation=implementation, name="m", **settings))
     meters = ModelMeters("m", None)
-    return model, Pipeline(Local(model), meters, None), meters
+    return model, Pipeline(Local(model, build_answering), meters, None), meters
 
 
 def test_without_settings_there_is_no_batching() -> None:
