@@ -8,6 +8,7 @@ from inferstream import MLModel, ModelSettings
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution.local import Local
 from inferstream.dataplane.pipeline import Pipeline
+from inferstream.server.custom import build_answering
 from inferstream.telemetry.metrics import ModelMeters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
 
