@@ -77,7 +77,7 @@ def unpack_request(frame: Request, view: View) -> InferenceRequest:
     """The request a frame holds; its tensors look into shared memory."""
     given: dict[str, Any] = {
         "id": frame.id,
-        "inputs": [RequestInput.trusted(_tensor_fields(tensor, view)) for tensor in frame.inputs],
+        "inputs": [RequestInput.filled(*_tensor_fields(tensor, view)) for tensor in frame.inputs],
     }
     if frame.parameters is not None:
         given["parameters"] = _unpack_parameters(frame.parameters)
@@ -99,15 +99,18 @@ def pack_response(response: InferenceResponse, put: Put) -> Response:
 
 def unpack_response(frame: Response, view: View) -> InferenceResponse:
     """The response a frame holds; its tensors look into shared memory."""
-    given: dict[str, Any] = {
+    packed = frame.parameters
+    fields = {
         "model_name": frame.model_name,
         "model_version": frame.model_version,
         "id": frame.id,
-        "outputs": [ResponseOutput.trusted(_tensor_fields(tensor, view)) for tensor in frame.outputs],
+        "parameters": None if packed is None else _unpack_parameters(packed),
+        "outputs": [ResponseOutput.filled(*_tensor_fields(tensor, view)) for tensor in frame.outputs],
     }
-    if frame.parameters is not None:
-        given["parameters"] = _unpack_parameters(frame.parameters)
-    return InferenceResponse.trusted(given)
+    given = {"model_name", "model_version", "id", "outputs"}
+    if packed is not None:
+        given.add("parameters")
+    return InferenceResponse.filled(fields, given)
 
 
 def places_in(tensors: list[Tensor]) -> list[int]:
@@ -142,7 +145,8 @@ def _pack_data(data: TensorData, datatype: str, shape: list[int], put: Put) -> t
     return form, raw
 
 
-def _tensor_fields(frame: Tensor, view: View) -> dict[str, Any]:
+def _tensor_fields(frame: Tensor, view: View) -> tuple[dict[str, Any], set[str]]:
+    """Every field of a tensor, and which of them it was given."""
     form, data = frame.form, frame.data
     if form != VALUES:
         shared = not isinstance(data, bytes)
@@ -155,10 +159,18 @@ def _tensor_fields(frame: Tensor, view: View) -> dict[str, Any]:
             data = TensorData(np.frombuffer(raw if shared else bytearray(raw), DTYPES[frame.datatype]))
     else:
         data = TensorData(data)
-    fields = {"name": frame.name, "shape": frame.shape, "datatype": frame.datatype, "data": data}
-    if frame.parameters is not None:
-        fields["parameters"] = _unpack_parameters(frame.parameters)
-    return fields
+    packed = frame.parameters
+    fields = {
+        "name": frame.name,
+        "shape": frame.shape,
+        "datatype": frame.datatype,
+        "parameters": None if packed is None else _unpack_parameters(packed),
+        "data": data,
+    }
+    given = {"name", "shape", "datatype", "data"}
+    if packed is not None:
+        given.add("parameters")
+    return fields, given
 
 
 def _unpack_wanted(name: str, parameters: dict[str, Any] | None) -> RequestOutput:
@@ -181,14 +193,11 @@ def _pack_parameters(parameters: Parameters | None) -> dict[str, Any] | None:
 
 
 def _unpack_parameters(packed: dict[str, Any]) -> Parameters:
-    given = {}
-    content_type = packed.pop("content_type", None)
-    if content_type is not None:
-        given["content_type"] = content_type
-    headers = packed.pop("headers", None)
-    if headers is not None:
-        given["headers"] = Headers(headers) if isinstance(headers, list) else headers
-    return Parameters.trusted(given, packed)
+    fields = {"content_type": packed.pop("content_type", None), "headers": packed.pop("headers", None)}
+    if isinstance(fields["headers"], list):
+        fields["headers"] = Headers(fields["headers"])
+    given = {name for name, value in fields.items() if value is not None}
+    return Parameters.filled(fields, given, packed)
 
 
 def pack_failure(error: InferstreamError) -> Failure:
