@@ -4,7 +4,10 @@ import ast
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import entry_points
 from pathlib import Path
+
+from ..settings.implementation import RUNTIMES
 
 
 def missing_class(path: str, folder: Path | None, own_environment: bool = False) -> str | None:
@@ -17,6 +20,8 @@ def missing_class(path: str, folder: Path | None, own_environment: bool = False)
     if not module_name or not class_name.isidentifier():
         return f'implementation "{path}" is not of the form module.Class'
     spec = _find(module_name, folder)
+    if spec is None and entry_points(group=RUNTIMES, name=path):
+        return None  # a runtime, found by its name
     if spec is None:
         return None if own_environment else f'implementation "{path}": there is no module {module_name}'
     if spec.origin is None or not spec.origin.endswith(".py"):
@@ -38,8 +43,11 @@ def _find(module_name: str, folder: Path | None) -> ModuleSpec | None:
     """The module's spec; unlike importlib's own search this imports no parent package."""
     search: list[str] | None = [*([str(folder)] if folder is not None else []), *sys.path]
     spec: ModuleSpec | None = None
+    first = search
     for part in module_name.split("."):
         spec = PathFinder.find_spec(part, search)
+        if spec is None and search == first and part in sys.modules:
+            spec = sys.modules[part].__spec__  # installed in a way that no path shows
         if spec is None:
             return None
         search = list(spec.submodule_search_locations or ())

@@ -53,6 +53,18 @@ def test_a_good_folder_is_listed_and_exits_0(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["mlserver_sklearn.SKLearnModel", "inferstream.runtimes.sklearn.SKLearnModel", "inferstream.MLModel"],
+)
+def test_runtimes_are_known_by_either_name(name: str) -> None:
+    assert missing_class(name, None) is None
+
+
+def test_a_name_that_no_runtime_has_is_a_problem() -> None:
+    assert "no module mlserver_sklearn" in (missing_class("mlserver_sklearn.Nonsense", None) or "")
+
+
+@pytest.mark.parametrize(
     ("settings", "problem"),
     [
         ('{"implementation": }', "line 1 column 20"),
