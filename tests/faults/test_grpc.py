@@ -236,6 +236,17 @@ def test_rapid_resets_leave_the_server_alive(server: Running) -> None:
             call = stub.ModelInfer.future(request(model="slow", parameters={"seconds": {"int64_param": 9}}))
             call.cancel()
         server.probe()
+        # The library itself refuses some calls, as CANCELLED, while more than a thousand wait to be looked at.
+        eventually(lambda: _answers_steadily(stub), 15)
+
+
+def _answers_steadily(stub: GRPCInferenceServiceStub) -> bool:
+    from inferstream.protos.dataplane_pb2 import ServerLiveRequest
+
+    try:
+        return all(stub.ServerLive(ServerLiveRequest(), timeout=5).live for _ in range(30))
+    except grpc.RpcError:
+        return False
 
 
 def test_kserve_style_load_has_the_name_in_field_one(server: Running) -> None:
