@@ -332,6 +332,20 @@ def test_each_model_may_have_workers_of_its_own_on_devices_of_its_own(started, f
     assert int(pid) == server.process.pid
 
 
+def test_models_that_name_a_pool_share_its_workers_and_no_others(started, folder) -> None:
+    for name, pool in (("left", "vision"), ("right", "vision"), ("other", "speech")):
+        parameters = {"inference_pool_gid": pool}
+        write_model(folder, name, "faulty_models.Where", name=name, parameters=parameters)
+    server = started(workers=1)
+    pids = {
+        name: server.infer(name, text()).json()["outputs"][0]["data"][0]
+        for name in ("where", "left", "right", "other")
+    }
+    assert len(server.workers()) == 3
+    assert pids["left"] == pids["right"]
+    assert len(set(pids.values())) == 3
+
+
 def test_a_model_runs_in_the_environment_it_brings(started, folder, tmp_path) -> None:
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
