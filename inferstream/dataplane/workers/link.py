@@ -107,7 +107,7 @@ class Link:
         self._filled += count
         try:
             self._parse()
-        except Exception:
+        except Exception:  # a frame that breaks its receiver must not leave the calls behind it waiting
             logger.exception("a frame could not be read; closing its socket")
             self._end()
         return True

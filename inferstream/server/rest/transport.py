@@ -168,7 +168,7 @@ class Connection(HttpToolsProtocol):
         self.hold(task)
         try:
             await self._served.infer(exchange, exchange.route)
-        except Exception:
+        except Exception:  # nobody awaits this task: without a closed connection its client would wait
             logger.exception("a REST call failed")
             self.transport.close()
         finally:
