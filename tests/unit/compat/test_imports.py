@@ -71,8 +71,18 @@ def test_classes_are_the_same_under_both_names() -> None:
     import inferstream
     import inferstream.types
 
-    assert mlserver.MLModel is inferstream.MLModel
+    assert mlserver.ModelSettings is inferstream.ModelSettings
     assert mlserver.types.InferenceRequest is inferstream.types.InferenceRequest
+
+
+def test_models_may_select_their_outputs() -> None:
+    import mlserver.model
+
+    import inferstream
+
+    assert mlserver.MLModel is mlserver.model.MLModel
+    assert issubclass(mlserver.MLModel, inferstream.MLModel)
+    assert mlserver.MLModel.selects_outputs is None
 
 
 def test_errors_keep_their_status() -> None:
