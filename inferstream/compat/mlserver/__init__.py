@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from inferstream import ModelSettings, Settings, log, register
+from inferstream import ModelSettings, Settings
 
+from .metrics.context import log, register
 from .model import MLModel
 from .version import __version__
 
