@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from .environment import EnvironmentModel
+from .paths import expanded
 
 
 def own_version() -> str:
@@ -18,7 +19,7 @@ def own_version() -> str:
         return "0"
 
 
-class CORSSettings(BaseModel):
+class CORSSettings(EnvironmentModel):
     """Which pages of other origins a browser lets talk to this server; none by default."""
 
     model_config = ConfigDict(extra="ignore")
@@ -96,7 +97,8 @@ class Settings(EnvironmentModel):
     )
     metrics_rest_server_prefix: str = Field("rest_server", description="Prefix of the REST metrics' names.")
     metrics_dir: str = Field(
-        default_factory=lambda: str(Path.cwd() / ".metrics"), description="Folder of worker metrics."
+        default_factory=lambda: str(Path.cwd() / ".metrics"),
+        description="Accepted for compatibility; metrics of workers need no files.",
     )
     use_structured_logging: bool = Field(False, description="Log one JSON object per line.")
     logging_settings: str | dict[str, Any] | None = Field(
@@ -126,6 +128,10 @@ class Settings(EnvironmentModel):
     )
     custom_grpc_server_settings: dict[str, Any] | None = Field(
         None, alias="_custom_grpc_server_settings", description="Further options of the grpc server."
+    )
+
+    _paths = field_validator("model_repository_root", "metrics_dir", "environments_dir", "logging_settings")(
+        expanded
     )
 
     @field_validator("metrics_endpoint")
