@@ -84,7 +84,7 @@ class InferenceDoor:
             return Asked(*json_requests.raw_request(memoryview(body), inputs), False, False)
         text = body if length is None else body[:length]
         tail = None if length is None else memoryview(body)[length:]
-        document = json_requests.load(text)
+        document = json_requests.load_request(text)
         if route.either and length is None:
             inputs = self._dataplane.declared_inputs(route.model, route.version)
             forced = next((value for key, value in exchange.headers if key == DIALECT), b"")
