@@ -264,6 +264,7 @@ class Batching:
         else:
             request, headers = merge([member.call.request for member in members], new_id()), {}
         call = Call(Operation.INFER, first.model, first.version, request, headers, deadline=latest)
+        call.priority = min(member.call.priority for member in members)
         async with await self._inner(call) as reply:
             assert reply.first is not None
             return reply.first

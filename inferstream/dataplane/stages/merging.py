@@ -17,11 +17,16 @@ from ...types import (
     TensorData,
 )
 from ..checks import Declaration
+from ..urgency import PRIORITY, TIMEOUT
 
 Key = Hashable
 
 _canonical = msgspec.msgpack.Encoder(order="deterministic").encode
 """Tells 1 from 1.0 and from true, which compare as equal in Python, and the model may tell apart."""
+
+
+_EACH_ITS_OWN = frozenset((PRIORITY, TIMEOUT))
+"""What the dataplane has understood already, and what may differ between callers that share an answer."""
 
 
 def key_of(request: InferenceRequest, declaration: Declaration) -> Key | None:
@@ -43,15 +48,17 @@ def key_of(request: InferenceRequest, declaration: Declaration) -> Key | None:
         if len(tensors) > 1:
             tensors.sort(key=lambda tensor: tensor[0])
         wanted = tuple((output.name, _parameters(output.parameters)) for output in request.outputs or ())
-        return (*tensors, _parameters(request.parameters), wanted)
+        return (*tensors, _parameters(request.parameters, _EACH_ITS_OWN), wanted)
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
         return None  # a parameter that only lives inside this process: no telling whether it is equal
 
 
-def _parameters(parameters: Parameters | None) -> Hashable:
+def _parameters(parameters: Parameters | None, without: frozenset[str] = frozenset()) -> Hashable:
     if parameters is None:
         return None
     free = parameters.__pydantic_extra__
+    if free and not without.isdisjoint(free):
+        free = {name: value for name, value in free.items() if name not in without}
     return (parameters.content_type, _canonical(free)) if free else parameters.content_type
 
 
@@ -63,7 +70,7 @@ def rows_of(request: InferenceRequest) -> int:
 def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
     """One request of all rows of these, which have one key, in their order.
 
-    Headers belong to a caller, and this request has many: its own are empty.
+    Headers, priorities and time limits belong to callers, and this request has many: it has none.
     """
     first = requests[0]
     names = [tensor.name for tensor in first.inputs]
@@ -71,7 +78,7 @@ def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
     given: dict[str, object] = {
         "id": id,
         "inputs": [_join(tensors) for tensors in columns],
-        "parameters": _copy(first.parameters, {"headers": Headers(())}),
+        "parameters": _copy(first.parameters, {"headers": Headers(())}, _EACH_ITS_OWN),
     }
     if first.outputs is not None:
         given["outputs"] = first.outputs
@@ -99,14 +106,16 @@ def _join(tensors: Sequence[RequestInput]) -> RequestInput:
     return RequestInput.trusted(given)
 
 
-def _copy(parameters: Parameters | None, given: dict[str, object]) -> Parameters:
+def _copy(
+    parameters: Parameters | None, given: dict[str, object], without: frozenset[str] = frozenset()
+) -> Parameters:
     """Parameters without what codecs have kept there, which belongs to one tensor or request."""
     if parameters is None:
         return Parameters.trusted(given, {})
     if parameters.content_type is not None:
         given["content_type"] = parameters.content_type
-    free = parameters.__pydantic_extra__
-    return Parameters.trusted(given, dict(free) if free else {})
+    free = parameters.__pydantic_extra__ or {}
+    return Parameters.trusted(given, {name: value for name, value in free.items() if name not in without})
 
 
 def split(response: InferenceResponse, requests: Sequence[InferenceRequest]) -> list[InferenceResponse]:

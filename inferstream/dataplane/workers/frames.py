@@ -83,6 +83,7 @@ class Open(Frame, tag=4):
     window: int
     more: bool
     remaining: float | None
+    priority: int
     request: Request
 
 

@@ -51,6 +51,7 @@ class RunningCall(Call):
             {},
             LaterRequests(frame.call, link) if frame.more else None,
             deadline,
+            priority=frame.priority,
         )
         self.number = frame.call
         self._link = link

@@ -258,3 +258,15 @@ def test_a_responses_parameters_and_headers_reach_each_caller() -> None:
         assert part.parameters.get("took") == 3
         assert part.parameters.headers == {"x-model": "yes"}
         assert (part.id, part.model_name, part.model_version) == (id, "m", "7")
+
+
+def test_how_urgent_callers_are_neither_parts_nor_reaches_a_batch() -> None:
+    said = [{"priority": 1}, {"timeout": 10**6, "priority": 9}, {}]
+    requests = [request(parameters=Parameters(temperature=1, **own)) for own in said]
+    for one in requests:
+        identify(one, {})
+    assert len({key_of(one, ANY) for one in requests}) == 1
+    assert dict(merge(requests, "batch").parameters.items()) == {"temperature": 1}
+    assert key_of(request(parameters=Parameters(priority=1)), ANY) == key_of(
+        request(parameters=Parameters()), ANY
+    )
