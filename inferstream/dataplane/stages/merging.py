@@ -1,12 +1,14 @@
 """Which requests may share a batch, how they become one request, and how its response becomes theirs again."""
 
 from collections.abc import Hashable, Sequence
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
 import msgspec
 
-from ...errors import InvalidOutput
+from ...errors import InvalidOutput, ModelError
+from ...rows import RowErrors
 from ...types import (
     Headers,
     InferenceRequest,
@@ -116,6 +118,27 @@ def _copy(
         given["content_type"] = parameters.content_type
     free = parameters.__pydantic_extra__ or {}
     return Parameters.trusted(given, {name: value for name, value in free.items() if name not in without})
+
+
+def deal(
+    answer: InferenceResponse | RowErrors, requests: Sequence[InferenceRequest]
+) -> Sequence[InferenceResponse | ModelError]:
+    """The answer to each of the requests, which is an error for those of which a row failed.
+
+    Raises InvalidOutput for an answer that does not fit them.
+    """
+    if not isinstance(answer, RowErrors):
+        return split(answer, requests)
+    ends = list(accumulate(map(rows_of, requests)))
+    if max(answer.errors) >= ends[-1]:
+        raise InvalidOutput(f"A model failed row {max(answer.errors)} of a batch of {ends[-1]} rows.")
+    failed = [answer.within(start, stop) for start, stop in pairwise([0, *ends])]
+    if answer.response is None:
+        if None in failed:
+            raise InvalidOutput("A model failed some rows of a batch and answered none of the others.")
+        return [error for error in failed if error is not None]
+    responses = split(answer.response, requests)
+    return [error or response for error, response in zip(failed, responses, strict=True)]
 
 
 def split(response: InferenceResponse, requests: Sequence[InferenceRequest]) -> list[InferenceResponse]:
