@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .context import RequestContext, request_context
     from .handlers import custom_handler
     from .model import MLModel
+    from .rows import RowErrors
     from .settings import ModelParameters, ModelSettings, Settings
     from .telemetry.custom import log, register
 
@@ -21,6 +22,7 @@ __all__ = [
     "ModelParameters",
     "ModelSettings",
     "RequestContext",
+    "RowErrors",
     "Settings",
     "codecs",
     "custom_handler",
@@ -36,6 +38,7 @@ _HOMES = {
     "ModelParameters": "settings",
     "ModelSettings": "settings",
     "RequestContext": "context",
+    "RowErrors": "rows",
     "Settings": "settings",
     "custom_handler": "handlers",
     "log": "telemetry.custom",

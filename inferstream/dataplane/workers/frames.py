@@ -83,6 +83,7 @@ class Open(Frame, tag=4):
     window: int
     more: bool
     remaining: float | None
+    priority: int
     request: Request
 
 
@@ -207,6 +208,14 @@ class Failed(Frame, tag=19):
     failure: Failure
 
 
+class Partly(Frame, tag=28):
+    """A call has ended with errors of single rows, each a message and a status, and a response to the others."""
+
+    call: int
+    errors: dict[int, tuple[str, int]]
+    response: Response | None
+
+
 class Described(Frame, tag=20):
     """The metadata of a model as JSON; the call has ended."""
 
@@ -256,6 +265,7 @@ FromWorker = (
     | Item
     | End
     | Failed
+    | Partly
     | Described
     | Told
     | Asked

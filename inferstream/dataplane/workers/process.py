@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from ...errors import InferstreamError, ModelLoadFailed, Overloaded, WorkerLost
+from ...errors import InferstreamError, ModelError, ModelLoadFailed, Overloaded, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
+from ...rows import RowErrors
 from ...telemetry.custom import CUSTOM
 from ...types import MetadataModelResponse
 from ..call import Call
@@ -50,6 +51,7 @@ class WorkerProcess:
             frames.Full: self._full,
             frames.End: self._end,
             frames.Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
+            frames.Partly: self._partly,
             frames.Asked: self._asked,
             frames.Described: lambda frame: self._told(frame.call, frame.metadata),
             frames.Told: lambda frame: self._told(frame.call, frame.response),
@@ -196,6 +198,11 @@ class WorkerProcess:
             self._calls[frame.call].lingers()
         else:
             self._over(frame.call, None)
+
+    def _partly(self, frame: frames.Partly) -> None:
+        rest = None if frame.response is None else unpack_response(frame.response, self._incoming.view)
+        errors = {row: ModelError(*error) for row, error in frame.errors.items()}
+        self._over(frame.call, RowErrors(errors, rest))
 
     def _over(self, number: int, error: InferstreamError | None) -> None:
         remote = self._calls.pop(number, None)

@@ -68,7 +68,9 @@ class Instance:
     def __init__(self, local: Local, flags: memoryview) -> None:
         self.local = local
         self.ready = True
-        self.handler: Handler = Limits(Started(local, flags), local.slots, 2**31)
+        self.handler: Handler = Limits(
+            Started(local, flags), local.slots, 2**31, local.settings.priority_aging
+        )
 
 
 class Started:
