@@ -50,7 +50,7 @@ class Server:
         self.meters.add(workers)
         self.placements = Placements(settings, workers, build_answering, WORKER)
         self.registry = Registry(
-            settings, repository or _repository(settings), self.placements.load, self.meters
+            settings, repository or repository_of(settings), self.placements.load, self.meters
         )
         self.access = Access(settings.host, settings.allow_open_repository)
         self.dataplane = DataPlane(settings, self.registry, self.access)
@@ -164,7 +164,8 @@ class Server:
         logger.info("stopped")
 
 
-def _repository(settings: Settings) -> ModelRepository:
+def repository_of(settings: Settings) -> ModelRepository:
+    """The repository that the settings name. Raises InvalidSettings."""
     implementation = settings.model_repository_implementation
     if implementation is None:
         return FolderRepository(settings.model_repository_root)

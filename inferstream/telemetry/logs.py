@@ -72,9 +72,15 @@ def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any
         logger.handlers[:] = []
         logger.propagate = True
         logger.setLevel(logging.WARNING)
+    if custom:
+        apply_configuration(custom)
+
+
+def apply_configuration(custom: str | dict[str, Any]) -> None:
+    """Put a `logging.config` file or dictionary on top. Raises ValueError, OSError or KeyError when it is wrong."""
     if isinstance(custom, dict):
         logging.config.dictConfig(custom)
-    elif custom:
+    else:
         path = Path(custom)
         if path.suffix == ".json":
             logging.config.dictConfig(json.loads(path.read_text("utf-8")))
