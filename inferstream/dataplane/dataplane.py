@@ -1,11 +1,13 @@
 """Everything a door can ask for: inference, metadata, readiness and the repository."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from ..errors import ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..settings import Settings
 from ..types import (
+    InferenceRequest,
     MetadataModelResponse,
     MetadataServerResponse,
     MetadataTensor,
@@ -13,6 +15,7 @@ from ..types import (
 )
 from .access import Access
 from .call import Call, identify
+from .cloudevents import CloudEvents, wanted
 from .execution.base import Execution
 from .registry import Registry
 from .reply import Reply
@@ -28,6 +31,8 @@ class DataPlane:
         self._settings = settings
         self._registry = registry
         self._access = access
+        self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
+        """What makes CloudEvents headers, where the settings want them."""
         self._metadata = MetadataServerResponse(
             name=settings.server_name,
             version=settings.server_version,
@@ -39,8 +44,14 @@ class DataPlane:
 
         Raises ModelNotFound, ModelNotReady, Draining, or whatever a stage or the model refuses with.
         """
-        identify(call.request, call.headers)
+        self.identify(call.request, call.model, call.headers)
         return await self._registry.serving(call.model, call.version).handler(call)
+
+    def identify(self, request: InferenceRequest, model: str, headers: Mapping[str, str]) -> None:
+        """Give a request to `model` an id if it has none, and its headers; `open` does so for the first of a call."""
+        identify(request, headers)
+        if self.events is not None:
+            self.events.add_to(request, model)
 
     def custom_routes(self) -> list[tuple[CustomHandler, Execution]]:
         """REST routes of models' own; the same list until a model comes or goes."""

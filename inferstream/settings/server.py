@@ -98,6 +98,9 @@ class Settings(EnvironmentModel):
     metrics_dir: str = Field(
         default_factory=lambda: str(Path.cwd() / ".metrics"), description="Folder of worker metrics."
     )
+    cloudevents_headers: bool | None = Field(
+        None, description="Give requests and answers MLServer's `Ce-*` headers; null does so in Kubernetes."
+    )
     use_structured_logging: bool = Field(False, description="Log one JSON object per line.")
     logging_settings: str | dict[str, Any] | None = Field(
         None, description="Logging configuration, file or inline."
