@@ -57,7 +57,7 @@ class Start(Frame, tag=1):
     debug: bool
     structured: bool
     logging: str | dict[str, Any] | None
-    events: str | None
+    events: str | None = None
 
 
 class Load(Frame, tag=2):
