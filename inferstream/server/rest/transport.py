@@ -213,7 +213,7 @@ class Connection(HttpToolsProtocol):
         """Whether the client has taken too long to send its request."""
         if self._receiving_since is None:
             idle = self._idle_since is not None and self.cycle.response_complete
-            return idle and now - cast(float, self._idle_since) > KEEP_ALIVE
+            return idle and now - cast(float, self._idle_since) > self.timeout_keep_alive
         waited = now - self._receiving_since
         if not self._in_body:
             return waited > header_timeout
