@@ -10,18 +10,20 @@ if TYPE_CHECKING:
     from . import codecs, errors, types
     from .context import RequestContext, request_context
     from .handlers import custom_handler
-    from .model import MLModel
+    from .model import Finished, MLModel, StepModel
     from .settings import ModelParameters, ModelSettings, Settings
     from .telemetry.custom import log, register
 
     __version__: str
 
 __all__ = [
+    "Finished",
     "MLModel",
     "ModelParameters",
     "ModelSettings",
     "RequestContext",
     "Settings",
+    "StepModel",
     "codecs",
     "custom_handler",
     "errors",
@@ -32,11 +34,13 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Finished": "model",
     "MLModel": "model",
     "ModelParameters": "settings",
     "ModelSettings": "settings",
     "RequestContext": "context",
     "Settings": "settings",
+    "StepModel": "model",
     "custom_handler": "handlers",
     "log": "telemetry.custom",
     "register": "telemetry.custom",

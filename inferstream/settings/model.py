@@ -65,6 +65,9 @@ class ModelSettings(EnvironmentModel):
 
     max_concurrency: int | None = Field(None, ge=1, description="Calls that may run at once.")
     max_queue: int = Field(1024, ge=0, description="Calls that may wait for their turn.")
+    max_active: int = Field(
+        32, ge=1, description="Streams of a model with steps that advance together, in each process."
+    )
     threads: int = Field(64, ge=1, description="Threads for blocking model code.")
     worker_concurrency: int | None = Field(
         None, ge=1, description="Calls that may run at once in one worker process."
