@@ -73,7 +73,7 @@ class Steps:
             logger.error("model %s is still in a step; no longer waiting", self._model.name)
             task.cancel()
             await _ends(task)
-        self._caller.shutdown()
+        self._caller.close()
 
     def _changed(self, stream: SteppedStream) -> None:
         """A stream has been left, or its reader has caught up."""

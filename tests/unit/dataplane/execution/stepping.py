@@ -162,7 +162,7 @@ class Served:
         assert self.model.released == self.model.admitted
         assert (self.meters.steps.active, self.meters.steps.waiting) == (0, 0)
         assert not self.pipeline.live.calls
-        self.local._steps._caller.shutdown()
+        self.local._steps._caller.close()
 
 
 class Client:
