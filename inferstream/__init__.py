@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .context import RequestContext, request_context
     from .handlers import custom_handler
     from .model import Finished, MLModel, StepModel
+    from .rows import RowErrors
     from .settings import ModelParameters, ModelSettings, Settings
     from .telemetry.custom import log, register
 
@@ -22,6 +23,7 @@ __all__ = [
     "ModelParameters",
     "ModelSettings",
     "RequestContext",
+    "RowErrors",
     "Settings",
     "StepModel",
     "codecs",
@@ -39,6 +41,7 @@ _HOMES = {
     "ModelParameters": "settings",
     "ModelSettings": "settings",
     "RequestContext": "context",
+    "RowErrors": "rows",
     "Settings": "settings",
     "StepModel": "model",
     "custom_handler": "handlers",

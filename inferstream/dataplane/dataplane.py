@@ -16,6 +16,7 @@ from .call import Call, identify
 from .execution.base import Execution
 from .registry import Registry
 from .reply import Reply
+from .urgency import heed
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
 """What of the protocol's extensions is implemented, in Triton's spelling."""
@@ -37,10 +38,13 @@ class DataPlane:
     async def open(self, call: Call) -> Reply:
         """Route a call to its model and open the reply.
 
-        Raises ModelNotFound, ModelNotReady, Draining, or whatever a stage or the model refuses with.
+        Raises InvalidRequest, ModelNotFound, ModelNotReady, Draining, or whatever a stage or the model
+        refuses with.
         """
-        identify(call.request, call.headers)
-        return await self._registry.serving(call.model, call.version).handler(call)
+        heed(call, identify(call.request, call.headers))
+        served = self._registry.serving(call.model, call.version)
+        call.priority = call.priority or served.priority
+        return await served.handler(call)
 
     def custom_routes(self) -> list[tuple[CustomHandler, Execution]]:
         """REST routes of models' own; the same list until a model comes or goes."""

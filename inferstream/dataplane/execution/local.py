@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any, cast
 
 from ...context import RequestContext, enter, request_context
-from ...errors import InvalidOutput, Unsupported
+from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...handlers import HttpRequest, HttpResponse, get_custom_handlers
 from ...model import MLModel, StepModel
 from ...repository.loading import unload_model
+from ...rows import RowErrors
 from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
@@ -133,8 +134,19 @@ class Local:
             else:
                 response = await self._model.predict(request)
             return Reply(finish(response, request, self._name, self._version, self._selected))
+        except RowErrors as error:
+            raise self._checked(error, request) from error
         except BaseException as error:
             raise translated(error, self._name, request.id) from error
+
+    def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:
+        """The errors of some rows, if the response to the others is one that may reach a client."""
+        try:
+            if error.response is not None:
+                error.response = finish(error.response, request, self._name, self._version, self._selected)
+            return error
+        except InferstreamError as wrong:
+            return translated(wrong, self._name, request.id)
 
     async def _in_thread(self, predict: Callable[[InferenceRequest], Any], request: InferenceRequest) -> Any:
         context = request_context()

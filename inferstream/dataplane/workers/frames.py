@@ -84,6 +84,7 @@ class Open(Frame, tag=4):
     window: int
     more: bool
     remaining: float | None
+    priority: int
     request: Request
 
 
@@ -208,6 +209,14 @@ class Failed(Frame, tag=19):
     failure: Failure
 
 
+class Partly(Frame, tag=28):
+    """A call has ended with errors of single rows, each a message and a status, and a response to the others."""
+
+    call: int
+    errors: dict[int, tuple[str, int]]
+    response: Response | None
+
+
 class Described(Frame, tag=20):
     """The metadata of a model as JSON; the call has ended."""
 
@@ -237,7 +246,7 @@ class Registered(Frame, tag=23):
     description: str
 
 
-class Stepped(Frame, tag=28):
+class Stepped(Frame, tag=29):
     """What the steps of a model have done since the last such frame."""
 
     instance: int
@@ -264,6 +273,7 @@ FromWorker = (
     | Item
     | End
     | Failed
+    | Partly
     | Described
     | Told
     | Asked

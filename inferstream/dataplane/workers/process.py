@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from ...errors import InferstreamError, ModelLoadFailed, Overloaded, WorkerLost
+from ...errors import InferstreamError, ModelError, ModelLoadFailed, Overloaded, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
+from ...rows import RowErrors
 from ...telemetry.custom import CUSTOM
 from ...types import MetadataModelResponse
 from ..call import Call
@@ -25,7 +26,6 @@ logger = logging.getLogger("inferstream.worker")
 
 BLOCKED = 2.0
 """Seconds without an answer to a ping after which a worker's event loop counts as blocked."""
-
 
 Hung = Callable[["WorkerProcess"], None]
 """Told of a worker in which a call does not end."""
@@ -52,6 +52,7 @@ class WorkerProcess:
             frames.Full: self._full,
             frames.End: self._end,
             frames.Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
+            frames.Partly: self._partly,
             frames.Asked: self._asked,
             frames.Described: lambda frame: self._told(frame.call, frame.metadata),
             frames.Told: lambda frame: self._told(frame.call, frame.response),
@@ -199,6 +200,11 @@ class WorkerProcess:
             self._calls[frame.call].lingers()
         else:
             self._over(frame.call, None)
+
+    def _partly(self, frame: frames.Partly) -> None:
+        rest = None if frame.response is None else unpack_response(frame.response, self._incoming.view)
+        errors = {row: ModelError(*error) for row, error in frame.errors.items()}
+        self._over(frame.call, RowErrors(errors, rest))
 
     def _over(self, number: int, error: InferstreamError | None) -> None:
         remote = self._calls.pop(number, None)

@@ -72,7 +72,9 @@ class Instance:
         self.ready = True
         self.steps = StepMeters()
         local.meter_steps(self.steps)
-        self.handler: Handler = Limits(Started(local, flags), local.slots, 2**31)
+        self.handler: Handler = Limits(
+            Started(local, flags), local.slots, 2**31, local.settings.priority_aging
+        )
 
 
 class Started:

@@ -5,6 +5,7 @@ import logging
 import re
 from typing import Any
 
+from ...dataplane.urgency import header_priority
 from ...types import Headers
 
 logger = logging.getLogger("inferstream.grpc")
@@ -14,6 +15,8 @@ LARGEST_METADATA = 3072
 
 PER_HEADER = 32
 """Bytes that HTTP/2 counts for a header beside its name and value."""
+
+PRIORITY = "x-request-priority"
 
 _NAME = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
 _VALUE = re.compile(r"[ -~]*")
@@ -28,6 +31,12 @@ def deadline_of(context: Any) -> float | None:
     """The client's deadline on the event loop's clock, in seconds; None when it set none."""
     remaining = context.time_remaining()
     return None if remaining is None else asyncio.get_running_loop().time() + remaining
+
+
+def priority_of(metadata: Headers) -> int:
+    """The priority the client gives the call; 0 when it gives none. Raises InvalidRequest."""
+    found = [value for name, value in metadata.raw if name == PRIORITY]
+    return header_priority(found[-1]) if found else 0
 
 
 def send_model_headers(context: Any, parameters: Any) -> None:

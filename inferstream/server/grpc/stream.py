@@ -11,7 +11,7 @@ from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_responses import dump_response
 from ...settings import Settings
 from ...types import Headers, InferenceRequest
-from .context import deadline_of, headers_of, send_model_headers
+from .context import deadline_of, headers_of, priority_of, send_model_headers
 from .rpc import Exchange
 from .triton import TritonStream
 
@@ -75,6 +75,7 @@ class StreamService:
             metadata,
             more=_later(exchange, request, metadata),
             deadline=deadline_of(exchange.context),
+            priority=priority_of(metadata),
         )
         typed = wants_typed(message)
         response = None

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.reply import Reply
+from ...dataplane.urgency import header_priority
 from ...protos import json_requests, sse
 from ...protos.generate import dump_flat, is_v2, parse_flat
 from ...protos.json_events import EventWriter
@@ -61,7 +62,15 @@ class InferenceDoor:
             limit = exchange.head.seconds()
             deadline = None if limit is None else asyncio.get_running_loop().time() + limit
             call = Call(
-                operation, model, version, asked.request, Headers(headers), None, deadline, exchange.task
+                operation,
+                model,
+                version,
+                asked.request,
+                Headers(headers),
+                None,
+                deadline,
+                exchange.task,
+                header_priority(exchange.head.priority),
             )
             async with await self._dataplane.open(call) as reply:
                 if operation is Operation.STREAM:
