@@ -24,6 +24,9 @@ class Pipeline:
         declaration = Declaration(execution.inputs, execution.outputs, settings.input_validation)
         limit = settings.request_timeout if settings.request_timeout is not None else request_timeout
 
+        if "steps" in execution.answers:
+            execution.meter_steps(meters.stepping())
+
         handler: Handler = execution
         slots, aging = execution.slots, settings.priority_aging
         size, wait = settings.max_batch_size, settings.max_batch_time

@@ -15,7 +15,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from . import batches, queues, streams
+from . import batches, queues, steps, streams
 from .custom import CUSTOM
 from .durations import Durations
 from .rpcs import GrpcMeters
@@ -35,12 +35,19 @@ class ModelMeters:
         self.streams = streams.StreamMeters()
         self.queue = queues.QueueMeters()
         self.batches: batches.BatchMeters | None = None
+        self.steps: steps.StepMeters | None = None
 
     def batching(self) -> batches.BatchMeters:
         """The meters of this model's batches; a model that has none shows none."""
         if self.batches is None:
             self.batches = batches.BatchMeters()
         return self.batches
+
+    def stepping(self) -> steps.StepMeters:
+        """The meters of this model's steps; a model that has none shows none."""
+        if self.steps is None:
+            self.steps = steps.StepMeters()
+        return self.steps
 
     def ended(self, seconds: float, kind: str) -> None:
         """One call has ended after `seconds`, as `kind`: `success`, or the code of its error."""
@@ -99,6 +106,9 @@ class Meters(Collector):
         )
         yield from batches.collect(
             (model.labels, model.batches) for model in self.models.values() if model.batches is not None
+        )
+        yield from steps.collect(
+            (model.labels, model.steps) for model in self.models.values() if model.steps is not None
         )
         yield from self._collect_rest()
         yield from self.grpc.collect()

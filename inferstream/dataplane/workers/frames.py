@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from ...handlers import CustomHandler, HttpRequest, HttpResponse
+from ...telemetry.steps import StepChanges
 
 
 class Frame(msgspec.Struct, array_like=True, gc=False):
@@ -246,6 +247,13 @@ class Registered(Frame, tag=23):
     description: str
 
 
+class Stepped(Frame, tag=29):
+    """What the steps of a model have done since the last such frame."""
+
+    instance: int
+    changes: StepChanges
+
+
 class Pong(Frame, tag=24):
     """The event loop runs."""
 
@@ -272,6 +280,7 @@ FromWorker = (
     | Asked
     | Logged
     | Registered
+    | Stepped
     | Pong
     | Full
     | Free
