@@ -1,21 +1,26 @@
 """Everything a door can ask for: inference, metadata, readiness and the repository."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from ..errors import ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..settings import Settings
 from ..types import (
+    InferenceRequest,
     MetadataModelResponse,
     MetadataServerResponse,
     MetadataTensor,
+    Parameters,
     RepositoryIndexResponseItem,
 )
 from .access import Access
 from .call import Call, identify
+from .cloudevents import CloudEvents, wanted
 from .execution.base import Execution
 from .registry import Registry
 from .reply import Reply
+from .urgency import heed
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
 """What of the protocol's extensions is implemented, in Triton's spelling."""
@@ -28,6 +33,8 @@ class DataPlane:
         self._settings = settings
         self._registry = registry
         self._access = access
+        self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
+        """What makes CloudEvents headers, where the settings want them."""
         self._metadata = MetadataServerResponse(
             name=settings.server_name,
             version=settings.server_version,
@@ -37,10 +44,20 @@ class DataPlane:
     async def open(self, call: Call) -> Reply:
         """Route a call to its model and open the reply.
 
-        Raises ModelNotFound, ModelNotReady, Draining, or whatever a stage or the model refuses with.
+        Raises InvalidRequest, ModelNotFound, ModelNotReady, Draining, or whatever a stage or the model
+        refuses with.
         """
-        identify(call.request, call.headers)
-        return await self._registry.serving(call.model, call.version).handler(call)
+        heed(call, self.identify(call.request, call.model, call.headers))
+        served = self._registry.serving(call.model, call.version)
+        call.priority = call.priority or served.priority
+        return await served.handler(call)
+
+    def identify(self, request: InferenceRequest, model: str, headers: Mapping[str, str]) -> Parameters:
+        """Give a request to `model` an id if it has none, and its headers; `open` does so for the first of a call."""
+        parameters = identify(request, headers)
+        if self.events is not None:
+            self.events.add_to(request, model)
+        return parameters
 
     def custom_routes(self) -> list[tuple[CustomHandler, Execution]]:
         """REST routes of models' own; the same list until a model comes or goes."""

@@ -28,6 +28,7 @@ class Served:
 
     def __init__(self, execution: Execution, pipeline: Pipeline) -> None:
         self.execution = execution
+        self.priority = execution.settings.default_priority
         self.live = pipeline.live
         self.handler = pipeline.handler
 

@@ -72,6 +72,15 @@ class ModelSettings(EnvironmentModel):
 
     max_concurrency: int | None = Field(None, ge=1, description="Calls that may run at once.")
     max_queue: int = Field(1024, ge=0, description="Calls that may wait for their turn.")
+    max_active: int = Field(
+        32, ge=1, description="Streams of a model with steps that advance together, in each process."
+    )
+    default_priority: int = Field(
+        5, ge=1, le=9, description="Priority of calls that name none: 1 goes first, 9 last."
+    )
+    priority_aging: float = Field(
+        1.0, ge=0, description="Seconds of waiting that one step of priority is worth; 0 for none."
+    )
     threads: int = Field(64, ge=1, description="Threads for blocking model code.")
     worker_concurrency: int | None = Field(
         None, ge=1, description="Calls that may run at once in one worker process."

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from ...handlers import Answering, CustomHandler, HttpRequest, HttpResponse
 from ...settings import ModelSettings
+from ...telemetry.steps import StepMeters
 from ...types import MetadataModelResponse, MetadataTensor
 from ..call import Call
 from ..reply import Reply
@@ -25,7 +26,7 @@ class Execution(Protocol):
 
     @property
     def answers(self) -> str:
-        """What the model's author wrote: `predict`, `stream`, or both."""
+        """What the model's author wrote: `predict`, `stream` or `steps`, or `predict` and one of these."""
 
     @property
     def slots(self) -> int:
@@ -36,6 +37,9 @@ class Execution(Protocol):
         """Whether a call that comes now would be run."""
 
     def __call__(self, call: Call) -> Awaitable[Reply]: ...
+
+    def meter_steps(self, meters: StepMeters) -> None:
+        """Count the steps of a model that has them here."""
 
     async def metadata(self) -> MetadataModelResponse:
         """What the model says of itself."""

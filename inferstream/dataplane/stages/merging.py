@@ -1,12 +1,14 @@
 """Which requests may share a batch, how they become one request, and how its response becomes theirs again."""
 
 from collections.abc import Hashable, Sequence
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
 import msgspec
 
-from ...errors import InvalidOutput
+from ...errors import InvalidOutput, ModelError
+from ...rows import RowErrors
 from ...types import (
     Headers,
     InferenceRequest,
@@ -17,11 +19,16 @@ from ...types import (
     TensorData,
 )
 from ..checks import Declaration
+from ..urgency import PRIORITY, TIMEOUT
 
 Key = Hashable
 
 _canonical = msgspec.msgpack.Encoder(order="deterministic").encode
 """Tells 1 from 1.0 and from true, which compare as equal in Python, and the model may tell apart."""
+
+
+_EACH_ITS_OWN = frozenset((PRIORITY, TIMEOUT))
+"""What the dataplane has understood already, and what may differ between callers that share an answer."""
 
 
 def key_of(request: InferenceRequest, declaration: Declaration) -> Key | None:
@@ -43,15 +50,17 @@ def key_of(request: InferenceRequest, declaration: Declaration) -> Key | None:
         if len(tensors) > 1:
             tensors.sort(key=lambda tensor: tensor[0])
         wanted = tuple((output.name, _parameters(output.parameters)) for output in request.outputs or ())
-        return (*tensors, _parameters(request.parameters), wanted)
+        return (*tensors, _parameters(request.parameters, _EACH_ITS_OWN), wanted)
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
         return None  # a parameter that only lives inside this process: no telling whether it is equal
 
 
-def _parameters(parameters: Parameters | None) -> Hashable:
+def _parameters(parameters: Parameters | None, without: frozenset[str] = frozenset()) -> Hashable:
     if parameters is None:
         return None
     free = parameters.__pydantic_extra__
+    if free and not without.isdisjoint(free):
+        free = {name: value for name, value in free.items() if name not in without}
     return (parameters.content_type, _canonical(free)) if free else parameters.content_type
 
 
@@ -63,7 +72,7 @@ def rows_of(request: InferenceRequest) -> int:
 def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
     """One request of all rows of these, which have one key, in their order.
 
-    Headers belong to a caller, and this request has many: its own are empty.
+    Headers, priorities and time limits belong to callers, and this request has many: it has none.
     """
     first = requests[0]
     names = [tensor.name for tensor in first.inputs]
@@ -71,7 +80,7 @@ def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
     given: dict[str, object] = {
         "id": id,
         "inputs": [_join(tensors) for tensors in columns],
-        "parameters": _copy(first.parameters, {"headers": Headers(())}),
+        "parameters": _copy(first.parameters, {"headers": Headers(())}, _EACH_ITS_OWN),
     }
     if first.outputs is not None:
         given["outputs"] = first.outputs
@@ -99,14 +108,37 @@ def _join(tensors: Sequence[RequestInput]) -> RequestInput:
     return RequestInput.trusted(given)
 
 
-def _copy(parameters: Parameters | None, given: dict[str, object]) -> Parameters:
+def _copy(
+    parameters: Parameters | None, given: dict[str, object], without: frozenset[str] = frozenset()
+) -> Parameters:
     """Parameters without what codecs have kept there, which belongs to one tensor or request."""
     if parameters is None:
         return Parameters.trusted(given, {})
     if parameters.content_type is not None:
         given["content_type"] = parameters.content_type
-    free = parameters.__pydantic_extra__
-    return Parameters.trusted(given, dict(free) if free else {})
+    free = parameters.__pydantic_extra__ or {}
+    return Parameters.trusted(given, {name: value for name, value in free.items() if name not in without})
+
+
+def deal(
+    answer: InferenceResponse | RowErrors, requests: Sequence[InferenceRequest]
+) -> Sequence[InferenceResponse | ModelError]:
+    """The answer to each of the requests, which is an error for those of which a row failed.
+
+    Raises InvalidOutput for an answer that does not fit them.
+    """
+    if not isinstance(answer, RowErrors):
+        return split(answer, requests)
+    ends = list(accumulate(map(rows_of, requests)))
+    if max(answer.errors) >= ends[-1]:
+        raise InvalidOutput(f"A model failed row {max(answer.errors)} of a batch of {ends[-1]} rows.")
+    failed = [answer.within(start, stop) for start, stop in pairwise([0, *ends])]
+    if answer.response is None:
+        if None in failed:
+            raise InvalidOutput("A model failed some rows of a batch and answered none of the others.")
+        return [error for error in failed if error is not None]
+    responses = split(answer.response, requests)
+    return [error or response for error, response in zip(failed, responses, strict=True)]
 
 
 def split(response: InferenceResponse, requests: Sequence[InferenceRequest]) -> list[InferenceResponse]:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from ...handlers import CustomHandler, HttpRequest, HttpResponse
+from ...telemetry.steps import StepChanges
 
 
 class Frame(msgspec.Struct, array_like=True, gc=False):
@@ -52,11 +53,12 @@ class Failure(Frame):
 
 
 class Start(Frame, tag=1):
-    """The first frame: how to log."""
+    """The first frame: how to log, and the server's name where requests are to have CloudEvents headers."""
 
     debug: bool
     structured: bool
     logging: str | dict[str, Any] | None
+    events: str | None = None
 
 
 class Load(Frame, tag=2):
@@ -83,6 +85,7 @@ class Open(Frame, tag=4):
     window: int
     more: bool
     remaining: float | None
+    priority: int
     request: Request
 
 
@@ -207,6 +210,14 @@ class Failed(Frame, tag=19):
     failure: Failure
 
 
+class Partly(Frame, tag=28):
+    """A call has ended with errors of single rows, each a message and a status, and a response to the others."""
+
+    call: int
+    errors: dict[int, tuple[str, int]]
+    response: Response | None
+
+
 class Described(Frame, tag=20):
     """The metadata of a model as JSON; the call has ended."""
 
@@ -236,6 +247,13 @@ class Registered(Frame, tag=23):
     description: str
 
 
+class Stepped(Frame, tag=29):
+    """What the steps of a model have done since the last such frame."""
+
+    instance: int
+    changes: StepChanges
+
+
 class Pong(Frame, tag=24):
     """The event loop runs."""
 
@@ -256,11 +274,13 @@ FromWorker = (
     | Item
     | End
     | Failed
+    | Partly
     | Described
     | Told
     | Asked
     | Logged
     | Registered
+    | Stepped
     | Pong
     | Full
     | Free

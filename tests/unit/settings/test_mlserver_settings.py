@@ -87,7 +87,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_field_is_known(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, "inferstream.settings"):
         server = load_settings(folder)
         model = load_model_settings(folder / MODEL_SETTINGS_FILE)
 
@@ -105,7 +105,7 @@ def test_every_field_is_known(folder: Path, caplog: pytest.LogCaptureFixture) ->
 def test_what_is_without_effect_is_named_in_one_warning(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, "inferstream.settings"):
         load_settings(folder)
         load_model_settings(folder / MODEL_SETTINGS_FILE)
 

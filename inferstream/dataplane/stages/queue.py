@@ -1,0 +1,44 @@
+"""Calls that wait, in the order in which they should run."""
+
+import asyncio
+from collections import OrderedDict
+
+from ..urgency import HIGHEST, LOWEST
+
+Turn = asyncio.Future[None]
+
+
+class Queue:
+    """Each step down in priority counts as if a call had come `aging` seconds later.
+
+    So a more urgent call overtakes those that came up to so many seconds before it, and the least urgent
+    one still has its turn: nobody who comes later than its head start can overtake it any more.
+    """
+
+    def __init__(self, aging: float) -> None:
+        self._aging = aging
+        self._lanes: list[OrderedDict[Turn, float]] = [OrderedDict() for _ in range(LOWEST + 1)]
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def add(self, turn: Turn, priority: int, now: float) -> None:
+        """Put a call in its place; one without a priority is as urgent as can be."""
+        self._lanes[priority][turn] = now + self._aging * max(priority, HIGHEST)
+        self._length += 1
+
+    def remove(self, turn: Turn, priority: int) -> None:
+        """Take out a call that waits no longer, if it is still here."""
+        if self._lanes[priority].pop(turn, None) is not None:
+            self._length -= 1
+
+    def pop(self) -> Turn:
+        """The call whose turn it is."""
+        lane = min((lane for lane in self._lanes if lane), key=_first)
+        self._length -= 1
+        return lane.popitem(last=False)[0]
+
+
+def _first(lane: OrderedDict[Turn, float]) -> float:
+    return next(iter(lane.values()))
