@@ -22,14 +22,13 @@ MAX_FILE_BYTES = 2**20
 
 NOT_BUILT: dict[type[EnvironmentModel], tuple[str, ...]] = {
     Settings: (
-        "cache_enabled",
         "kafka_enabled",
         "tracing_server",
         "custom_rest_server_settings",
         "custom_metrics_server_settings",
         "custom_grpc_server_settings",
     ),
-    ModelSettings: ("cache_enabled",),
+    ModelSettings: (),
     ModelParameters: (),
 }
 """Fields that are read and checked, and have no effect yet; setting one is answered by a warning."""

@@ -15,7 +15,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from . import batches, queues, streams
+from . import batches, caches, queues, streams
 from .custom import CUSTOM
 from .durations import Durations
 from .rpcs import GrpcMeters
@@ -35,12 +35,19 @@ class ModelMeters:
         self.streams = streams.StreamMeters()
         self.queue = queues.QueueMeters()
         self.batches: batches.BatchMeters | None = None
+        self.cache: caches.CacheMeters | None = None
 
     def batching(self) -> batches.BatchMeters:
         """The meters of this model's batches; a model that has none shows none."""
         if self.batches is None:
             self.batches = batches.BatchMeters()
         return self.batches
+
+    def caching(self) -> caches.CacheMeters:
+        """The meters of this model's use of the response cache; a model that does not use it shows none."""
+        if self.cache is None:
+            self.cache = caches.CacheMeters()
+        return self.cache
 
     def ended(self, seconds: float, kind: str) -> None:
         """One call has ended after `seconds`, as `kind`: `success`, or the code of its error."""
@@ -71,6 +78,7 @@ class Meters(Collector):
         self.rest = DoorMeters()
         self.grpc = GrpcMeters()
         self.sockets = SocketMeters()
+        self.store: caches.StoreMeters | None = None
         self._rest_prefix = rest_prefix
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -87,6 +95,11 @@ class Meters(Collector):
         """The meters of a model; they outlive its reloads, as counters must."""
         return self.models.setdefault((model, version), ModelMeters(model, version))
 
+    def caching(self) -> caches.StoreMeters:
+        """The meters of what the response cache holds; a server that has none shows none."""
+        self.store = caches.StoreMeters()
+        return self.store
+
     def exposition(self) -> bytes:
         """All meters in Prometheus' text format."""
         return generate_latest(self._registry)
@@ -100,6 +113,9 @@ class Meters(Collector):
         yield from batches.collect(
             (model.labels, model.batches) for model in self.models.values() if model.batches is not None
         )
+        if self.store is not None:
+            users = ((model.labels, model.cache) for model in self.models.values() if model.cache is not None)
+            yield from caches.collect(users, self.store)
         yield from self._collect_rest()
         yield from self.grpc.collect()
         yield from self.sockets.collect()
