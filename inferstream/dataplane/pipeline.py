@@ -32,13 +32,15 @@ class Pipeline:
         declaration = Declaration(execution.inputs, execution.outputs, settings.input_validation)
         limit = settings.request_timeout if settings.request_timeout is not None else request_timeout
 
+        if "steps" in execution.answers:
+            execution.meter_steps(meters.stepping())
+
         handler: Handler = execution
         slots, aging = execution.slots, settings.priority_aging
         size, wait = settings.max_batch_size, settings.max_batch_time
         if size > 1 and wait > 0 and "predict" in execution.answers:
-            handler = Limits(
-                handler, slots, callers(slots, size), aging
-            )  # streams share the slots with batches
+            # Streams share the slots with batches.
+            handler = Limits(handler, slots, callers(slots, size), aging)
             handler = Batching(handler, declaration, slots, size, wait, meters.batching())
             slots = callers(slots, size)
         elif size > 1:

@@ -1,6 +1,8 @@
 """Settings of one model: `model-settings.json`, then the environment."""
 
-from typing import Any, Literal
+import json
+from pathlib import Path
+from typing import Any, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, model_validator
 
@@ -70,6 +72,9 @@ class ModelSettings(EnvironmentModel):
 
     max_concurrency: int | None = Field(None, ge=1, description="Calls that may run at once.")
     max_queue: int = Field(1024, ge=0, description="Calls that may wait for their turn.")
+    max_active: int = Field(
+        32, ge=1, description="Streams of a model with steps that advance together, in each process."
+    )
     default_priority: int = Field(
         5, ge=1, le=9, description="Priority of calls that name none: 1 goes first, 9 last."
     )
@@ -96,6 +101,16 @@ class ModelSettings(EnvironmentModel):
         None, description="Response type of ModelStreamInfer when the client gives no hint."
     )
 
+    def __init__(self, **values: Any) -> None:
+        source = values.pop("_source", None)
+        super().__init__(**values)
+        self._source = source
+
+    @classmethod
+    def parse_file(cls, path: str | Path, **_: Any) -> Self:
+        """The settings in a file, which relative paths start at."""
+        return cls.model_validate({**json.loads(Path(path).read_bytes()), "_source": str(path)})
+
     @model_validator(mode="before")
     @classmethod
     def _accept_class(cls, values: Any) -> Any:
@@ -121,9 +136,3 @@ class ModelSettings(EnvironmentModel):
     def source(self) -> str | None:
         """Path of the file these settings came from."""
         return self._source
-
-    def dict(self, **options: Any) -> Any:
-        return self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, **options)
-
-    def json(self, **options: Any) -> str:
-        return self.model_dump_json(by_alias=True, exclude_unset=True, exclude_none=True, **options)

@@ -24,9 +24,6 @@ NOT_BUILT: dict[type[EnvironmentModel], tuple[str, ...]] = {
     Settings: (
         "kafka_enabled",
         "tracing_server",
-        "custom_rest_server_settings",
-        "custom_metrics_server_settings",
-        "custom_grpc_server_settings",
     ),
     ModelSettings: (),
     ModelParameters: (),

@@ -15,7 +15,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from . import batches, caches, queues, streams
+from . import batches, caches, queues, steps, streams
 from .custom import CUSTOM
 from .durations import Durations
 from .rpcs import GrpcMeters
@@ -36,6 +36,7 @@ class ModelMeters:
         self.queue = queues.QueueMeters()
         self.batches: batches.BatchMeters | None = None
         self.cache: caches.CacheMeters | None = None
+        self.steps: steps.StepMeters | None = None
 
     def batching(self) -> batches.BatchMeters:
         """The meters of this model's batches; a model that has none shows none."""
@@ -48,6 +49,12 @@ class ModelMeters:
         if self.cache is None:
             self.cache = caches.CacheMeters()
         return self.cache
+
+    def stepping(self) -> steps.StepMeters:
+        """The meters of this model's steps; a model that has none shows none."""
+        if self.steps is None:
+            self.steps = steps.StepMeters()
+        return self.steps
 
     def ended(self, seconds: float, kind: str) -> None:
         """One call has ended after `seconds`, as `kind`: `success`, or the code of its error."""
@@ -116,6 +123,9 @@ class Meters(Collector):
         if self.store is not None:
             users = ((model.labels, model.cache) for model in self.models.values() if model.cache is not None)
             yield from caches.collect(users, self.store)
+        yield from steps.collect(
+            (model.labels, model.steps) for model in self.models.values() if model.steps is not None
+        )
         yield from self._collect_rest()
         yield from self.grpc.collect()
         yield from self.sockets.collect()

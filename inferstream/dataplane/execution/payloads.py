@@ -20,6 +20,11 @@ class Payloads:
         self._declaration = declaration
         self._loop = asyncio.get_running_loop()
 
+    @property
+    def more(self) -> bool:
+        """Whether there can be more than one."""
+        return self._more is not None
+
     def __aiter__(self) -> AsyncIterator[InferenceRequest]:
         return self
 

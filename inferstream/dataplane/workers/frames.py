@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from ...handlers import CustomHandler, HttpRequest, HttpResponse
+from ...telemetry.steps import StepChanges
 
 
 class Frame(msgspec.Struct, array_like=True, gc=False):
@@ -52,11 +53,12 @@ class Failure(Frame):
 
 
 class Start(Frame, tag=1):
-    """The first frame: how to log."""
+    """The first frame: how to log, and the server's name where requests are to have CloudEvents headers."""
 
     debug: bool
     structured: bool
     logging: str | dict[str, Any] | None
+    events: str | None = None
 
 
 class Load(Frame, tag=2):
@@ -245,6 +247,13 @@ class Registered(Frame, tag=23):
     description: str
 
 
+class Stepped(Frame, tag=29):
+    """What the steps of a model have done since the last such frame."""
+
+    instance: int
+    changes: StepChanges
+
+
 class Pong(Frame, tag=24):
     """The event loop runs."""
 
@@ -271,6 +280,7 @@ FromWorker = (
     | Asked
     | Logged
     | Registered
+    | Stepped
     | Pong
     | Full
     | Free

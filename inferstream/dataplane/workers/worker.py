@@ -17,7 +17,9 @@ from ...errors import InferstreamError
 from ...repository.loading import load_model
 from ...settings import ModelSettings
 from ...telemetry.logs import configure_logging
+from ...telemetry.steps import StepMeters
 from ..call import Call
+from ..cloudevents import CloudEvents
 from ..execution.base import BuildAnswering
 from ..execution.failures import translated
 from ..execution.local import Local
@@ -46,6 +48,7 @@ from .frames import (
     Readiness,
     Registered,
     Start,
+    Stepped,
     Stop,
     Told,
     ToWorker,
@@ -59,7 +62,7 @@ from .running import LaterRequests, RunningCall
 logger = logging.getLogger("inferstream.worker")
 
 WATCH = 0.25
-"""Seconds between two looks at whether a model says of itself that it is ready."""
+"""Seconds between two looks at whether a model says of itself that it is ready, and at what its steps do."""
 
 
 class Instance:
@@ -68,6 +71,8 @@ class Instance:
     def __init__(self, local: Local, flags: memoryview) -> None:
         self.local = local
         self.ready = True
+        self.steps = StepMeters()
+        local.meter_steps(self.steps)
         self.handler: Handler = Limits(
             Started(local, flags), local.slots, 2**31, local.settings.priority_aging
         )
@@ -98,6 +103,7 @@ class Worker:
         self._incoming = Incoming(incoming, self._freed)
         self._outgoing = Outgoing(outgoing)
         self._freeing = False
+        self._events: CloudEvents | None = None
         self._instances: dict[int, Instance] = {}
         self._calls: dict[int, RunningCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -130,6 +136,7 @@ class Worker:
 
     def _start(self, frame: Start) -> None:
         configure_logging(frame.debug, frame.structured, frame.logging)
+        self._events = None if frame.events is None else CloudEvents(frame.events)
 
     async def _load(self, frame: Load) -> None:
         settings = ModelSettings.from_complete(frame.settings)
@@ -154,6 +161,7 @@ class Worker:
         instance = self._instances.pop(frame.instance, None)
         if instance is not None:
             await instance.local.unload()
+            self._tell_steps(frame.instance, instance)
         self._send(Unloaded(frame.instance))
         del instance
         gc.unfreeze()  # or what the model leaves behind would never be collected
@@ -163,6 +171,8 @@ class Worker:
         instance = self._instances[frame.instance]
         local = instance.local
         request = unpack_request(frame.request, self._incoming.view)
+        if self._events is not None:
+            self._events.add_to(request, local.settings.name)
         call = RunningCall(frame, request, local.settings, self._link, self._outgoing)
         self._calls[call.number] = call
         task = call.task = self._loop.create_task(call.run(instance.handler))
@@ -179,6 +189,8 @@ class Worker:
         call = self._calls.get(frame.call)
         if call is None or not isinstance(call.more, LaterRequests):
             return
+        if request is not None and self._events is not None:
+            self._events.add_to(request, call.model)
         call.more.came(request, unpack_failure(frame.failure) if frame.failure is not None else None)
 
     def _credit(self, frame: Credit) -> None:
@@ -229,6 +241,12 @@ class Worker:
                 if instance.local.ready is not instance.ready:
                     instance.ready = not instance.ready
                     self._send(Readiness(number, instance.ready))
+                self._tell_steps(number, instance)
+
+    def _tell_steps(self, number: int, instance: Instance) -> None:
+        changes = instance.steps.drain()
+        if changes is not None:
+            self._send(Stepped(number, changes))
 
     def _freed(self) -> None:
         """Called from whatever thread drops the last view of a tensor."""
