@@ -128,7 +128,11 @@ class Settings(EnvironmentModel):
         default_factory=lambda: str(Path.cwd() / ".envs"), description="Folder for unpacked environments."
     )
     cache_enabled: bool = Field(False, description="Response cache, for models that enable it too.")
-    cache_size: int = Field(100, ge=1, description="Entries of the response cache.")
+    cache_size: int = Field(100, ge=1, description="Answers the response cache holds, of all models.")
+    cache_max_bytes: int = Field(64 * 2**20, ge=1, description="Bytes of answers the response cache holds.")
+    cache_ttl: float | None = Field(
+        None, gt=0, description="Seconds an answer may be given again; for ever if absent."
+    )
     kafka_enabled: bool = Field(False, description="Serve requests from a Kafka topic.")
     kafka_servers: str = Field("localhost:9092", description="Kafka bootstrap servers.")
     kafka_topic_input: str = Field("mlserver-input", description="Topic of requests.")
