@@ -3,6 +3,9 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# MLServer's own runtimes, for the tests: beside the environment, where nothing else finds them, and without
+# what they depend on, which is MLServer. They exclude Python 3.13 because it does.
+RUNTIMES := $(VENV)/mlserver-runtimes
 
 .PHONY: demo test lint bench bench-workers bench-batching bench-steps chaos leaks settings protos clean
 
@@ -10,6 +13,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,sklearn,pandas,protos]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps --upgrade \
+		--ignore-requires-python --target $(RUNTIMES) mlserver-sklearn mlserver-xgboost mlserver-lightgbm
 	@touch $@
 
 demo: $(STAMP)  ## start the server on the examples, stream an answer over REST and gRPC, stop

@@ -17,13 +17,21 @@ EVENTS = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
 
 async def app(scope, receive, send):
-    body = b""
+    body = bytearray()
     while True:
         message = await receive()
         body += message.get("body", b"")
         if not message.get("more_body"):
             break
     request = orjson.loads(body)
+    if scope["path"].startswith("/v2/models/mean/"):
+        array = np.array(request["inputs"][0]["data"], dtype=np.float32)
+        output = {"name": "y", "shape": [1], "datatype": "FP32", "data": [float(array.mean())]}
+        encoded = orjson.dumps({"model_name": "mean", "id": "0", "outputs": [output]})
+        headers = [*JSON, (b"content-length", b"%d" % len(encoded))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": encoded})
+        return
     if scope["path"].endswith("/infer"):
         given = request["inputs"][0]
         doubled = np.array(given["data"], dtype=np.float32).reshape(given["shape"]) * 2

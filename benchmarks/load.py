@@ -25,6 +25,11 @@ INFER = http_request("/v2/models/doubler/infer", {"inputs": [ARRAY]})
 STREAM = http_request("/v2/models/tokens/generate_stream", {"inputs": [PROMPT]})
 
 
+IMAGE = np.random.default_rng(0).random((1, 3, 224, 224), dtype=np.float32)
+TENSOR = {"name": "x", "shape": list(IMAGE.shape), "datatype": "FP32", "data": IMAGE.reshape(-1).tolist()}
+LARGE = http_request("/v2/models/mean/infer", {"inputs": [TENSOR]})
+
+
 async def read_answer(reader: asyncio.StreamReader) -> None:
     """Read one HTTP answer of known length; it has to be a 200."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
@@ -33,14 +38,14 @@ async def read_answer(reader: asyncio.StreamReader) -> None:
     await reader.readexactly(int(head[start : head.index(b"\r\n", start)]))
 
 
-async def rest_infer(port: int, callers: int, seconds: float) -> int:
+async def rest_infer(port: int, callers: int, seconds: float, request: bytes = INFER) -> int:
     """How many requests were answered."""
 
     async def caller() -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         answered = 0
         while time.perf_counter() < until:
-            writer.write(INFER)
+            writer.write(request)
             await read_answer(reader)
             answered += 1
         writer.close()
@@ -48,6 +53,11 @@ async def rest_infer(port: int, callers: int, seconds: float) -> int:
 
     until = time.perf_counter() + seconds
     return sum(await asyncio.gather(*(caller() for _ in range(callers))))
+
+
+async def rest_image(port: int, callers: int, seconds: float) -> int:
+    """How many images, as large JSON tensors, were answered; a few callers are enough to keep a server busy."""
+    return await rest_infer(port, min(callers, 4), seconds, LARGE)
 
 
 async def rest_latencies(port: int, requests: int) -> list[float]:

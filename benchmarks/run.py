@@ -43,6 +43,7 @@ class Work(NamedTuple):
 WORKS = (
     Work("REST infer, FP32 [1,4]", "request", "rest", 2.0, load.rest_infer),
     Work("gRPC infer, FP32 [1,4]", "request", "grpc", 1.25, load.grpc_infer),
+    Work("REST JSON, FP32 [1,3,224,224]", "request", "rest", 0.5, load.rest_image),
     Work("SSE, 256 tokens", "token", "rest", 1.5, load.sse_tokens),
     Work("gRPC stream, 256 messages", "message", "grpc", 1.25, load.grpc_tokens),
 )

@@ -39,8 +39,11 @@ class MLModel:
     thread. A generator's `finally` runs as soon as its client leaves.
     """
 
-    selects_outputs: ClassVar[bool] = False
-    """Whether `predict` itself answers what the request's `outputs` ask for, perhaps under other names."""
+    selects_outputs: ClassVar[bool | None] = False
+    """Whether `predict` itself answers what the request's `outputs` ask for, perhaps under other names.
+
+    None says that it may: what was asked for is picked out of its answer where all of it is there.
+    """
 
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings

@@ -27,8 +27,7 @@ def show(server: "Server", console: Console) -> None:
         console.print("no model was found", highlight=False)
     for name, port in server.ports.items():
         path = server.settings.metrics_endpoint if name == "metrics" else "/docs" if name == "REST" else ""
-        scheme = "" if name == "gRPC" else "http://"
-        console.print(f"{name:<8} {scheme}{shown}:{port}{path}", highlight=False, markup=False)
+        console.print(f"{name:<8} {server.scheme(name)}{shown}:{port}{path}", highlight=False, markup=False)
     if not server.access.repository_open:
         console.print(
             "the repository API is closed because the server listens beyond loopback", highlight=False

@@ -36,8 +36,11 @@ def run(folder: Path, flags: Mapping[str, Any], watch: bool) -> int:
 def _configure_logging(settings: Settings) -> None:
     try:
         configure_logging(settings.debug, settings.use_structured_logging, settings.logging_settings)
-    except (ValueError, OSError, KeyError) as error:
-        raise InvalidSettings(f'settings: field "logging_settings": {error}') from None
+    except Exception as error:  # a configuration may name any class, which may raise anything
+        cause = error.__cause__ or error
+        said = f"{cause} is missing" if isinstance(cause, KeyError) else str(cause)
+        reason = " ".join(said.split()) or type(cause).__name__
+        raise InvalidSettings(f'settings: field "logging_settings": {reason}') from None
 
 
 def _serve(settings: Settings, watch: bool) -> None:

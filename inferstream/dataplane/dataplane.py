@@ -1,18 +1,22 @@
 """Everything a door can ask for: inference, metadata, readiness and the repository."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from ..errors import ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..settings import Settings
 from ..types import (
+    InferenceRequest,
     MetadataModelResponse,
     MetadataServerResponse,
     MetadataTensor,
+    Parameters,
     RepositoryIndexResponseItem,
 )
 from .access import Access
 from .call import Call, identify
+from .cloudevents import CloudEvents, wanted
 from .execution.base import Execution
 from .registry import Registry
 from .reply import Reply
@@ -29,6 +33,8 @@ class DataPlane:
         self._settings = settings
         self._registry = registry
         self._access = access
+        self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
+        """What makes CloudEvents headers, where the settings want them."""
         self._metadata = MetadataServerResponse(
             name=settings.server_name,
             version=settings.server_version,
@@ -41,10 +47,17 @@ class DataPlane:
         Raises InvalidRequest, ModelNotFound, ModelNotReady, Draining, or whatever a stage or the model
         refuses with.
         """
-        heed(call, identify(call.request, call.headers))
+        heed(call, self.identify(call.request, call.model, call.headers))
         served = self._registry.serving(call.model, call.version)
         call.priority = call.priority or served.priority
         return await served.handler(call)
+
+    def identify(self, request: InferenceRequest, model: str, headers: Mapping[str, str]) -> Parameters:
+        """Give a request to `model` an id if it has none, and its headers; `open` does so for the first of a call."""
+        parameters = identify(request, headers)
+        if self.events is not None:
+            self.events.add_to(request, model)
+        return parameters
 
     def custom_routes(self) -> list[tuple[CustomHandler, Execution]]:
         """REST routes of models' own; the same list until a model comes or goes."""

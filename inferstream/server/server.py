@@ -50,13 +50,13 @@ class Server:
         self.meters.add(workers)
         self.placements = Placements(settings, workers, build_answering, WORKER)
         self.registry = Registry(
-            settings, repository or _repository(settings), self.placements.load, self.meters
+            settings, repository or repository_of(settings), self.placements.load, self.meters
         )
         self.access = Access(settings.host, settings.allow_open_repository)
         self.dataplane = DataPlane(settings, self.registry, self.access)
         self.ports: dict[str, int] = {}
         self._stopping = asyncio.Event()
-        self._http: list[HttpServer] = []
+        self._http: dict[str, HttpServer] = {}
         self._watchdog: threading.Timer | None = None
 
     async def run(self, started: Callable[["Server"], None], watch: bool = False) -> None:
@@ -116,16 +116,25 @@ class Server:
         return sockets
 
     def _start_http(self, sockets: dict[str, socket.socket]) -> None:
-        rest = HttpServer(RestApp(self.dataplane, self.settings, self.meters), guarded=True)
-        rest.start(sockets["REST"])
-        rest.watch(self.settings.header_timeout, self.settings.body_timeout)
-        self._http.append(rest)
+        settings = self.settings
+        apps: dict[str, Any] = {"REST": RestApp(self.dataplane, settings, self.meters)}
         if "metrics" in sockets:
-            assert self.settings.metrics_endpoint is not None
-            app = metrics_app(self.settings.metrics_endpoint, self.meters, CONTENT_TYPE)
-            metrics = HttpServer(app, guarded=False)
-            metrics.start(sockets["metrics"])
-            self._http.append(metrics)
+            assert settings.metrics_endpoint is not None
+            apps["metrics"] = metrics_app(settings.metrics_endpoint, self.meters, CONTENT_TYPE)
+        options = {
+            "REST": ("_custom_rest_server_settings", settings.custom_rest_server_settings),
+            "metrics": ("_custom_metrics_server_settings", settings.custom_metrics_server_settings),
+        }
+        folder = settings.model_repository_root
+        for name, app in apps.items():
+            self._http[name] = HttpServer(app, *options[name], folder, guarded=name == "REST")
+        for name, server in self._http.items():
+            server.start(sockets[name])
+        self._http["REST"].watch(settings.header_timeout, settings.body_timeout)
+
+    def scheme(self, port: str) -> str:
+        """What a port's address begins with."""
+        return self._http[port].scheme if port in self._http else ""
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -158,13 +167,14 @@ class Server:
             logger.info("stopping: no longer ready")
             await asyncio.sleep(settings.shutdown_delay)
         await self.registry.stop(settings.shutdown_grace)
-        await asyncio.gather(grpc.stop(), *(server.stop() for server in self._http))
+        await asyncio.gather(grpc.stop(), *(server.stop() for server in self._http.values()))
         await self.registry.unload_all(UNLOAD_LIMIT)
         await self.placements.stop()
         logger.info("stopped")
 
 
-def _repository(settings: Settings) -> ModelRepository:
+def repository_of(settings: Settings) -> ModelRepository:
+    """The repository that the settings name. Raises InvalidSettings."""
     implementation = settings.model_repository_implementation
     if implementation is None:
         return FolderRepository(settings.model_repository_root)

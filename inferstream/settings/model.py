@@ -1,6 +1,8 @@
 """Settings of one model: `model-settings.json`, then the environment."""
 
-from typing import Any, Literal
+import json
+from pathlib import Path
+from typing import Any, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, model_validator
 
@@ -94,6 +96,16 @@ class ModelSettings(EnvironmentModel):
         None, description="Response type of ModelStreamInfer when the client gives no hint."
     )
 
+    def __init__(self, **values: Any) -> None:
+        source = values.pop("_source", None)
+        super().__init__(**values)
+        self._source = source
+
+    @classmethod
+    def parse_file(cls, path: str | Path, **_: Any) -> Self:
+        """The settings in a file, which relative paths start at."""
+        return cls.model_validate({**json.loads(Path(path).read_bytes()), "_source": str(path)})
+
     @model_validator(mode="before")
     @classmethod
     def _accept_class(cls, values: Any) -> Any:
@@ -119,9 +131,3 @@ class ModelSettings(EnvironmentModel):
     def source(self) -> str | None:
         """Path of the file these settings came from."""
         return self._source
-
-    def dict(self, **options: Any) -> Any:
-        return self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, **options)
-
-    def json(self, **options: Any) -> str:
-        return self.model_dump_json(by_alias=True, exclude_unset=True, exclude_none=True, **options)

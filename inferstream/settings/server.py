@@ -1,11 +1,12 @@
 """Settings of the server: `settings.json`, then the environment."""
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
-from .environment import EnvironmentModel
+from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel
 
 
 def own_version() -> str:
@@ -16,6 +17,16 @@ def own_version() -> str:
         return version("inferstream")
     except PackageNotFoundError:
         return "0"
+
+
+def _spellings(name: str) -> AliasChoices:
+    """MLServer's name of a setting that there is a private attribute, and the variables for it."""
+    return AliasChoices(f"_{name}", f"{PREFIX}{name}".upper(), f"{MLSERVER_PREFIX}{name}".upper())
+
+
+def _other_name(name: str) -> property:
+    """An attribute that stands for the field `name`."""
+    return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
 class CORSSettings(BaseModel):
@@ -98,6 +109,9 @@ class Settings(EnvironmentModel):
     metrics_dir: str = Field(
         default_factory=lambda: str(Path.cwd() / ".metrics"), description="Folder of worker metrics."
     )
+    cloudevents_headers: bool | None = Field(
+        None, description="Give requests and answers MLServer's `Ce-*` headers; null does so in Kubernetes."
+    )
     use_structured_logging: bool = Field(False, description="Log one JSON object per line.")
     logging_settings: str | dict[str, Any] | None = Field(
         None, description="Logging configuration, file or inline."
@@ -119,14 +133,28 @@ class Settings(EnvironmentModel):
     kafka_topic_output: str = Field("mlserver-output", description="Topic of responses.")
 
     custom_rest_server_settings: dict[str, Any] | None = Field(
-        None, alias="_custom_rest_server_settings", description="Further options of the rest server."
+        None,
+        alias="_custom_rest_server_settings",
+        validation_alias=_spellings("custom_rest_server_settings"),
+        description="Options of uvicorn, certificates among them, for REST.",
     )
     custom_metrics_server_settings: dict[str, Any] | None = Field(
-        None, alias="_custom_metrics_server_settings", description="Further options of the metrics server."
+        None,
+        alias="_custom_metrics_server_settings",
+        validation_alias=_spellings("custom_metrics_server_settings"),
+        description="The same for the metrics port.",
     )
     custom_grpc_server_settings: dict[str, Any] | None = Field(
-        None, alias="_custom_grpc_server_settings", description="Further options of the grpc server."
+        None,
+        alias="_custom_grpc_server_settings",
+        validation_alias=_spellings("custom_grpc_server_settings"),
+        description="Channel arguments of gRPC (`grpc.…`), and certificates.",
     )
+
+    # Programs written for MLServer assign these.
+    _custom_rest_server_settings = _other_name("custom_rest_server_settings")
+    _custom_metrics_server_settings = _other_name("custom_metrics_server_settings")
+    _custom_grpc_server_settings = _other_name("custom_grpc_server_settings")
 
     @field_validator("metrics_endpoint")
     @classmethod

@@ -11,6 +11,11 @@ from .context import model_name_var, model_version_var
 
 _LEVELS = {True: logging.DEBUG, False: logging.INFO}
 
+_SAME = [("mlserver", "inferstream"), ("mlserver.parallel", "inferstream.worker")] + [
+    (f"mlserver.{part}", f"inferstream.{part}") for part in ("rest", "grpc", "kafka")
+]
+"""MLServer's loggers, and ours that log the same."""
+
 
 class LineFormatter(logging.Formatter):
     """`time [logger][model:version] LEVEL - message`, control characters escaped."""
@@ -58,7 +63,7 @@ def _escaped(text: str) -> str:
 def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any] | None) -> None:
     """Set up every logger of the process; `custom` is a `logging.config` file or dictionary put on top.
 
-    Raises ValueError, OSError or KeyError when the custom configuration is wrong.
+    Raises whatever `logging.config` does when the custom configuration is wrong.
     """
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JSONFormatter() if structured else LineFormatter())
@@ -72,11 +77,36 @@ def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any
         logger.handlers[:] = []
         logger.propagate = True
         logger.setLevel(logging.WARNING)
-    if isinstance(custom, dict):
-        logging.config.dictConfig(custom)
-    elif custom:
-        path = Path(custom)
-        if path.suffix == ".json":
-            logging.config.dictConfig(json.loads(path.read_text("utf-8")))
-        else:
-            logging.config.fileConfig(path, disable_existing_loggers=False)
+    if custom:
+        before = [(_state(theirs), _state(ours)) for theirs, ours in _SAME]
+        apply_configuration(custom)
+        for (theirs, ours), was in zip(_SAME, before, strict=True):
+            # What a configuration says of MLServer's loggers holds for ours, unless it names those too.
+            if _state(theirs) != was[0] and _state(ours) == was[1]:
+                _set_state(ours, *_state(theirs))
+
+
+def apply_configuration(custom: str | dict[str, Any]) -> None:
+    """Apply a `logging.config` file, `.json` or ini, or dictionary. Raises whatever `logging.config` does."""
+    path = None if isinstance(custom, dict) else Path(custom)
+    if path is not None and path.suffix != ".json":
+        path.stat()  # Python 3.11 takes a missing file for an empty one
+        logging.config.fileConfig(path, disable_existing_loggers=False)
+        return
+    given = custom if path is None else json.loads(path.read_text("utf-8"))
+    if not isinstance(given, dict):
+        raise ValueError("it must hold a JSON object")
+    # Python's default would silence every logger that the configuration does not name.
+    logging.config.dictConfig({"disable_existing_loggers": False, **given})
+
+
+def _state(name: str) -> tuple[int, bool, list[logging.Handler]]:
+    logger = logging.getLogger(name)
+    return logger.level, logger.propagate, [*logger.handlers]
+
+
+def _set_state(name: str, level: int, propagate: bool, handlers: list[logging.Handler]) -> None:
+    logger = logging.getLogger(name)
+    logger.setLevel(level)
+    logger.propagate = propagate
+    logger.handlers[:] = handlers

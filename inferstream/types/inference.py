@@ -1,6 +1,6 @@
 """Inference requests and responses (Open Inference Protocol, "Inference Request JSON Object" and on)."""
 
-from collections.abc import ItemsView, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
@@ -24,16 +24,21 @@ DatatypeName = Annotated[
 ]
 
 
-class Headers(Mapping[str, str]):
+class Headers(MutableMapping[str, str]):
     """Request headers or gRPC metadata by lower-case name, decoded only when somebody looks.
 
-    Of a repeated header the last value is kept, as MLServer does.
+    Of a repeated header the last value is kept, as MLServer does. `more` makes those that the server adds.
     """
 
-    __slots__ = ("_decoded", "_raw")
+    __slots__ = ("_decoded", "_more", "_raw")
 
-    def __init__(self, raw: Iterable[tuple[bytes | str, bytes | str]]) -> None:
+    def __init__(
+        self,
+        raw: Iterable[tuple[bytes | str, bytes | str]],
+        more: Callable[[], Mapping[str, str]] | None = None,
+    ) -> None:
         self._raw = raw
+        self._more = more
         self._decoded: dict[str, str] | None = None
 
     @property
@@ -44,10 +49,18 @@ class Headers(Mapping[str, str]):
     def _all(self) -> dict[str, str]:
         if self._decoded is None:
             self._decoded = {_text(name).lower(): _text(value) for name, value in self._raw}
+            if self._more is not None:
+                self._decoded.update(self._more())
         return self._decoded
 
     def __getitem__(self, name: str) -> str:
         return self._all()[name]
+
+    def __setitem__(self, name: str, value: str) -> None:
+        self._all()[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._all()[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())

@@ -20,6 +20,7 @@ class Execution(Protocol):
     settings: ModelSettings
     inputs: list[MetadataTensor]
     outputs: list[MetadataTensor]
+    """Those that requests may ask for; none when the model itself decides on that."""
     routes: list[CustomHandler]
     """REST routes of the model's own."""
 

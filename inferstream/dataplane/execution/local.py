@@ -43,11 +43,11 @@ class Local:
         self._selected = model.selects_outputs
         self.settings = settings
         self.inputs = model.inputs
-        self.outputs = model.outputs
+        self.outputs = model.outputs if model.selects_outputs is False else []
         handlers = get_custom_handlers(model)
         self.routes = [handler for handler, _ in handlers]
         self._answering = build_answering(handlers) if handlers else None
-        self._declaration = Declaration(model.inputs, model.outputs, settings.input_validation)
+        self._declaration = Declaration(self.inputs, self.outputs, settings.input_validation)
         self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix=f"model-{model.name}")
         predicts = type(model).predict is not MLModel.predict
         self._steps = (

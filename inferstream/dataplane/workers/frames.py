@@ -53,11 +53,12 @@ class Failure(Frame):
 
 
 class Start(Frame, tag=1):
-    """The first frame: how to log."""
+    """The first frame: how to log, and the server's name where requests are to have CloudEvents headers."""
 
     debug: bool
     structured: bool
     logging: str | dict[str, Any] | None
+    events: str | None = None
 
 
 class Load(Frame, tag=2):

@@ -11,6 +11,7 @@ from ...errors import ModelLoadFailed, WorkerLost
 from ...settings import ModelSettings, Settings
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
+from ..cloudevents import wanted
 from .frames import Load, Loaded, Start
 from .losses import Suspected
 from .process import WorkerProcess
@@ -30,7 +31,12 @@ class WorkerGroup:
         self.meters = meters
         self._settings = settings
         self._programs = programs
-        self._start = Start(settings.debug, settings.use_structured_logging, settings.logging_settings)
+        self._start = Start(
+            settings.debug,
+            settings.use_structured_logging,
+            settings.logging_settings,
+            settings.server_name if wanted(settings.cloudevents_headers) else None,
+        )
         self._models: dict[int, Load] = {}
         self._steps: dict[int, StepMeters] = {}
         self._loading = 0

@@ -19,6 +19,7 @@ from ...settings import ModelSettings
 from ...telemetry.logs import configure_logging
 from ...telemetry.steps import StepMeters
 from ..call import Call
+from ..cloudevents import CloudEvents
 from ..execution.base import BuildAnswering
 from ..execution.failures import translated
 from ..execution.local import Local
@@ -102,6 +103,7 @@ class Worker:
         self._incoming = Incoming(incoming, self._freed)
         self._outgoing = Outgoing(outgoing)
         self._freeing = False
+        self._events: CloudEvents | None = None
         self._instances: dict[int, Instance] = {}
         self._calls: dict[int, RunningCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -134,6 +136,7 @@ class Worker:
 
     def _start(self, frame: Start) -> None:
         configure_logging(frame.debug, frame.structured, frame.logging)
+        self._events = None if frame.events is None else CloudEvents(frame.events)
 
     async def _load(self, frame: Load) -> None:
         settings = ModelSettings.from_complete(frame.settings)
@@ -168,6 +171,8 @@ class Worker:
         instance = self._instances[frame.instance]
         local = instance.local
         request = unpack_request(frame.request, self._incoming.view)
+        if self._events is not None:
+            self._events.add_to(request, local.settings.name)
         call = RunningCall(frame, request, local.settings, self._link, self._outgoing)
         self._calls[call.number] = call
         task = call.task = self._loop.create_task(call.run(instance.handler))
@@ -184,6 +189,8 @@ class Worker:
         call = self._calls.get(frame.call)
         if call is None or not isinstance(call.more, LaterRequests):
             return
+        if request is not None and self._events is not None:
+            self._events.add_to(request, call.model)
         call.more.came(request, unpack_failure(frame.failure) if frame.failure is not None else None)
 
     def _credit(self, frame: Credit) -> None:

@@ -1,5 +1,7 @@
 """The gRPC server: its services, its limits, its port."""
 
+import logging
+import ssl
 from typing import Any
 
 import grpc
@@ -9,11 +11,14 @@ from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION_SERVICE
 
 from ...dataplane.dataplane import DataPlane
+from ...errors import InvalidSettings
 from ...protos.dataplane_pb2_grpc import METHODS, classes_of
-from ...protos.messages import SERVICE
+from ...protos.messages import LEGACY_SERVICE, SERVICE
 from ...settings import Settings
 from ...telemetry.metrics import Meters
+from ..options import grpc_options
 from ..ports import bind
+from ..tls import Certificates, certificates
 from .health import Health
 from .inference import InferenceService
 from .reflection import Reflection
@@ -21,14 +26,15 @@ from .repository import RepositoryService
 from .rpc import Handler, Streaming, Unary, streaming, unary
 from .stream import StreamService
 
+logger = logging.getLogger("inferstream.grpc")
+
 HEADROOM = 2**20
 """Bytes a message may have around its tensors."""
 
 MAX_STREAMS = 4096
 """Calls in progress on one connection."""
 
-LEGACY_SERVICE = "inference.model_repository.ModelRepositoryService"
-"""MLServer's older name for the repository calls, with the same messages."""
+SOURCE = "_custom_grpc_server_settings"
 
 
 class GrpcServer:
@@ -37,6 +43,10 @@ class GrpcServer:
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         self._meters = meters.grpc
         self._profile = settings.status_profile
+        given = settings.custom_grpc_server_settings
+        self._certificates = certificates(given or {}, settings.model_repository_root, SOURCE)
+        if self._certificates is not None:
+            self._certificates.check_grpc()
         self._server = grpc.aio.server(options=_options(settings))
         repository = RepositoryService(dataplane)
         self._add_inference(InferenceService(dataplane), StreamService(dataplane, settings), repository)
@@ -49,7 +59,9 @@ class GrpcServer:
         """Take the port; returns the one that was taken. Raises InvalidSettings when it is in use."""
         bind(host, port, "gRPC").close()  # gRPC's own error names neither the port nor the reason
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        return int(self._server.add_insecure_port(address))
+        if self._certificates is None:
+            return int(self._server.add_insecure_port(address))
+        return int(self._server.add_secure_port(address, _credentials(self._certificates)))
 
     async def start(self) -> None:
         await self._server.start()
@@ -74,11 +86,9 @@ class GrpcServer:
         handlers = {}
         for method in METHODS:
             if hasattr(repository, method.name):
-                kept = method.name == "RepositoryIndex"
-                name = method.name if kept else method.name.removeprefix("Repository")
                 request, _ = classes_of(method)
                 behaviour = getattr(repository, method.name)
-                handlers[name] = self._unary(LEGACY_SERVICE, name, request, behaviour)
+                handlers[method.name] = self._unary(LEGACY_SERVICE, method.name, request, behaviour)
         self._add(LEGACY_SERVICE, handlers)
 
     def _add_health(self, health: Health) -> None:
@@ -104,15 +114,30 @@ class GrpcServer:
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
 
-def _options(settings: Settings) -> list[tuple[str, int]]:
+def _options(settings: Settings) -> list[tuple[str, str | int]]:
     largest = settings.grpc_max_message_length
-    return [
-        ("grpc.max_receive_message_length", largest or settings.max_body_bytes + HEADROOM),
-        ("grpc.max_send_message_length", largest or -1),
-        ("grpc.so_reuseport", 0),  # a port in use is an error, not a way to share it
-        ("grpc.max_concurrent_streams", MAX_STREAMS),
-        ("grpc.max_metadata_size", 16 * 1024),
+    options: dict[str, str | int] = {
+        "grpc.max_receive_message_length": largest or settings.max_body_bytes + HEADROOM,
+        "grpc.max_send_message_length": largest or -1,
+        "grpc.so_reuseport": 0,  # a port in use is an error, not a way to share it
+        "grpc.max_concurrent_streams": MAX_STREAMS,
+        "grpc.max_metadata_size": 16 * 1024,
         # Clients that ping often to keep proxies awake are not attackers.
-        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-        ("grpc.keepalive_permit_without_calls", 1),
-    ]
+        "grpc.http2.min_ping_interval_without_data_ms": 5_000,
+        "grpc.keepalive_permit_without_calls": 1,
+    }
+    return [*(options | grpc_options(settings.custom_grpc_server_settings, SOURCE)).items()]
+
+
+def _credentials(certificates: Certificates) -> Any:
+    """Credentials that look at each handshake whether the certificate has changed."""
+
+    def renewed() -> Any:
+        try:
+            return certificates.for_grpc() if certificates.changed() else None
+        except (InvalidSettings, OSError) as error:
+            logger.error("the certificate has changed and cannot be used: %s", error)
+            return None
+
+    required = certificates.clients is ssl.CERT_REQUIRED
+    return grpc.dynamic_ssl_server_credentials(certificates.for_grpc(), renewed, required)

@@ -3,10 +3,13 @@
 import asyncio
 import logging
 import re
+from collections.abc import Iterable
 from typing import Any
 
+from ...dataplane.cloudevents import CloudEvents
 from ...dataplane.urgency import header_priority
-from ...types import Headers
+from ...types import Headers, InferenceResponse
+from ..headers import EventHeaders, model_headers
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -39,23 +42,32 @@ def priority_of(metadata: Headers) -> int:
     return header_priority(found[-1]) if found else 0
 
 
-def send_model_headers(context: Any, parameters: Any) -> None:
-    """Headers a model has set on its response, as trailing metadata; the request's own are not echoed."""
-    headers = parameters.headers if parameters is not None else None
-    if headers and not isinstance(headers, Headers):
-        context.set_trailing_metadata(_sendable(headers))
+class ResponseHeaders:
+    """The server's CloudEvents, where it makes any, and the model's own headers, which go before them."""
+
+    def __init__(self, events: CloudEvents | None) -> None:
+        self._events = None if events is None else EventHeaders(events, str)
+
+    def send(self, context: Any, response: InferenceResponse, model: str) -> None:
+        """Send the headers of an answer of `model`, as trailing metadata."""
+        found = [] if self._events is None else self._events.of(model, response.id)
+        if response.parameters is not None and response.parameters.headers is not None:
+            own = _sendable(model_headers(response.parameters))
+            names = {name for name, _ in own}
+            found = [pair for pair in found if pair[0] not in names] + own
+        if found:
+            context.set_trailing_metadata(tuple(found))
 
 
-def _sendable(headers: Any) -> tuple[tuple[str, str], ...]:
+def _sendable(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """The headers that may travel: an illegal one, or one too many, would cost the client its whole answer."""
     kept = []
     left = LARGEST_METADATA
-    for given, content in headers.items():
-        name, value = str(given).lower(), str(content)
+    for name, value in headers:
         size = len(name) + len(value) + PER_HEADER
         if size <= left and _NAME.fullmatch(name) and _VALUE.fullmatch(value):
             kept.append((name, value))
             left -= size
         else:
             logger.warning("a model's header %.100s is illegal in gRPC, or one too many: not sent", name)
-    return tuple(kept)
+    return kept

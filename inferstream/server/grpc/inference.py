@@ -9,7 +9,7 @@ from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataR
 from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_responses import dump_response
 from ...protos.messages import ModelReadyResponse, ServerLiveResponse, ServerReadyResponse
-from .context import deadline_of, headers_of, priority_of, send_model_headers
+from .context import ResponseHeaders, deadline_of, headers_of, priority_of
 
 
 class InferenceService:
@@ -17,6 +17,7 @@ class InferenceService:
 
     def __init__(self, dataplane: DataPlane) -> None:
         self._dataplane = dataplane
+        self._headers = ResponseHeaders(dataplane.events)
 
     async def ServerLive(self, request: Any, context: Any) -> Any:  # noqa: N802  # the RPC's name
         return ServerLiveResponse(live=True)
@@ -54,5 +55,5 @@ class InferenceService:
             response = reply.first
             assert response is not None
             answer = dump_response(response, wants_typed(request))
-            send_model_headers(context, response.parameters)
+            self._headers.send(context, response, request.model_name)
             return answer

@@ -109,7 +109,10 @@ def _ended(serve: Served, meters: RpcMeters, profile: Profile) -> Served:
             await context.abort(code, message)
             raise AssertionError("abort always raises") from None
         finally:
-            meters.ended(status, perf_counter() - began)
+            seconds = perf_counter() - began
+            meters.ended(status, seconds)
+            if logger.isEnabledFor(logging.DEBUG) and not meters.quiet:
+                logger.debug("%s %s, %.6f s", meters.name, status, seconds)
 
     return ended
 

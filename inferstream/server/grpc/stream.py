@@ -4,14 +4,14 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any, Literal
 
-from ...dataplane.call import Call, Operation, identify
+from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.interruption import Reminder
 from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_responses import dump_response
 from ...settings import Settings
 from ...types import Headers, InferenceRequest
-from .context import deadline_of, headers_of, priority_of, send_model_headers
+from .context import ResponseHeaders, deadline_of, headers_of, priority_of
 from .rpc import Exchange
 from .triton import TritonStream
 
@@ -47,6 +47,7 @@ class StreamService:
 
     def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
         self._dataplane = dataplane
+        self._headers = ResponseHeaders(dataplane.events)
         self._profile = settings.status_profile
         self._default = settings.grpc_stream_dialect
 
@@ -73,7 +74,7 @@ class StreamService:
             message.model_version or None,
             request,
             metadata,
-            more=_later(exchange, request, metadata),
+            more=self._later(exchange, message.model_name, request, metadata),
             deadline=deadline_of(exchange.context),
             priority=priority_of(metadata),
         )
@@ -83,15 +84,14 @@ class StreamService:
             async for response in reply:
                 await exchange.write(dump_response(response, typed))
         if response is not None:
-            send_model_headers(exchange.context, response.parameters)
+            self._headers.send(exchange.context, response, message.model_name)
 
-
-async def _later(
-    exchange: Exchange, first: InferenceRequest, metadata: Headers
-) -> AsyncIterator[InferenceRequest]:
-    """The requests after the first; all of one stream share its id."""
-    async for message in exchange:
-        request = request_from(message)
-        request.__dict__["id"] = first.id
-        identify(request, metadata)
-        yield request
+    async def _later(
+        self, exchange: Exchange, model: str, first: InferenceRequest, metadata: Headers
+    ) -> AsyncIterator[InferenceRequest]:
+        """The requests after the first; all of one stream share its id."""
+        async for message in exchange:
+            request = request_from(message)
+            request.__dict__["id"] = first.id
+            self._dataplane.identify(request, model, metadata)
+            yield request

@@ -25,13 +25,13 @@ class RestApp(Served):
     """Everything that is HTTP on the main port: an ASGI application, and a shorter way to the inference routes."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
-        super().__init__(settings.max_connections, direct=settings.cors_settings is None)
+        super().__init__(
+            settings.max_connections, None if settings.cors_settings else settings.max_body_bytes
+        )
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._inference = InferenceDoor(dataplane, settings)
         self._resources = build_resources(dataplane, settings, meters)
         self._meters = meters.rest
-        self._debug = settings.debug
-
         self.entry: Any = self
         """The application to serve: this one, or what stands in front of it."""
         if settings.cors_settings is not None:
@@ -40,6 +40,8 @@ class RestApp(Served):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = route_of(scope["path"])
         if route is None:
+            if logger.isEnabledFor(logging.DEBUG) and not scope["path"].startswith(_QUIET):
+                send = _logged(scope, send)
             await self._resources(scope, receive, send)
         elif scope["method"] != "POST":
             await answer(send, 405, b'{"error":"Method Not Allowed"}', [*_NOT_ALLOWED])
@@ -75,8 +77,24 @@ class RestApp(Served):
         finally:
             self._meters.in_progress -= 1
             self._meters.ended("POST", route.template, str(status), perf_counter() - started)
-            if self._debug:
-                logger.debug("POST %s of %s %s", route.template, route.model, status)
+            if logger.isEnabledFor(logging.DEBUG):
+                seconds = perf_counter() - started
+                logger.debug("POST %s of %s %d, %.6f s", route.template, route.model, status, seconds)
+
+
+_QUIET = ("/v2/health/", "/metrics")
+"""Paths that are asked for all the time, by nobody who reads logs."""
+
+
+def _logged(scope: Scope, send: Send) -> Send:
+    """`send`, with a line in the log for the answer."""
+
+    async def logged(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            logger.debug("%s %s %d", scope["method"], scope["path"], message["status"])
+        await send(message)
+
+    return logged
 
 
 _NOT_ALLOWED = ((b"content-type", b"application/json"), (b"allow", b"POST"))

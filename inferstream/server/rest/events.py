@@ -14,7 +14,7 @@ from ...errors import InferstreamError
 from ...protos import sse
 from ...types import InferenceResponse
 from .exchange import Exchange
-from .messages import wrap
+from .messages import RawHeaders, wrap
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -44,10 +44,12 @@ class EventStream:
     an event costs; as soon as the model waits for anything, whatever is there has left.
     A single timer watches the stream: it sends a comment when the model is silent for `heartbeat`
     seconds, and drops a client that has read nothing for `stall` seconds.
+    `headers` go beside those that make the answer a stream of events.
     """
 
-    def __init__(self, exchange: Exchange, heartbeat: float, stall: float) -> None:
+    def __init__(self, exchange: Exchange, headers: RawHeaders, heartbeat: float, stall: float) -> None:
         self._exchange = exchange
+        self._headers = headers
         self._heartbeat = heartbeat
         self._stall = stall
         self._events: list[bytes] = []
@@ -60,7 +62,7 @@ class EventStream:
 
     async def run(self, reply: Reply, write: Write, failed: Callable[[InferstreamError], bytes]) -> None:
         """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean."""
-        self._exchange.open(HEADERS)
+        self._exchange.open(HEADERS + self._headers)
         self._schedule()
         try:
             await self._flushed_while_waiting(self._run(reply, write))

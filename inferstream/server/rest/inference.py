@@ -5,7 +5,7 @@ nothing else is gained or lost by leaving it out.
 """
 
 import asyncio
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
@@ -19,16 +19,12 @@ from ...settings import Settings
 from ...types import Headers, InferenceRequest, InferenceResponse
 from .events import EventStream, flat_failure, v2_failure
 from .exchange import Exchange
-from .messages import JSON, ClientLeft, RawHeaders, accepted, compress, error_answer, read_body, wrap
+from .headers import ResponseHeaders
+from .messages import JSON, ClientLeft, accepted, compress, error_answer, read_body, wrap
 from .routes import Route
 
 DIALECT = b"x-stream-dialect"
 BINARY = (b"content-type", b"application/octet-stream")
-
-NOT_FOR_MODELS = frozenset(
-    (b"connection", b"content-encoding", b"content-length", b"content-type", b"transfer-encoding", b"upgrade")
-)
-"""Headers that describe the message itself; a model that sets one would break the connection."""
 
 
 class Asked(NamedTuple):
@@ -51,6 +47,7 @@ class InferenceDoor:
         self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
         self._heartbeat = settings.sse_heartbeat
         self._stall = settings.stream_stall_timeout
+        self._headers = ResponseHeaders(dataplane.events)
 
     async def __call__(self, exchange: Exchange, route: Route) -> int:
         """Serve one request; returns the HTTP status it was answered with."""
@@ -74,10 +71,10 @@ class InferenceDoor:
             )
             async with await self._dataplane.open(call) as reply:
                 if operation is Operation.STREAM:
-                    await self._stream(exchange, reply, asked)
+                    await self._stream(exchange, reply, asked, model)
                 else:
                     assert reply.first is not None
-                    await self._answer(exchange, reply.first, asked)
+                    await self._answer(exchange, reply.first, asked, model)
                 return 200
         except ClientLeft:
             return 499
@@ -93,7 +90,7 @@ class InferenceDoor:
             return Asked(*json_requests.raw_request(memoryview(body), inputs), False, False)
         text = body if length is None else body[:length]
         tail = None if length is None else memoryview(body)[length:]
-        document = json_requests.load(text)
+        document = json_requests.load_request(text)
         if route.either and length is None:
             inputs = self._dataplane.declared_inputs(route.model, route.version)
             forced = next((value for key, value in exchange.headers if key == DIALECT), b"")
@@ -104,8 +101,9 @@ class InferenceDoor:
         request, wish = json_requests.build_request(document, text, tail)
         return Asked(request, wish, False, False)
 
-    async def _stream(self, exchange: Exchange, reply: Reply, asked: Asked) -> None:
-        stream = EventStream(exchange, self._heartbeat, self._stall)
+    async def _stream(self, exchange: Exchange, reply: Reply, asked: Asked, model: str) -> None:
+        headers = [] if reply.first is None else self._headers(reply.first, model)
+        stream = EventStream(exchange, headers, self._heartbeat, self._stall)
         if asked.flat:
             await stream.run(
                 reply, lambda response: sse.event(dump_flat(response, asked.named)), flat_failure
@@ -113,17 +111,19 @@ class InferenceDoor:
         else:
             await stream.run(reply, EventWriter(), v2_failure(asked.request.id))
 
-    async def _answer(self, exchange: Exchange, response: InferenceResponse, asked: Asked) -> None:
+    async def _answer(
+        self, exchange: Exchange, response: InferenceResponse, asked: Asked, model: str
+    ) -> None:
         if asked.flat:
-            await exchange.answer(200, [JSON], dump_flat(response, asked.named))
+            headers = [JSON, *self._headers(response, model)]
+            await exchange.answer(200, headers, dump_flat(response, asked.named))
             return
         text, blobs = dump_response(response, asked.wish)
         headers = [JSON]
         if blobs:
             headers = [BINARY, (b"inference-header-content-length", b"%d" % len(text))]
             text = b"".join((text, *blobs))
-        if response.parameters is not None and response.parameters.headers is not None:
-            headers += _model_headers(response.parameters.headers)
+        headers += self._headers(response, model)
         if (
             self._compress_from is not None
             and exchange.head.accept_encoding
@@ -133,16 +133,3 @@ class InferenceDoor:
             text = await compress(text, encoding)
             headers.append((b"content-encoding", encoding))
         await exchange.answer(200, headers, text)
-
-
-def _model_headers(headers: Any) -> RawHeaders:
-    """Headers a model has set on its response; the request's own, echoed, are not among them."""
-    if isinstance(headers, Headers):
-        return []
-    found = []
-    for name, value in headers.items():
-        key = str(name).lower().encode("latin-1", "replace")
-        text = str(value)
-        if key not in NOT_FOR_MODELS and text.isprintable() and key.replace(b"-", b"").isalnum():
-            found.append((key, text.encode("latin-1", "replace")))
-    return found

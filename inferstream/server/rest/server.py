@@ -2,18 +2,31 @@
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import uvicorn
 
+from ...errors import InvalidSettings
+from ..options import uvicorn_options
+from ..tls import Certificates, certificates
 from .messages import Receive, Scope, Send, answer
 from .sockets import WebSocket
 from .transport import KEEP_ALIVE, Connection, close_overdue
 
+logger = logging.getLogger("inferstream.rest")
+
 LAST_WORDS = 2
 """Seconds that answers already made may take to reach their clients at shutdown."""
+
+HANDSHAKE = 10.0
+"""Seconds a client may take for its TLS handshake; connections in it are counted nowhere yet."""
+
+LOOK_EVERY = 1.0
+"""Seconds between looks at whether the certificate has changed."""
 
 
 class _Server(uvicorn.Server):
@@ -21,11 +34,41 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None, None, None]:
         yield  # the lifecycle has the signals
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's own, which sets no limits to TLS."""
+        assert sockets is not None
+        config = self.config
+        connection: Any = config.http_protocol_class
+        protocol = partial(connection, config=config, server_state=self.server_state, app_state={})
+        limits: dict[str, Any] = {}
+        if config.ssl is not None:
+            limits = {"ssl_handshake_timeout": HANDSHAKE, "ssl_shutdown_timeout": float(LAST_WORDS)}
+        serving = asyncio.get_running_loop().create_server
+        self.servers = [
+            await serving(protocol, sock=sock, ssl=config.ssl, backlog=config.backlog, **limits)
+            for sock in sockets
+        ]
+        self.started = True
+
 
 class HttpServer:
-    """One HTTP port with an ASGI application behind it."""
+    """One HTTP port with an ASGI application behind it.
 
-    def __init__(self, app: Any, *, guarded: bool) -> None:
+    `given` are the options that the setting `source` passes on; files they name are looked for in `folder`.
+    `guarded` ports are those of inferences, with limits on what clients may do.
+    Raises InvalidSettings when one is wrong.
+    """
+
+    def __init__(
+        self, app: Any, source: str, given: dict[str, Any] | None, folder: str, *, guarded: bool
+    ) -> None:
+        self._certificates = certificates(given or {}, folder, source)
+        options = {
+            "backlog": 2048,
+            "server_header": False,
+            "timeout_keep_alive": KEEP_ALIVE,
+            **uvicorn_options(given, source),
+        }
         config = uvicorn.Config(
             app,
             loop="none",
@@ -35,25 +78,43 @@ class HttpServer:
             interface="asgi3",
             log_config=None,
             access_log=False,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=LAST_WORDS,
-            backlog=2048,
+            **options,
         )
         config.load()
+        if self._certificates is not None:
+            config.ssl = self._certificates.context
         # uvicorn would wrap the application for proxy headers that nothing here reads.
         config.loaded_app = app.entry if guarded else app
         self._server = _Server(config)
         self._tasks: list[asyncio.Task[None]] = []
 
+    @property
+    def scheme(self) -> str:
+        """What the port's address begins with."""
+        return "http://" if self._certificates is None else "https://"
+
     def start(self, sock: socket.socket) -> None:
         """Serve on a bound socket until `stop`."""
         self._tasks.append(asyncio.create_task(self._server.serve(sockets=[sock])))
+        if self._certificates is not None:
+            self._tasks.append(asyncio.create_task(self._renew(self._certificates)))
 
     def watch(self, header_timeout: float, body_timeout: float) -> None:
         """Close connections whose request does not arrive within these seconds."""
         connections = self._server.server_state.connections
         self._tasks.append(asyncio.create_task(close_overdue(connections, header_timeout, body_timeout)))
+
+    async def _renew(self, certificates: Certificates) -> None:
+        """Serve connections that come after a certificate has changed with the new one."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            try:
+                if await asyncio.to_thread(certificates.changed):
+                    certificates.renew()
+                    logger.info("the certificate has changed; new connections get the new one")
+            except (InvalidSettings, OSError) as error:
+                logger.error("the certificate has changed and cannot be used: %s", error)
 
     async def stop(self) -> None:
         """Stop accepting, let answers that are being written finish, and close."""

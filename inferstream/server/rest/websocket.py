@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 from urllib.parse import unquote
 
-from ...dataplane.call import Call, Operation, identify
+from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.interruption import Interruption
 from ...dataplane.reply import Reply
@@ -167,7 +167,7 @@ class Conversation:
 
     def _start(self, frame: Frame) -> None:
         request, wish = frame.request()
-        identify(request, self._headers)
+        self._dataplane.identify(request, self._model, self._headers)
         assert request.id is not None
         later = None if frame.part is None else Later(self._socket.reading)
         streams = later is not None or self._dataplane.streams(self._model, self._version)
@@ -201,7 +201,7 @@ class Conversation:
 
     def _later_request(self, running: Running, frame: Frame) -> InferenceRequest:
         request, _ = frame.request()
-        identify(request, self._headers)
+        self._dataplane.identify(request, self._model, self._headers)
         return request
 
     async def _answer(self, call: Call, wish: Wish | None, request_id: str) -> None:

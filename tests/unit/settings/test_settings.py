@@ -94,3 +94,12 @@ def test_files_that_are_none_are_refused(tmp_path) -> None:
 def test_every_setting_says_what_it_is() -> None:
     silent = [name for name, field in Settings.model_fields.items() if not field.description]
     assert silent == []
+
+
+def test_options_passed_on_have_mlservers_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLSERVER_CUSTOM_REST_SERVER_SETTINGS", '{"backlog": 3}')
+    assert Settings().custom_rest_server_settings == {"backlog": 3}
+    settings = Settings(_custom_rest_server_settings={"backlog": 9})
+    assert settings._custom_rest_server_settings == {"backlog": 9}
+    settings._custom_grpc_server_settings = {"grpc.so_reuseport": 1}
+    assert settings.custom_grpc_server_settings == {"grpc.so_reuseport": 1}

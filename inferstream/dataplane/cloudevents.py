@@ -1,0 +1,63 @@
+"""CloudEvents headers as MLServer makes them, which loggers and routers of its deployments read."""
+
+from functools import lru_cache, partial
+from pathlib import Path
+
+from ..types import Headers, InferenceRequest
+
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+ID, REQUEST_ID = "Ce-Id", "Ce-Requestid"
+
+REQUEST = "io.seldon.serving.inference.request"
+RESPONSE = "io.seldon.serving.inference.response"
+
+
+def wanted(setting: bool | None) -> bool:
+    """Whether there are to be such headers: who reads them runs in Kubernetes, so unasked only there."""
+    return bool(_namespace()) if setting is None else setting
+
+
+class CloudEvents:
+    """The headers of requests to and responses of any model of one server."""
+
+    def __init__(self, server_name: str) -> None:
+        self._server = server_name
+        self._namespace = _namespace()
+        self.of_model = lru_cache(1024)(self._of_model)
+
+    def add_to(self, request: InferenceRequest, model: str) -> None:
+        """Let a request that has an id show these headers with its own, made when a model looks."""
+        parameters = request.parameters
+        headers = None if parameters is None else parameters.headers
+        if type(headers) is Headers:
+            assert parameters is not None
+            more = partial(self._of_request, model, request.id)
+            parameters.__dict__["headers"] = Headers(headers.raw, more)
+
+    def _of_request(self, model: str, id: str | None) -> dict[str, str]:
+        shared = self.of_model(model, REQUEST)
+        return {**shared, ID: id, REQUEST_ID: id} if id else shared
+
+    def _of_model(self, model: str, type: str) -> dict[str, str]:
+        """The headers that all requests, or all responses, of a model share."""
+        source = f"io.seldon.serving.deployment.{self._server}"
+        headers = {
+            "Ce-Specversion": "0.3",
+            "Ce-Source": f"{source}.{self._namespace}" if self._namespace else source,
+            "Ce-Type": type,
+            "Ce-Modelid": model,
+            "Ce-Inferenceservicename": self._server,
+            "Ce-Endpoint": model,
+        }
+        if self._namespace:
+            headers["Ce-Namespace"] = self._namespace
+        return headers
+
+
+def _namespace() -> str:
+    """The Kubernetes namespace of this process; empty elsewhere."""
+    try:
+        return NAMESPACE_FILE.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,56 @@
+"""Headers of answers: CloudEvents of the server's, and what the model has set."""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from ..dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
+from ..types import Headers, Parameters
+
+Text = TypeVar("Text")
+
+LONGEST = 256
+"""Characters of a CloudEvents header's value; clients refuse long heads, so a longer one is left out."""
+
+_AS_IT_IS = "".join(map(chr, range(0x20, 0x7F)))
+
+
+class EventHeaders(Generic[Text]):
+    """CloudEvents headers of answers, in the form a transport takes: `written` makes it of a text."""
+
+    def __init__(self, events: CloudEvents, written: Callable[[str], Text]) -> None:
+        self._events = events
+        self._written = written
+        self._id, self._request_id = written(ID.lower()), written(REQUEST_ID.lower())
+        self._shared = lru_cache(1024)(self._of_model)
+
+    def of(self, model: str, id: str | None) -> list[tuple[Text, Text]]:
+        """The headers of an answer of `model` to the request `id`."""
+        found = [*self._shared(model)]
+        if id and (value := _value(id)):
+            own = self._written(value)
+            found += ((self._id, own), (self._request_id, own))
+        return found
+
+    def _of_model(self, model: str) -> list[tuple[Text, Text]]:
+        return [
+            (self._written(name.lower()), self._written(value))
+            for name, text in self._events.of_model(model, RESPONSE).items()
+            if (value := _value(text))
+        ]
+
+
+def _value(text: str) -> str:
+    """A text as a header can carry it, percent-encoded if need be; empty for one that is too long."""
+    if not (text.isascii() and text.isprintable()):
+        text = quote(text, safe=_AS_IT_IS)
+    return text if len(text) <= LONGEST else ""
+
+
+def model_headers(parameters: Parameters | None) -> Iterator[tuple[str, str]]:
+    """What a model has set on its response, names in lower case; the request's headers, echoed, are not among it."""
+    headers: Any = None if parameters is None else parameters.headers
+    if headers and not isinstance(headers, Headers):
+        for name, value in headers.items():
+            yield str(name).lower(), str(value)

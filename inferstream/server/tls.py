@@ -1,0 +1,156 @@
+"""Certificates of a server's own: checked at the start, looked at again while it serves."""
+
+import os
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from ..errors import InvalidSettings
+
+OPTIONS = (
+    "ssl_certfile",
+    "ssl_keyfile",
+    "ssl_keyfile_password",
+    "ssl_ca_certs",
+    "ssl_cert_reqs",
+    "ssl_ciphers",
+)
+"""uvicorn's names, for REST and gRPC alike."""
+
+LARGEST = 2**20
+"""Bytes of a file of certificates."""
+
+Stamps = tuple[tuple[int, int], ...]
+"""Time of change in ns and size in bytes, per file: different when a file is."""
+
+
+class Certificates:
+    """The certificate and key of one port, and the authority that its clients' certificates must come from.
+
+    Paths are relative to `folder`, the one that is served; `source` names the setting in errors.
+    Raises InvalidSettings, naming the file, when one is missing or wrong.
+    """
+
+    def __init__(self, options: Mapping[str, Any], folder: str, source: str) -> None:
+        self._source = source
+        self._folder = Path(folder)
+        self._certificate = self._path(options, "ssl_certfile")
+        self._key = self._path(options, "ssl_keyfile") if options.get("ssl_keyfile") else self._certificate
+        self._authority = self._path(options, "ssl_ca_certs") if options.get("ssl_ca_certs") else None
+        self._password = str(options.get("ssl_keyfile_password") or "")
+        self._ciphers = options.get("ssl_ciphers")
+        self.clients = self._clients(options)
+        self._stamps = self._look()
+        self.context = self._load()
+
+    def _path(self, options: Mapping[str, Any], name: str) -> Path:
+        given = options.get(name)
+        if not isinstance(given, str) or not given:
+            raise InvalidSettings(f'{self._source}: field "{name}" must name a file, got {given!r}')
+        path = self._folder / given
+        try:
+            size = path.stat().st_size
+            with path.open("rb"):
+                pass
+        except OSError as error:
+            raise InvalidSettings(f"{self._source}: {name} {path}: {error.strerror}") from None
+        if size > LARGEST:
+            raise InvalidSettings(f"{self._source}: {name} {path}: larger than {LARGEST} bytes")
+        return path
+
+    def _clients(self, options: Mapping[str, Any]) -> ssl.VerifyMode:
+        """Whether clients must show a certificate: naming an authority is asking for one."""
+        unasked = ssl.CERT_NONE if self._authority is None else ssl.CERT_REQUIRED
+        try:
+            mode = ssl.VerifyMode(options.get("ssl_cert_reqs", unasked))
+        except ValueError:
+            raise InvalidSettings(f'{self._source}: field "ssl_cert_reqs" must be 0, 1 or 2') from None
+        if mode is not ssl.CERT_NONE and self._authority is None:
+            raise InvalidSettings(f'{self._source}: "ssl_cert_reqs" needs "ssl_ca_certs"')
+        return mode
+
+    def _look(self) -> Stamps:
+        found = [
+            os.stat(path) for path in (self._certificate, self._key, self._authority) if path is not None
+        ]
+        return tuple((stat.st_mtime_ns, stat.st_size) for stat in found)
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            # Always a callable: without one, a key that has a password would be asked for on the terminal.
+            context.load_cert_chain(self._certificate, self._key, lambda: self._password)
+        except OSError as error:
+            files = f"ssl_certfile {self._certificate} and ssl_keyfile {self._key}"
+            raise InvalidSettings(f"{self._source}: {files}: {self._reason(error)}") from None
+        context.verify_mode = self.clients
+        if self._authority is not None:
+            try:
+                context.load_verify_locations(self._authority)
+            except OSError as error:
+                raise InvalidSettings(
+                    f"{self._source}: ssl_ca_certs {self._authority}: {self._reason(error)}"
+                ) from None
+        if self._ciphers is not None:
+            try:
+                context.set_ciphers(self._ciphers)
+            except (ssl.SSLError, TypeError):
+                raise InvalidSettings(f'{self._source}: field "ssl_ciphers" names no cipher') from None
+        return context
+
+    def _reason(self, error: OSError) -> str:
+        """What is wrong with a file, without OpenSSL's place in its own source."""
+        if not isinstance(error, ssl.SSLError):
+            return str(error.strerror)
+        if error.reason == "KEY_VALUES_MISMATCH":
+            return "the certificate and the key do not belong together"
+        if b"ENCRYPTED" in self._key.read_bytes():
+            return "ssl_keyfile_password is wrong or missing"
+        return "not in PEM form"
+
+    def changed(self) -> bool:
+        """Whether there is a new certificate since this was last asked. Raises InvalidSettings for a wrong one."""
+        try:
+            stamps = self._look()
+        except OSError:
+            return False  # between the removal of one and the arrival of the next
+        if stamps == self._stamps:
+            return False
+        self._stamps = stamps
+        self._load()
+        return True
+
+    def renew(self) -> None:
+        """Let connections that come from now on have the new certificate."""
+        self.context.load_cert_chain(self._certificate, self._key, lambda: self._password)
+        if self._authority is not None:
+            self.context.load_verify_locations(self._authority)
+
+    def check_grpc(self) -> None:
+        """Raise InvalidSettings for what gRPC cannot do."""
+        if self._password:
+            raise InvalidSettings(f"{self._source}: gRPC reads no key that has a password")
+        if self.clients is ssl.CERT_OPTIONAL:
+            raise InvalidSettings(f'{self._source}: "ssl_cert_reqs" 1 is unknown to gRPC; it takes 0 or 2')
+        if self._ciphers is not None:
+            raise InvalidSettings(f"{self._source}: gRPC takes its ciphers from GRPC_SSL_CIPHER_SUITES")
+
+    def for_grpc(self) -> Any:
+        """The same as gRPC's certificate configuration."""
+        authority = None if self._authority is None else self._authority.read_bytes()
+        pair = (self._key.read_bytes(), self._certificate.read_bytes())
+        return grpc.ssl_server_certificate_configuration([pair], root_certificates=authority)
+
+
+def certificates(options: Mapping[str, Any], folder: str, source: str) -> Certificates | None:
+    """The certificates that a server's options name; None for a server without TLS. Raises InvalidSettings."""
+    named = [name for name in OPTIONS if options.get(name)]
+    if not named:
+        return None
+    if not options.get("ssl_certfile"):
+        raise InvalidSettings(f'{source}: "{named[0]}" needs "ssl_certfile"')
+    return Certificates(options, folder, source)

@@ -1,0 +1,215 @@
+"""TLS on every port: what works in plain works encrypted, and nobody else gets in."""
+
+import json
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+from httpx_sse import connect_sse
+from websockets.sync.client import connect
+
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from inferstream.protos.messages import ModelInferRequest
+from tests.certificates import Authority
+from tests.serving import Running, eventually, fp32, text, write_model
+
+PORTS = ("rest", "metrics", "grpc")
+
+
+class Encrypted:
+    """A server with certificates, and clients that trust whom they should."""
+
+    def __init__(self, root: Path, workers: int, mutual: bool) -> None:
+        self.authority = Authority(root)
+        self.files = self.authority.issue("server")
+        self.client = self.authority.issue("client") if mutual else None
+        options = {**self.files, **({"ssl_ca_certs": str(self.authority.pem)} if mutual else {})}
+        folder = root / "models"
+        for name in ("Echo", "Streaming"):
+            write_model(folder, name.lower(), f"faulty_models.{name}")
+        settings = {f"_custom_{port}_server_settings": options for port in PORTS}
+        settings["_custom_rest_server_settings"] = {**options, "headers": [["X-Served-By", "us"]]}
+        (folder / "settings.json").write_text(json.dumps({**settings, "parallel_workers": workers}))
+        self.running = Running(folder)
+        self.url = self.running.url.replace("http://", "https://")
+
+    def trust(self, authority: Path | None = None) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=authority or self.authority.pem)
+        if self.client is not None:
+            context.load_cert_chain(self.client["ssl_certfile"], self.client["ssl_keyfile"])
+        return context
+
+    def http(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, verify=self.trust(), timeout=20)
+
+    def channel(self, authority: Path | None = None) -> grpc.Channel:
+        chain = () if self.client is None else (self.client["ssl_keyfile"], self.client["ssl_certfile"])
+        files = (authority or self.authority.pem, *map(Path, chain))
+        credentials = grpc.ssl_channel_credentials(*(file.read_bytes() for file in files))
+        return grpc.secure_channel(self.running.grpc, credentials)
+
+    def presented(self) -> bytes:
+        """The certificate that a new connection gets to see."""
+        with (
+            socket.create_connection(("127.0.0.1", self.running.http_port)) as plain,
+            self.trust().wrap_socket(plain, server_hostname="127.0.0.1") as encrypted,
+        ):
+            return encrypted.getpeercert(binary_form=True)
+
+
+@pytest.fixture(scope="module")
+def encrypted(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encrypted]:
+    found = Encrypted(tmp_path_factory.mktemp("tls"), workers, mutual=False)
+    yield found
+    assert found.running.stop() == 0, found.running.text()
+
+
+@pytest.fixture(scope="module")
+def mutual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encrypted]:
+    found = Encrypted(tmp_path_factory.mktemp("mutual"), 0, mutual=True)
+    yield found
+    assert found.running.stop() == 0, found.running.text()
+
+
+def message() -> ModelInferRequest:
+    made = ModelInferRequest(model_name="echo")
+    made.inputs.add(name="x", datatype="FP32", shape=[1]).contents.fp32_contents.append(1.5)
+    return made
+
+
+def test_requests_share_a_connection(encrypted: Encrypted) -> None:
+    with encrypted.http() as client:
+        lines = set()
+        for size in (1, 1, 100_000, 1):
+            answer = client.post("/v2/models/echo/infer", json=fp32([1.5] * size))
+            assert answer.json()["outputs"][0]["data"] == [1.5] * size
+            assert answer.headers["x-served-by"] == "us"
+            lines.add(answer.extensions["network_stream"].get_extra_info("client_addr"))
+        assert client.get("/v2/health/ready").status_code == 200
+        assert len(lines) == 1
+    assert f"REST     https://127.0.0.1:{encrypted.running.http_port}" in encrypted.running.text()
+    metrics = f"https://127.0.0.1:{encrypted.running.metrics_port}/metrics"
+    assert httpx.get(metrics, verify=encrypted.trust()).status_code == 200
+
+
+def test_streams_flow_and_end_with_their_client(encrypted: Encrypted) -> None:
+    with encrypted.http() as client:
+        with connect_sse(
+            client, "POST", "/v2/models/streaming/infer_stream", json=text(parameters={"items": 20})
+        ) as events:
+            assert len([*events.iter_sse()]) == 20
+        endless = text(id="tls-left", parameters={"items": 10**6, "delay": 0.01})
+        with client.stream("POST", "/v2/models/streaming/infer_stream", json=endless) as stream:
+            next(stream.iter_lines())
+    eventually(lambda: encrypted.running.noted("finally tls-left"))
+
+
+def test_a_request_ends_when_its_client_cuts_the_line(encrypted: Encrypted) -> None:
+    body = json.dumps(text(id="tls-cut", parameters={"before": 60})).encode()
+    head = (
+        f"POST /v2/models/streaming/infer_stream HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    plain = socket.create_connection(("127.0.0.1", encrypted.running.http_port))
+    with encrypted.trust().wrap_socket(plain, server_hostname="127.0.0.1") as line:
+        line.sendall(head.encode() + body)
+        eventually(lambda: encrypted.running.noted("start tls-cut"))
+    eventually(lambda: encrypted.running.noted("finally tls-cut"))
+
+
+def test_websockets(encrypted: Encrypted) -> None:
+    url = encrypted.url.replace("https", "wss") + "/v2/models/streaming/stream"
+    with connect(url, ssl=encrypted.trust()) as line:
+        line.send(json.dumps(text(id="1", parameters={"items": 2})))
+        assert [json.loads(line.recv(10))["id"] for _ in range(3)] == ["1", "1", "1"]
+
+
+def test_grpc(encrypted: Encrypted) -> None:
+    with encrypted.channel() as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        assert stub.ModelInfer(message(), timeout=10).outputs[0].contents.fp32_contents == [1.5]
+        streamed = message()
+        streamed.model_name = "streaming"
+        assert len([*stub.ModelStreamInfer(iter([streamed]), timeout=10)]) == 3
+
+
+def test_plaintext_is_refused(encrypted: Encrypted) -> None:
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"{encrypted.running.url}/v2/health/live")
+    with grpc.insecure_channel(encrypted.running.grpc) as channel, pytest.raises(grpc.RpcError) as refused:
+        GRPCInferenceServiceStub(channel).ModelInfer(message(), timeout=10)
+    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_old_versions_are_refused(encrypted: Encrypted) -> None:
+    for port in (encrypted.running.http_port, encrypted.running.grpc_port):
+        old = encrypted.trust()
+        old.set_ciphers("ALL:@SECLEVEL=0")
+        with pytest.warns(DeprecationWarning, match="TLSv1"):
+            old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+        with socket.create_connection(("127.0.0.1", port)) as plain, pytest.raises((ssl.SSLError, OSError)):
+            old.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+def test_a_stranger_is_not_trusted(encrypted: Encrypted, tmp_path: Path) -> None:
+    stranger = Authority(tmp_path).pem
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx.get(f"{encrypted.url}/v2/health/live", verify=encrypted.trust(stranger))
+    with encrypted.channel(stranger) as channel, pytest.raises(grpc.RpcError):
+        GRPCInferenceServiceStub(channel).ModelInfer(message(), timeout=10)
+
+
+def test_a_new_certificate_is_served_without_a_restart(encrypted: Encrypted) -> None:
+    before = encrypted.presented()
+    with encrypted.channel() as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        stub.ModelInfer(message(), timeout=10)
+        renewed = encrypted.authority.issue("renewed")
+        for option, file in encrypted.files.items():
+            os.replace(renewed[option], file)
+        eventually(lambda: encrypted.presented() != before)
+        stub.ModelInfer(message(), timeout=10)  # connections that are there go on
+    with encrypted.channel() as channel:
+        GRPCInferenceServiceStub(channel).ModelInfer(message(), timeout=10)
+    presented = ssl.get_server_certificate(("127.0.0.1", encrypted.running.grpc_port))
+    assert ssl.PEM_cert_to_DER_cert(presented) == encrypted.presented()
+
+
+def test_clients_must_show_a_certificate_where_an_authority_is_named(
+    mutual: Encrypted, tmp_path: Path
+) -> None:
+    with mutual.http() as client:
+        assert client.post("/v2/models/echo/infer", json=fp32([1.5])).status_code == 200
+    with mutual.channel() as channel:
+        GRPCInferenceServiceStub(channel).ModelInfer(message(), timeout=10)
+    late = datetime.now(UTC) - timedelta(days=1)
+    for files in (
+        None,
+        Authority(tmp_path).issue("stranger"),
+        mutual.authority.issue("expired", not_after=late),
+    ):
+        own, mutual.client = mutual.client, files
+        try:
+            with mutual.http() as client, pytest.raises(httpx.TransportError):
+                client.get("/v2/health/live")
+            with mutual.channel() as channel, pytest.raises(grpc.RpcError):
+                GRPCInferenceServiceStub(channel).ModelInfer(message(), timeout=10)
+        finally:
+            mutual.client = own
+
+
+@pytest.mark.parametrize("port", PORTS)
+def test_a_wrong_file_ends_the_start_with_one_line(tmp_path: Path, port: str) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    setting = f"_custom_{port}_server_settings"
+    (folder / "settings.json").write_text(json.dumps({setting: {"ssl_certfile": "gone.pem"}}))
+    running = Running(folder, wait=False)
+    assert running.process.wait(20) == 1
+    (line,) = [line for line in running.text().splitlines() if not line.startswith("20")]
+    assert line == f"error: {setting}: ssl_certfile {folder / 'gone.pem'}: No such file or directory"

@@ -1,0 +1,125 @@
+"""What is wrong with certificates and options is said before anything starts."""
+
+import os
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inferstream.errors import InvalidSettings
+from inferstream.server.options import grpc_options, uvicorn_options
+from inferstream.server.tls import certificates
+from tests.certificates import Authority
+
+Options = dict[str, object]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Options:
+    return {**Authority(tmp_path).issue("one")}
+
+
+def found(options: Options, folder: Path):
+    return certificates(options, str(folder), "setting")
+
+
+def test_without_options_there_is_no_tls(tmp_path: Path) -> None:
+    assert found({"backlog": 5}, tmp_path) is None
+
+
+def test_paths_are_relative_to_the_folder_and_tls_is_new_enough(made: Options, tmp_path: Path) -> None:
+    loaded = found({"ssl_certfile": "one.pem", "ssl_keyfile": "one.key"}, tmp_path)
+    assert loaded.context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert loaded.context.verify_mode is ssl.CERT_NONE
+
+
+def test_naming_an_authority_asks_for_client_certificates(made: Options, tmp_path: Path) -> None:
+    assert found({**made, "ssl_ca_certs": "ca.pem"}, tmp_path).context.verify_mode is ssl.CERT_REQUIRED
+    optional = {**made, "ssl_ca_certs": "ca.pem", "ssl_cert_reqs": 1}
+    assert found(optional, tmp_path).context.verify_mode is ssl.CERT_OPTIONAL
+
+
+def _other_key(folder: Path) -> Options:
+    return {"ssl_keyfile": Authority(folder / "other").issue("two")["ssl_keyfile"]}
+
+
+def _locked_key(folder: Path) -> Options:
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+
+    key = load_pem_private_key((folder / "one.key").read_bytes(), None)
+    locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"right"))
+    (folder / "locked.key").write_bytes(locked)
+    return {"ssl_keyfile": "locked.key"}
+
+
+def _text(folder: Path) -> Options:
+    (folder / "text.pem").write_text("no certificate")
+    return {"ssl_certfile": "text.pem"}
+
+
+WRONG: dict[str, tuple[Callable[[Path], Options], str]] = {
+    "no such certificate": (
+        lambda _: {"ssl_certfile": "gone.pem"},
+        r"ssl_certfile .*gone\.pem: No such file",
+    ),
+    "no such key": (lambda _: {"ssl_keyfile": "gone.key"}, r"ssl_keyfile .*gone\.key: No such file"),
+    "no such authority": (lambda _: {"ssl_ca_certs": "gone.pem"}, r"ssl_ca_certs .*gone\.pem: No such file"),
+    "a folder": (lambda _: {"ssl_certfile": "."}, "Is a directory"),
+    "a key without a certificate": (lambda _: {"ssl_certfile": None}, 'needs "ssl_certfile"'),
+    "a number": (lambda _: {"ssl_certfile": 5}, "must name a file"),
+    "another's key": (_other_key, "do not belong together"),
+    "a key with a password": (_locked_key, "ssl_keyfile_password is wrong or missing"),
+    "no PEM": (_text, "not in PEM form"),
+    "no authority in it": (lambda f: {"ssl_ca_certs": _text(f)["ssl_certfile"]}, "ssl_ca_certs"),
+    "no cipher": (lambda _: {"ssl_ciphers": "none of these"}, "ssl_ciphers"),
+    "no such requirement": (lambda _: {"ssl_cert_reqs": 7}, "ssl_cert_reqs"),
+    "a requirement without an authority": (lambda _: {"ssl_cert_reqs": 2}, "ssl_ca_certs"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_named_in_one_line(made: Options, tmp_path: Path, case: str) -> None:
+    changed, message = WRONG[case]
+    with pytest.raises(InvalidSettings, match=f"^setting: .*{message}") as raised:
+        found({**made, **changed(tmp_path)}, tmp_path)
+    assert "\n" not in raised.value.message
+
+
+def test_a_key_with_a_password_is_read_but_not_by_grpc(made: Options, tmp_path: Path) -> None:
+    loaded = found({**made, **_locked_key(tmp_path), "ssl_keyfile_password": "right"}, tmp_path)
+    with pytest.raises(InvalidSettings, match="password"):
+        loaded.check_grpc()
+
+
+def test_a_changed_certificate_is_noticed_once_and_a_wrong_one_refused(made: Options, tmp_path: Path) -> None:
+    loaded = found(made, tmp_path)
+    assert not loaded.changed()
+    Authority(tmp_path / "new").issue("one")
+    for name in ("one.pem", "one.key"):
+        os.replace(tmp_path / "new" / name, tmp_path / name)
+    assert [loaded.changed(), loaded.changed()] == [True, False]
+    (tmp_path / "one.pem").write_text("no certificate")
+    with pytest.raises(InvalidSettings):
+        loaded.changed()
+    (tmp_path / "one.pem").unlink()
+    assert not loaded.changed()
+
+
+def test_options_are_passed_on_or_named() -> None:
+    given = {"backlog": 7, "headers": [["X-A", "b"]], "ssl_certfile": "x", "workers": 3}
+    assert uvicorn_options(given, "setting") == {"backlog": 7, "headers": [("X-A", "b")]}
+    for wrong in ({"no_such": 1}, {"backlog": "many"}, {"headers": [["X-A", "b\r\n"]]}, {"date_header": 1}):
+        with pytest.raises(InvalidSettings, match=f'setting: "{next(iter(wrong))}"'):
+            uvicorn_options(wrong, "setting")
+    assert grpc_options({"grpc.max_concurrent_streams": 3, "ssl_certfile": "x"}, "setting") == {
+        "grpc.max_concurrent_streams": 3
+    }
+    for wrong in ({"max_workers": 1}, {"grpc.x": 1.5}):
+        with pytest.raises(InvalidSettings, match="setting"):
+            grpc_options(wrong, "setting")
