@@ -6,8 +6,10 @@ from ...errors import DeadlineExceeded, Overloaded
 from ...telemetry.queues import QueueMeters
 from ..call import Call
 from ..handler import Handler
+from ..queue import Queue
 from ..reply import Reply
-from .queue import Queue, Turn
+
+Turn = asyncio.Future[None]
 
 
 class Limits:
@@ -22,7 +24,7 @@ class Limits:
         self._inner = inner
         self._free = slots
         self._length = length
-        self._waiting = Queue(aging)
+        self._waiting: Queue[Turn] = Queue(aging)
         self._meters = meters or QueueMeters()
 
     async def __call__(self, call: Call) -> Reply:

@@ -1,14 +1,14 @@
-"""Calls that wait, in the order in which they should run."""
+"""What waits for calls to have their turn, in the order in which they should run."""
 
-import asyncio
 from collections import OrderedDict
+from typing import Generic, TypeVar
 
-from ..urgency import HIGHEST, LOWEST
+from .urgency import HIGHEST, LOWEST
 
-Turn = asyncio.Future[None]
+Turn = TypeVar("Turn")
 
 
-class Queue:
+class Queue(Generic[Turn]):
     """Each step down in priority counts as if a call had come `aging` seconds later.
 
     So a more urgent call overtakes those that came up to so many seconds before it, and the least urgent
