@@ -25,7 +25,8 @@ class Call:
 
     `more` yields the later requests of a bidirectional stream, and is None when there can be none.
     `deadline` is a point in time on the event loop's clock, in seconds. `task` is the task that opens
-    the call, for doors that know it already: asking costs a system call on Python 3.11.
+    the call, for doors that know it already: asking costs a system call on Python 3.11. `trace` says which
+    span the call lies in, to whoever carries it to another process.
     """
 
     __slots__ = (
@@ -39,6 +40,7 @@ class Call:
         "reply",
         "request",
         "task",
+        "trace",
         "version",
     )
 
@@ -62,6 +64,7 @@ class Call:
         self.deadline = deadline
         self.failure: Exception | None = None
         self.task = task
+        self.trace: Mapping[str, str] | None = None
         self.reply: Reply | None = None
         self._interruption: Interruption | None = None
 

@@ -1,6 +1,7 @@
 """The stages of one model, put around it once, when it loads."""
 
 import logging
+from typing import TYPE_CHECKING
 
 from ..telemetry.metrics import ModelMeters
 from .checks import Declaration
@@ -11,7 +12,11 @@ from .stages.deadline import Deadline
 from .stages.limits import Limits
 from .stages.live import Live
 from .stages.metrics import Metrics
+from .stages.tracing import Tracing
 from .stages.validation import Validation
+
+if TYPE_CHECKING:
+    from ..telemetry.tracing import Tracing as Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -19,7 +24,13 @@ logger = logging.getLogger("inferstream.dataplane")
 class Pipeline:
     """What the dataplane keeps of a loaded model: the handler, and a grip on the calls inside it."""
 
-    def __init__(self, execution: Execution, meters: ModelMeters, request_timeout: float | None) -> None:
+    def __init__(
+        self,
+        execution: Execution,
+        meters: ModelMeters,
+        request_timeout: float | None,
+        tracer: "Tracer | None" = None,
+    ) -> None:
         settings = execution.settings
         declaration = Declaration(execution.inputs, execution.outputs, settings.input_validation)
         limit = settings.request_timeout if settings.request_timeout is not None else request_timeout
@@ -37,7 +48,8 @@ class Pipeline:
         handler = Limits(handler, slots, settings.max_queue)
         handler = Deadline(handler, limit)  # waiting in the queue counts
         handler = self.live = Live(handler)
-        self.handler: Handler = Metrics(handler, meters)  # sees refusals too
+        handler = Metrics(handler, meters)  # sees refusals too
+        self.handler = handler if tracer is None else Tracing(handler, tracer, settings)
 
 
 def _why_not(wait: float) -> str:

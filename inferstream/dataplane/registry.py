@@ -5,6 +5,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import Draining, InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
@@ -14,6 +15,9 @@ from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
 from .pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from ..telemetry.tracing import Tracing as Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -49,12 +53,18 @@ class Registry:
     """What is loaded, what failed to, and what is on its way; one change of a model at a time."""
 
     def __init__(
-        self, settings: Settings, repository: ModelRepository, load: LoadModel, meters: Meters
+        self,
+        settings: Settings,
+        repository: ModelRepository,
+        load: LoadModel,
+        meters: Meters,
+        tracer: "Tracer | None" = None,
     ) -> None:
         self._settings = settings
         self._repository = repository
         self._load = load
         self._meters = meters
+        self._tracer = tracer
         self._served: dict[Key, Served] = {}
         self._defaults: dict[str, Served] = {}
         self.routes: list[tuple[CustomHandler, Execution]] = []
@@ -182,7 +192,9 @@ class Registry:
             # A copy, because runtimes change their settings and the repository remembers these.
             own = settings.model_copy(deep=True)
             execution = await self._load(own)
-            pipeline = Pipeline(execution, self._meters.of(*key), self._settings.request_timeout)
+            pipeline = Pipeline(
+                execution, self._meters.of(*key), self._settings.request_timeout, self._tracer
+            )
         except InferstreamError as error:
             if key not in self._served:
                 self._states[key] = (State.UNAVAILABLE, error.message)

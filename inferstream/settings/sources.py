@@ -24,7 +24,6 @@ NOT_BUILT: dict[type[EnvironmentModel], tuple[str, ...]] = {
     Settings: (
         "cache_enabled",
         "kafka_enabled",
-        "tracing_server",
     ),
     ModelSettings: ("cache_enabled",),
     ModelParameters: (),

@@ -34,6 +34,7 @@ class WorkerGroup:
             settings.use_structured_logging,
             settings.logging_settings,
             settings.server_name if wanted(settings.cloudevents_headers) else None,
+            settings.tracing,
         )
         self._models: dict[int, Load] = {}
         self._loading = 0

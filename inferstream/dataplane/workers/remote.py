@@ -68,7 +68,9 @@ class RemoteCall:
         stream, more = call.operation is Operation.STREAM, call.more is not None
         request = pack_request(call.request, arena.put)
         try:
-            self._link.send(Open(self.number, instance, stream, self._window, more, remaining, request))
+            self._link.send(
+                Open(self.number, instance, stream, self._window, more, remaining, request, call.trace)
+            )
         except UNENCODABLE:
             arena.free(places_in(request.inputs))
             raise

@@ -53,6 +53,7 @@ class RunningCall(Call):
             deadline,
         )
         self.number = frame.call
+        self.trace = frame.trace
         self._link = link
         self._arena = arena
         self._room = frame.window

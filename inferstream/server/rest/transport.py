@@ -39,8 +39,8 @@ class Served:
         """Whether requests may go past ASGI, because no middleware has anything to add to their answers."""
         self.openings = Openings()
 
-    async def infer(self, exchange: Exchange, route: Route) -> None:
-        """Serve one inference request, whichever way it has come."""
+    async def infer(self, exchange: Exchange, route: Route) -> int:
+        """Serve one inference request, whichever way it has come; returns the status it was answered with."""
         raise NotImplementedError
 
 
