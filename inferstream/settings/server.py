@@ -118,7 +118,9 @@ class Settings(EnvironmentModel):
     logging_settings: str | dict[str, Any] | None = Field(
         None, description="Logging configuration, file or inline."
     )
-    tracing_server: str | None = Field(None, description="OTLP endpoint for traces.")
+    tracing_server: str | None = Field(
+        None, description="OTLP/gRPC collector of traces; needs the extra `tracing`."
+    )
 
     parallel_workers: int = Field(
         0, ge=0, description="Worker processes; 0 runs models in the server process."
@@ -165,6 +167,11 @@ class Settings(EnvironmentModel):
     _custom_rest_server_settings = _other_name("custom_rest_server_settings")
     _custom_metrics_server_settings = _other_name("custom_metrics_server_settings")
     _custom_grpc_server_settings = _other_name("custom_grpc_server_settings")
+
+    @property
+    def tracing(self) -> tuple[str, str, str] | None:
+        """Where spans go, and of which service and version they are; None for nowhere."""
+        return (self.tracing_server, self.server_name, self.server_version) if self.tracing_server else None
 
     @field_validator("metrics_endpoint")
     @classmethod

@@ -21,10 +21,7 @@ MODEL_SETTINGS_FILE = "model-settings.json"
 MAX_FILE_BYTES = 2**20
 
 NOT_BUILT: dict[type[EnvironmentModel], tuple[str, ...]] = {
-    Settings: (
-        "kafka_enabled",
-        "tracing_server",
-    ),
+    Settings: ("kafka_enabled",),
     ModelSettings: (),
     ModelParameters: (),
 }
