@@ -67,7 +67,12 @@ class ModelSettings(EnvironmentModel):
     warm_workers: bool = Field(False, description="Accepted for compatibility; has never had an effect.")
     max_batch_size: int = Field(0, ge=0, description="Requests in one batch; 0 or 1 switches batching off.")
     max_batch_time: float = Field(0.0, ge=0, description="Seconds to wait for a batch to fill.")
-    cache_enabled: bool = Field(False, description="Answer repeated requests from the response cache.")
+    cache_enabled: bool = Field(
+        False, description="Answer repeated requests from the response cache, where the server has one."
+    )
+    cache_ttl: float | None = Field(
+        None, gt=0, description="Seconds an answer may be given again; the server's if absent."
+    )
     parameters: ModelParameters | None = Field(None, description="Artefacts, version and free settings.")
 
     max_concurrency: int | None = Field(None, ge=1, description="Calls that may run at once.")

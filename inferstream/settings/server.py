@@ -117,7 +117,9 @@ class Settings(EnvironmentModel):
     logging_settings: str | dict[str, Any] | None = Field(
         None, description="Logging configuration, file or inline."
     )
-    tracing_server: str | None = Field(None, description="OTLP endpoint for traces.")
+    tracing_server: str | None = Field(
+        None, description="OTLP/gRPC collector of traces; needs the extra `tracing`."
+    )
 
     parallel_workers: int = Field(
         0, ge=0, description="Worker processes; 0 runs models in the server process."
@@ -127,7 +129,11 @@ class Settings(EnvironmentModel):
         default_factory=lambda: str(Path.cwd() / ".envs"), description="Folder for unpacked environments."
     )
     cache_enabled: bool = Field(False, description="Response cache, for models that enable it too.")
-    cache_size: int = Field(100, ge=1, description="Entries of the response cache.")
+    cache_size: int = Field(100, ge=1, description="Answers the response cache holds, of all models.")
+    cache_max_bytes: int = Field(64 * 2**20, ge=1, description="Bytes of answers the response cache holds.")
+    cache_ttl: float | None = Field(
+        None, gt=0, description="Seconds an answer may be given again; for ever if absent."
+    )
     kafka_enabled: bool = Field(False, description="Serve requests from a Kafka topic.")
     kafka_servers: str = Field("localhost:9092", description="Kafka bootstrap servers.")
     kafka_topic_input: str = Field("mlserver-input", description="Topic of requests.")
@@ -160,6 +166,11 @@ class Settings(EnvironmentModel):
     _custom_rest_server_settings = _other_name("custom_rest_server_settings")
     _custom_metrics_server_settings = _other_name("custom_metrics_server_settings")
     _custom_grpc_server_settings = _other_name("custom_grpc_server_settings")
+
+    @property
+    def tracing(self) -> tuple[str, str, str] | None:
+        """Where spans go, and of which service and version they are; None for nowhere."""
+        return (self.tracing_server, self.server_name, self.server_version) if self.tracing_server else None
 
     @field_validator("metrics_endpoint")
     @classmethod

@@ -21,12 +21,8 @@ MODEL_SETTINGS_FILE = "model-settings.json"
 MAX_FILE_BYTES = 2**20
 
 NOT_BUILT: dict[type[EnvironmentModel], tuple[str, ...]] = {
-    Settings: (
-        "cache_enabled",
-        "kafka_enabled",
-        "tracing_server",
-    ),
-    ModelSettings: ("cache_enabled",),
+    Settings: ("kafka_enabled",),
+    ModelSettings: (),
     ModelParameters: (),
 }
 """Fields that are read and checked, and have no effect yet."""
