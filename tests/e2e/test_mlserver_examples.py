@@ -187,6 +187,19 @@ class Measured(MLModel):
             model_name=self.name, outputs=[StringCodec.encode_output("said", ["measured"])]
         )
 """
+CACHED = """
+import uuid
+
+from mlserver import MLModel
+from mlserver.codecs import StringCodec
+from mlserver.types import InferenceRequest, InferenceResponse
+
+
+class Unrepeating(MLModel):
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        said = StringCodec.encode_output("said", [self.name, str(uuid.uuid4())])
+        return InferenceResponse(model_name=self.name, outputs=[said])
+"""
 ENVIRONMENT = """
 import only_here
 from mlserver import MLModel
@@ -216,6 +229,9 @@ def write_models(root: Path) -> Path:
     write_model(
         root, "batching", "batched.Summing", BATCHED, name="summing", max_batch_size=5, max_batch_time=0.5
     )
+    for name in ("cached", "cached-too"):
+        write_model(root, name, "cached.Unrepeating", CACHED, name=name, cache_enabled=True)
+    write_model(root, "uncached", "cached.Unrepeating", CACHED, name="uncached")
     write_model(root, "metrics", "measured.Measured", METRICS, name="measured")
     for version in ("1", "2"):
         at = root / "iris" / version
@@ -237,7 +253,7 @@ def write_models(root: Path) -> Path:
     packages = next((environment / "lib").glob("python*")) / "site-packages"
     (packages / "only_here.py").write_text("__version__ = '0.24.2'")
     subprocess.run(["tar", "-czf", at / "environment.tar.gz", "-C", environment, "."], check=True)
-    (root / "settings.json").write_text('{"debug": "true"}')
+    (root / "settings.json").write_text('{"debug": "true", "cache_enabled": true, "cache_size": 10}')
     return root
 
 
@@ -375,6 +391,18 @@ def test_adaptive_batching(served: Running) -> None:
         finally:
             Path(f"{served.log}.open").touch()
         assert list(answers) == [[row + 1] for row in range(20)]
+
+
+def test_caching(served: Running) -> None:
+    def said(model: str, value: int = 1) -> list[str]:
+        answer = served.infer(model, {"inputs": [tensor("x", "INT32", [value])]})
+        return answer.json()["outputs"][0]["data"]
+
+    first = said("cached")
+    assert said("cached") == first
+    assert said("cached", 2) != first
+    assert said("uncached") != said("uncached")
+    assert said("cached-too")[0] == "cached-too", "another model's answer, which MLServer gives"
 
 
 def test_metrics(served: Running) -> None:

@@ -1,7 +1,8 @@
 """What MLServer gets wrong is right here, in models that import it.
 
 Elsewhere: streams through workers in `test_stream_matrix.py` and `test_mlserver_models.py`; batches that mix
-shapes, hang on a cancel or are lost by a reload in `test_batching.py`; one broken model and exit codes in
+shapes, hang on a cancel or are lost by a reload in `test_batching.py`; one model's cached answers given for
+another in `test_mlserver_examples.py`; one broken model and exit codes in
 `faults/test_repository.py`; what codecs refuse or lose in `unit/codecs/test_mlserver_codecs.py`.
 """
 
