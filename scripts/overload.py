@@ -1,0 +1,197 @@
+"""Asks a model for ten times what it can do, and looks at what it still does, who is refused, and how fast."""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+SECONDS = 0.05
+SLOTS = 5
+QUEUE = 50
+CAPACITY = SLOTS / SECONDS
+"""Calls per second that the model can do at the very most."""
+
+GOODPUT, REFUSAL, HEALTH = 0.9, 0.010, 0.050
+"""The goals: a share of the peak, and seconds within which 99 of 100 are answered."""
+
+MODEL = f"""
+import asyncio
+import os
+from inferstream import MLModel, request_context
+from inferstream.types import InferenceResponse
+
+class Model(MLModel):
+    async def predict(self, payload):
+        with open(os.environ["OVERLOAD_LOG"], "a") as file:
+            file.write(f"{{payload.id}} {{request_context().time_remaining}}\\n")
+        await asyncio.sleep({SECONDS})
+        return InferenceResponse(model_name=self.name, outputs=[])
+"""
+SETTINGS = {"implementation": "overload_model.Model", "max_concurrency": SLOTS, "max_queue": QUEUE}
+LIMITS = ("0.1", "2")
+"""Time limits of the requests in turn: the first is over long before a full queue is through."""
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--seconds", type=int, default=60)
+    options.add_argument("--factor", type=float, default=10, help="times what the model can do")
+    options.add_argument("--workers", type=int, default=0)
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder, "models", "work")
+        model.mkdir(parents=True)
+        (model / "overload_model.py").write_text(MODEL)
+        (model / "model-settings.json").write_text(json.dumps(SETTINGS))
+        output, log = Path(folder, "output"), Path(folder, "log")
+        log.touch()
+        ports = [part for kind in ("http", "grpc", "metrics") for part in (f"--{kind}-port", "0")]
+        variables = {"INFERSTREAM_PARALLEL_WORKERS": str(given.workers), "OVERLOAD_LOG": str(log)}
+        with output.open("w") as file:
+            server = subprocess.Popen(
+                [sys.executable, "-m", "inferstream", "start", str(model.parent), *ports],
+                env={**os.environ, **variables},
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            return asyncio.run(run(port(output), log, given.seconds, given.factor))
+        finally:
+            server.terminate()
+            print("the server ended with", server.wait(40))
+
+
+def port(output: Path) -> int:
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        if found := re.search(r"^REST +\S+:(\d+)/docs\n[\s\S]*gRPC ", output.read_text(), re.M):
+            return int(found[1])
+        time.sleep(0.05)
+    raise SystemExit(output.read_text())
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Client:
+    """Asks over connections that are kept, one request at a time on each, and notes how each ended."""
+
+    def __init__(self, port: int, name: str) -> None:
+        self._port = port
+        self._name = name
+        self._idle: list[Streams] = []
+        self._made = 0
+        self.statuses: dict[str, int] = {}
+        self.took: dict[int, list[float]] = {}
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Streams]:
+        streams = self._idle.pop() if self._idle else await asyncio.open_connection("127.0.0.1", self._port)
+        yield streams
+        self._idle.append(streams)
+
+    async def infer(self, limit: str | None = None) -> int:
+        self._made += 1
+        name = f"{self._name}-{self._made}"
+        tensor = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}
+        headers = "" if limit is None else f"X-Request-Timeout: {limit}\r\n"
+        body = json.dumps({"id": name, "inputs": [tensor]})
+        status = await self._ask("POST /v2/models/work/infer", headers, body)
+        self.statuses[name] = status
+        return status
+
+    async def health(self) -> int:
+        return await self._ask("GET /v2/health/live", "", "")
+
+    async def _ask(self, line: str, headers: str, body: str) -> int:
+        request = f"{line} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {len(body)}\r\n\r\n{body}"
+        async with self._connection() as (reader, writer):
+            started = time.perf_counter()
+            writer.write(request.encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(re.search(rb"content-length: (\d+)", head)[1])  # type: ignore[index]
+            await reader.readexactly(length)
+            took = time.perf_counter() - started
+        status = int(head[9:12])
+        self.took.setdefault(status, []).append(took)
+        return status
+
+
+async def peak(port: int, seconds: float) -> float:
+    """Calls per second when as many ask as can run, and a few more."""
+    client = Client(port, "peak")
+    until = time.monotonic() + seconds
+
+    async def ask() -> None:
+        while time.monotonic() < until:
+            await client.infer()
+
+    await asyncio.gather(*(ask() for _ in range(2 * SLOTS)))
+    return len(client.took[200]) / seconds
+
+
+async def watch(client: Client) -> None:
+    while True:
+        await client.health()
+        await asyncio.sleep(0.05)
+
+
+async def run(port: int, log: Path, seconds: int, factor: float) -> int:
+    best = await peak(port, min(10, seconds))
+    client, health = Client(port, "load"), Client(port, "health")
+    watching = asyncio.create_task(watch(health))
+    asking: set[asyncio.Task[int]] = set()
+    rate = factor * CAPACITY
+    start = time.monotonic()
+    for i in range(int(seconds * rate)):
+        if (pause := start + i / rate - time.monotonic()) > 0:
+            await asyncio.sleep(pause)
+        task = asyncio.create_task(client.infer(LIMITS[i % len(LIMITS)]))
+        asking.add(task)
+        task.add_done_callback(asking.discard)
+    await asyncio.gather(*asking)
+    took = time.monotonic() - start
+    watching.cancel()
+    return report(client, health, log, best, took)
+
+
+def report(client: Client, health: Client, log: Path, best: float, took: float) -> int:
+    ends = Counter(client.statuses.values())
+    lines = map(str.split, log.read_text().splitlines())
+    computed = {name: left for name, left in lines if name in client.statuses}
+    late = [name for name, left in computed.items() if left != "None" and float(left) <= 0]
+    refused_and_run = [name for name, status in client.statuses.items() if status == 429 and name in computed]
+    goodput = ends[200] / took
+    print(f"{sum(ends.values())} requests in {took:.1f} s: {dict(ends)}")
+    print(f"peak {best:.1f}/s, now {goodput:.1f}/s: {goodput / best:.1%} (goal {GOODPUT:.0%})")
+    print(f"computed {len(computed)}, of which expired before {len(late)}, refused {len(refused_and_run)}")
+    refusal = shown("refusals", client.took.get(429, []), REFUSAL)
+    alive = shown("health", health.took.get(200, []), HEALTH)
+    strange = set(ends) - {200, 429, 504}
+    good = goodput >= GOODPUT * best and refusal and alive and not late and not refused_and_run
+    return 0 if good and not strange and set(health.took) == {200} else 1
+
+
+def shown(what: str, took: list[float], goal: float) -> bool:
+    if not took:
+        return True
+    found = sorted(took)
+    p50, p99 = found[len(found) // 2], found[int(len(found) * 0.99)]
+    print(
+        f"{what}: {len(found)}, p50 {p50 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms, "
+        f"slowest {found[-1] * 1e3:.1f} ms (goal {goal * 1e3:.0f} ms)"
+    )
+    return p99 < goal
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
