@@ -10,8 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from itertools import cycle
 from pathlib import Path
 
 SECONDS = 0.05
@@ -31,12 +30,14 @@ from inferstream.types import InferenceResponse
 
 class Model(MLModel):
     async def predict(self, payload):
+        left = request_context().time_remaining
         with open(os.environ["OVERLOAD_LOG"], "a") as file:
-            file.write(f"{{payload.id}} {{request_context().time_remaining}}\\n")
+            file.write(f"{{payload.id}} {{left}}\\n")
         await asyncio.sleep({SECONDS})
         return InferenceResponse(model_name=self.name, outputs=[])
 """
 SETTINGS = {"implementation": "overload_model.Model", "max_concurrency": SLOTS, "max_queue": QUEUE}
+CALLERS = 400
 LIMITS = ("0.1", "2")
 """Time limits of the requests in turn: the first is over long before a full queue is through."""
 
@@ -79,64 +80,61 @@ def port(output: Path) -> int:
     raise SystemExit(output.read_text())
 
 
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
 class Client:
-    """Asks over connections that are kept, one request at a time on each, and notes how each ended."""
+    """One caller on a connection of its own, who notes how each request ended and how long that took."""
 
     def __init__(self, port: int, name: str) -> None:
         self._port = port
         self._name = name
-        self._idle: list[Streams] = []
-        self._made = 0
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.statuses: dict[str, int] = {}
         self.took: dict[int, list[float]] = {}
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Streams]:
-        streams = self._idle.pop() if self._idle else await asyncio.open_connection("127.0.0.1", self._port)
-        yield streams
-        self._idle.append(streams)
-
-    async def infer(self, limit: str | None = None) -> int:
-        self._made += 1
-        name = f"{self._name}-{self._made}"
+    async def infer(self, limit: str | None = None) -> None:
+        name = f"{self._name}-{len(self.statuses)}"
         tensor = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}
         headers = "" if limit is None else f"X-Request-Timeout: {limit}\r\n"
         body = json.dumps({"id": name, "inputs": [tensor]})
-        status = await self._ask("POST /v2/models/work/infer", headers, body)
-        self.statuses[name] = status
-        return status
+        self.statuses[name] = await self._ask("POST /v2/models/work/infer", headers, body)
 
-    async def health(self) -> int:
-        return await self._ask("GET /v2/health/live", "", "")
+    async def health(self) -> None:
+        await self._ask("GET /v2/health/live", "", "")
 
     async def _ask(self, line: str, headers: str, body: str) -> int:
         request = f"{line} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {len(body)}\r\n\r\n{body}"
-        async with self._connection() as (reader, writer):
-            started = time.perf_counter()
-            writer.write(request.encode())
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = int(re.search(rb"content-length: (\d+)", head)[1])  # type: ignore[index]
-            await reader.readexactly(length)
-            took = time.perf_counter() - started
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = self._streams
+        started = time.perf_counter()
+        writer.write(request.encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(re.search(rb"content-length: (\d+)", head)[1])  # type: ignore[index]
+        await reader.readexactly(length)
         status = int(head[9:12])
-        self.took.setdefault(status, []).append(took)
+        self.took.setdefault(status, []).append(time.perf_counter() - started)
         return status
 
 
 async def peak(port: int, seconds: float) -> float:
-    """Calls per second when as many ask as can run, and a few more."""
-    client = Client(port, "peak")
+    """Calls per second when as many ask as can run, and as many more wait."""
+    callers = [Client(port, f"peak-{i}") for i in range(2 * SLOTS)]
     until = time.monotonic() + seconds
 
-    async def ask() -> None:
+    async def ask(client: Client) -> None:
         while time.monotonic() < until:
             await client.infer()
 
-    await asyncio.gather(*(ask() for _ in range(2 * SLOTS)))
-    return len(client.took[200]) / seconds
+    await asyncio.gather(*map(ask, callers))
+    return len(together(callers)[200]) / seconds
+
+
+def together(callers: list[Client]) -> dict[int, list[float]]:
+    """Seconds each answer took, by its status."""
+    found: dict[int, list[float]] = {}
+    for client in callers:
+        for status, took in client.took.items():
+            found.setdefault(status, []).extend(took)
+    return found
 
 
 async def watch(client: Client) -> None:
@@ -145,36 +143,47 @@ async def watch(client: Client) -> None:
         await asyncio.sleep(0.05)
 
 
+async def ask_at_a_pace(client: Client, first: float, period: float, until: float) -> None:
+    """Ask every `period` seconds, and at once where the last answer took longer."""
+    due = first
+    limits = cycle(LIMITS)
+    while (now := time.monotonic()) < until:
+        await asyncio.sleep(due - now)
+        await client.infer(next(limits))
+        due = max(due + period, time.monotonic())
+
+
 async def run(port: int, log: Path, seconds: int, factor: float) -> int:
     best = await peak(port, min(10, seconds))
-    client, health = Client(port, "load"), Client(port, "health")
+    callers, health = [Client(port, f"load-{i}") for i in range(CALLERS)], Client(port, "health")
     watching = asyncio.create_task(watch(health))
-    asking: set[asyncio.Task[int]] = set()
-    rate = factor * CAPACITY
+    period = CALLERS / (factor * CAPACITY)
     start = time.monotonic()
-    for i in range(int(seconds * rate)):
-        if (pause := start + i / rate - time.monotonic()) > 0:
-            await asyncio.sleep(pause)
-        task = asyncio.create_task(client.infer(LIMITS[i % len(LIMITS)]))
-        asking.add(task)
-        task.add_done_callback(asking.discard)
-    await asyncio.gather(*asking)
+    firsts = [start + i * period / CALLERS for i in range(CALLERS)]
+    await asyncio.gather(
+        *(
+            ask_at_a_pace(client, first, period, start + seconds)
+            for client, first in zip(callers, firsts, strict=True)
+        )
+    )
     took = time.monotonic() - start
     watching.cancel()
-    return report(client, health, log, best, took)
+    return report(callers, health, log, best, took)
 
 
-def report(client: Client, health: Client, log: Path, best: float, took: float) -> int:
-    ends = Counter(client.statuses.values())
+def report(callers: list[Client], health: Client, log: Path, best: float, took: float) -> int:
+    statuses = {name: status for client in callers for name, status in client.statuses.items()}
+    ends, seconds = Counter(statuses.values()), together(callers)
     lines = map(str.split, log.read_text().splitlines())
-    computed = {name: left for name, left in lines if name in client.statuses}
+    computed = {name: left for name, left in lines if name in statuses}
     late = [name for name, left in computed.items() if left != "None" and float(left) <= 0]
-    refused_and_run = [name for name, status in client.statuses.items() if status == 429 and name in computed]
+    refused_and_run = [name for name, status in statuses.items() if status == 429 and name in computed]
     goodput = ends[200] / took
-    print(f"{sum(ends.values())} requests in {took:.1f} s: {dict(ends)}")
+    times = sum(ends.values()) / took / best
+    print(f"{sum(ends.values())} requests in {took:.1f} s, {times:.1f} times the peak: {dict(ends)}")
     print(f"peak {best:.1f}/s, now {goodput:.1f}/s: {goodput / best:.1%} (goal {GOODPUT:.0%})")
     print(f"computed {len(computed)}, of which expired before {len(late)}, refused {len(refused_and_run)}")
-    refusal = shown("refusals", client.took.get(429, []), REFUSAL)
+    refusal = shown("refusals", seconds.get(429, []), REFUSAL)
     alive = shown("health", health.took.get(200, []), HEALTH)
     strange = set(ends) - {200, 429, 504}
     good = goodput >= GOODPUT * best and refusal and alive and not late and not refused_and_run
