@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # what they depend on, which is MLServer. They exclude Python 3.13 because it does.
 RUNTIMES := $(VENV)/mlserver-runtimes
 
-.PHONY: demo test lint bench bench-workers bench-batching chaos overload leaks settings protos clean
+.PHONY: demo test lint bench bench-workers bench-batching bench-steps chaos overload leaks settings protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -37,6 +37,9 @@ bench-workers: $(STAMP)  ## what the way through a worker process costs
 
 bench-batching: $(STAMP)  ## what batching brings to a model of constant cost, and costs a lone caller
 	$(BIN)/python -m benchmarks.batching
+
+bench-steps: $(STAMP)  ## what advancing streams together brings and costs
+	$(BIN)/python -m benchmarks.steps
 
 chaos: $(STAMP)  ## kill a worker every second for a minute under load
 	$(BIN)/python scripts/chaos.py

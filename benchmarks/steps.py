@@ -1,8 +1,8 @@
 """What advancing streams together brings, and what it costs: 32 streams beside one after another, over SSE.
 
 The server has one core and the load another. `device` takes 5 ms a step whatever is in it, as an
-accelerator does; the example does its arithmetic on the core that also serves. The other models do no
-work at all: what their tokens cost is the server's share, by steps and by a generator for each stream.
+accelerator does; the example does its arithmetic on the core that also serves. The costs are those of
+models that take no time of the processor, by steps and by a generator for each stream.
 """
 
 import argparse
@@ -20,19 +20,21 @@ from rich.console import Console
 from rich.table import Table
 
 from . import load
-from .run import HERE, Target, start_ours
-from .workers import tree_cpu
+from .servers import HERE, Target, start_ours, tree_cpu
 
 TOGETHER = 32
 GOAL = 20
-GAINS = {"device": 64, "char-lm": 100}
-"""Tokens in a stream, by model."""
+GAINS = ("device", "char-lm")
 COSTS = {
-    "paced": "async generators",
-    "stepped": "async steps",
-    "paced-thread": "generators",
-    "stepped-thread": "steps",
+    "paced": "async generators, no work",
+    "stepped": "async steps, no work",
+    "paced-thread": "generators, no work",
+    "stepped-thread": "steps, no work",
+    "device-generator": "generators, 5 ms a token",
+    "device": "steps, 5 ms a step",
 }
+TOKENS = {"device": 64, "device-generator": 64, "char-lm": 100}
+"""Tokens in a stream, where they are not 256."""
 
 
 def main() -> None:
@@ -90,11 +92,11 @@ def measure(runner: asyncio.Runner, target: Target, rounds: int, seconds: float)
     """Medians over the rounds: tokens a second and CPU microseconds a token, by model and number of streams."""
     cells: dict[str, dict[int, list[tuple[float, float]]]] = {}
     for index in range(rounds + 1):
-        for model in (*GAINS, *COSTS):
+        for model in dict.fromkeys((*GAINS, *COSTS)):
             for callers in (1, TOGETHER):
                 before, started = tree_cpu(target.process.pid), time.perf_counter()
                 length = seconds if index else 0.5
-                work = tokens(target.ports["rest"], model, callers, GAINS.get(model, 256), length)
+                work = tokens(target.ports["rest"], model, callers, TOKENS.get(model, 256), length)
                 count = runner.run(work)
                 took, cpu = time.perf_counter() - started, tree_cpu(target.process.pid) - before
                 if index:  # the first round warms up
@@ -117,7 +119,7 @@ def show(figures: dict) -> None:
     )
     for column in ("model", "runs", "one by one", "together", "times", "CPU µs a token", "together "):
         gains.add_column(column, justify="left" if column in ("model", "runs") else "right")
-    costs = Table(title="server CPU µs a token of models that do nothing")
+    costs = Table(title="CPU µs a token, server and worker together")
     for column in ("model", "runs", "1 stream", f"{TOGETHER} streams"):
         costs.add_column(column, justify="left" if column in ("model", "runs") else "right")
     for where, models in figures.items():

@@ -1,6 +1,7 @@
 """The stages of one model, put around it once, when it loads."""
 
 import logging
+from typing import TYPE_CHECKING
 
 from ..telemetry.metrics import ModelMeters
 from .checks import Declaration
@@ -13,7 +14,11 @@ from .stages.limits import Limits
 from .stages.live import Live
 from .stages.metrics import Metrics
 from .stages.store import Store
+from .stages.tracing import Tracing
 from .stages.validation import Validation
+
+if TYPE_CHECKING:
+    from ..telemetry.tracing import Tracing as Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -27,6 +32,7 @@ class Pipeline:
         meters: ModelMeters,
         request_timeout: float | None,
         store: Store | None = None,
+        tracer: "Tracer | None" = None,
     ) -> None:
         settings = execution.settings
         declaration = Declaration(execution.inputs, execution.outputs, settings.input_validation)
@@ -59,7 +65,8 @@ class Pipeline:
         handler = Validation(handler, declaration)  # refuses a bad request before it costs anything
         handler = Deadline(handler, limit)  # waiting in the queue counts
         handler = self.live = Live(handler)
-        self.handler: Handler = Metrics(handler, meters)  # sees refusals too
+        handler = Metrics(handler, meters)  # sees refusals too
+        self.handler = handler if tracer is None else Tracing(handler, tracer, settings)
 
 
 def _why_not(wait: float) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from ..errors import Draining, InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
@@ -17,6 +18,9 @@ from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
 from .pipeline import Pipeline
 from .stages.store import Store
+
+if TYPE_CHECKING:
+    from ..telemetry.tracing import Tracing as Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -56,13 +60,19 @@ class Registry:
     """What is loaded, what failed to, and what is on its way; one change of a model at a time."""
 
     def __init__(
-        self, settings: Settings, repository: ModelRepository, load: LoadModel, meters: Meters
+        self,
+        settings: Settings,
+        repository: ModelRepository,
+        load: LoadModel,
+        meters: Meters,
+        tracer: "Tracer | None" = None,
     ) -> None:
         self._settings = settings
         self._repository = repository
         self._load = load
         self._meters = meters
         self._store = _store(settings, meters) if settings.cache_enabled else None
+        self._tracer = tracer
         self._served: dict[Key, Served] = {}
         self._defaults: dict[str, Served] = {}
         self.routes: list[tuple[CustomHandler, Execution]] = []
@@ -191,7 +201,7 @@ class Registry:
             own = settings.model_copy(deep=True)
             execution = await self._load(own)
             timeout = self._settings.request_timeout
-            pipeline = Pipeline(execution, self._meters.of(*key), timeout, self._store)
+            pipeline = Pipeline(execution, self._meters.of(*key), timeout, self._store, self._tracer)
         except InferstreamError as error:
             if key not in self._served:
                 self._states[key] = (State.UNAVAILABLE, error.message)

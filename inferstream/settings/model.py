@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel
 from .implementation import resolve_class
+from .paths import expanded
 
 
 class ModelParameters(EnvironmentModel):
@@ -22,7 +23,9 @@ class ModelParameters(EnvironmentModel):
         None, description="File or folder of the model's artefacts; the settings file's folder if absent."
     )
     version: str | None = Field(None, description="Version that clients address as /versions/{version}.")
-    environment_path: str | None = Field(None, description="Folder of an unpacked Python environment.")
+    environment_path: str | None = Field(
+        None, description="Folder of an unpacked Python environment, relative to the settings file."
+    )
     environment_tarball: str | None = Field(
         None, description="Packed Python environment, relative to the settings file."
     )
@@ -31,6 +34,8 @@ class ModelParameters(EnvironmentModel):
     format: str | None = Field(None, description="Format of the artefacts, for runtimes that know several.")
     content_type: str | None = Field(None, description="Content type that decodes requests naming none.")
     extra: dict[str, Any] | None = Field(default_factory=dict, description="Runtime-specific settings.")
+
+    _paths = field_validator("uri", "environment_path", "environment_tarball")(expanded)
 
 
 class ModelSettings(EnvironmentModel):

@@ -17,6 +17,16 @@ class Outcome(NamedTuple):
     error: BaseException | None
 
 
+class Method:
+    """A method of a model, and how its author wrote it."""
+
+    __slots__ = ("call", "is_async")
+
+    def __init__(self, call: Callable[[Any], Any]) -> None:
+        self.call = call
+        self.is_async = is_async(call)
+
+
 class Work(NamedTuple):
     """What the thread is to do, and who waits for it."""
 
@@ -37,27 +47,25 @@ class Caller:
         self._thread: threading.Thread | None = None
         self._turned = False
 
-    async def once(self, method: Callable[[Any], Any], argument: Any, context: Context) -> Outcome:
+    async def once(self, method: Method, argument: Any, context: Context) -> Outcome:
         """Call a method; an `async def` one runs in the current task, whatever `context` says."""
-        if not is_async(method):
-            return (await self._in_thread(method, [(argument, context)]))[0]
+        if not method.is_async:
+            return (await self._in_thread(method.call, [(argument, context)]))[0]
         # Started here and now, so that what it waits for is under way while the loop turns.
         self._turned = False
         asyncio.get_running_loop().call_soon(self._turn)
-        outcome = await _await(method, argument)
+        outcome = await _await(method.call, argument)
         if not self._turned:
             await asyncio.sleep(0)
         return outcome
 
-    async def each(
-        self, method: Callable[[Any], Any], arguments: Sequence[tuple[Any, Context]]
-    ) -> list[Outcome]:
+    async def each(self, method: Method, arguments: Sequence[tuple[Any, Context]]) -> list[Outcome]:
         """Call a method with one argument after another, each in its context."""
-        if not is_async(method):
-            return await self._in_thread(method, arguments)
+        if not method.is_async:
+            return await self._in_thread(method.call, arguments)
         loop = asyncio.get_running_loop()
         return [
-            await loop.create_task(_await(method, argument), context=context)
+            await loop.create_task(_await(method.call, argument), context=context)
             for argument, context in arguments
         ]
 

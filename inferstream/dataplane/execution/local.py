@@ -50,7 +50,11 @@ class Local:
         self._declaration = Declaration(self.inputs, self.outputs, settings.input_validation)
         self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix=f"model-{model.name}")
         predicts = type(model).predict is not MLModel.predict
-        self._steps = Steps(model, settings.max_active) if isinstance(model, StepModel) else None
+        self._steps = (
+            Steps(model, settings.max_active, settings.priority_aging)
+            if isinstance(model, StepModel)
+            else None
+        )
         self._streams = type(model).predict_stream is not MLModel.predict_stream or self._steps is not None
         self._stream_only = self._streams and not predicts
         self._predict_blocks = predicts and not is_async(model.predict)

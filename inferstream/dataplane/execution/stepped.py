@@ -30,12 +30,19 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         "_responses",
         "context",
         "over",
+        "priority",
         "request",
         "state",
+        "waits",
     )
 
-    def __init__(self, request: InferenceRequest, changed: Callable[["SteppedStream"], None]) -> None:
+    def __init__(
+        self, request: InferenceRequest, priority: int, changed: Callable[["SteppedStream"], None]
+    ) -> None:
         self.request = request
+        self.priority = priority
+        self.waits = True
+        """Whether it has no place yet."""
         self.context = copy_context()
         self.state: Any = None
         self.over = False

@@ -12,7 +12,8 @@ from ...model import StepModel
 from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest, InferenceResponse
-from .calling import Caller
+from ..queue import Queue
+from .calling import Caller, Method
 from .payloads import Payloads
 from .stepped import SteppedStream
 
@@ -26,17 +27,20 @@ class Steps:
     """Admits streams while fewer than `most` are active, steps over all of them, and releases who is over.
 
     One task does this for as long as there are streams, and nothing else calls these methods of the model.
+    `aging` is what a step of priority is worth to those that wait, in seconds.
     """
 
-    def __init__(self, model: StepModel, most: int) -> None:
+    def __init__(self, model: StepModel, most: int, aging: float) -> None:
         self._model = model
         self._most = most
+        self._admit_one, self._step_all = Method(model.admit), Method(model.step)
+        self._release_one = Method(model.release)
         self._releases = type(model).release is not StepModel.release
         self._caller = Caller(f"steps-{model.name}")
         self._context = Context()
         self._context.run(model_name_var.set, model.name)
         self._context.run(model_version_var.set, model.version or "")
-        self._waiting: dict[SteppedStream, None] = {}
+        self._waiting: Queue[SteppedStream] = Queue(aging)
         self._active: list[SteppedStream] = []
         self._task: asyncio.Task[None] | None = None
         self._resting: asyncio.Future[None] | None = None
@@ -44,21 +48,21 @@ class Steps:
 
     async def open(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
         """The responses to these requests: each is a stream of its own, one after another as they arrive."""
-        return self._each(payloads) if payloads.more else self._join(await anext(payloads))
+        return self._each(payloads) if payloads.more else self._join(await anext(payloads), payloads.priority)
 
-    def _join(self, request: InferenceRequest) -> SteppedStream:
-        stream = SteppedStream(request, self._changed)
-        self._waiting[stream] = None
+    def _join(self, request: InferenceRequest, priority: int) -> SteppedStream:
+        loop = asyncio.get_running_loop()
+        stream = SteppedStream(request, priority, self._changed)
+        self._waiting.add(stream, priority, loop.time())
         self.meters.waiting += 1
         if self._task is None:
-            loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._run(), context=self._context.copy())
         self._wake()
         return stream
 
     async def _each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
         async for request in payloads:
-            stream = self._join(request)
+            stream = self._join(request, payloads.priority)
             try:
                 async for response in stream:
                     yield response
@@ -77,14 +81,21 @@ class Steps:
 
     def _changed(self, stream: SteppedStream) -> None:
         """A stream has been left, or its reader has caught up."""
-        if stream.over and stream in self._waiting:
-            self._unwait(stream)
+        if stream.over and stream.waits:
+            self._waiting.remove(stream, stream.priority)
+            self._waits_no_more(stream)
             stream.released()
         self._wake()
 
-    def _unwait(self, stream: SteppedStream) -> None:
-        del self._waiting[stream]
+    def _waits_no_more(self, stream: SteppedStream) -> None:
+        stream.waits = False
         self.meters.waiting -= 1
+
+    def _next(self) -> SteppedStream:
+        """Whose turn it is to have a place."""
+        stream = self._waiting.pop()
+        self._waits_no_more(stream)
+        return stream
 
     def _wake(self) -> None:
         if self._resting is not None and not self._resting.done():
@@ -121,14 +132,13 @@ class Steps:
             self._resting = None
 
     async def _admit(self) -> None:
-        """Give the places that are free to those that wait, in their order."""
-        admitted = list(self._waiting)[: self._most - len(self._active)]
-        if not admitted:
+        """Give the places that are free to those that wait."""
+        count = min(self._most - len(self._active), len(self._waiting))
+        if not count:
             return
-        for stream in admitted:
-            self._unwait(stream)
+        admitted = [self._next() for _ in range(count)]
         arguments = [(stream.request, stream.context) for stream in admitted]
-        outcomes = await self._caller.each(self._model.admit, arguments)
+        outcomes = await self._caller.each(self._admit_one, arguments)
         for stream, outcome in zip(admitted, outcomes, strict=True):
             if outcome.error is not None:
                 stream.fail(outcome.error)
@@ -147,7 +157,7 @@ class Steps:
         self.meters.active -= len(over)
         if self._releases:
             arguments = [(stream.state, self._context) for stream in over]
-            for outcome in await self._caller.each(self._model.release, arguments):
+            for outcome in await self._caller.each(self._release_one, arguments):
                 if outcome.error is not None:
                     logger.error("model %s failed in release", self._model.name, exc_info=outcome.error)
         for stream in over:
@@ -156,7 +166,7 @@ class Steps:
     async def _step(self, streams: Sequence[SteppedStream]) -> None:
         states = [stream.state for stream in streams]
         started = perf_counter()
-        outcome = await self._caller.once(self._model.step, states, self._context)
+        outcome = await self._caller.once(self._step_all, states, self._context)
         self.meters.stepped(len(states), perf_counter() - started)
         try:
             if outcome.error is not None:
@@ -181,8 +191,8 @@ class Steps:
             stream.fail(error)
 
     def _end_all(self, error: Exception) -> None:
-        for stream in list(self._waiting):
-            self._unwait(stream)
+        while self._waiting:
+            stream = self._next()
             stream.fail(error)
             stream.released()
         for stream in self._active:

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.queue import Queue
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.stages.deadline import Deadline
 from inferstream.dataplane.stages.limits import Limits
 from inferstream.dataplane.stages.live import Live
-from inferstream.dataplane.stages.queue import Queue
 from inferstream.errors import DeadlineExceeded, ModelError, Overloaded
 from inferstream.telemetry.queues import QueueMeters
 from inferstream.types import InferenceRequest, InferenceResponse

@@ -169,7 +169,13 @@ class Client:
     """One request, and what came of it."""
 
     def __init__(
-        self, served: Served, name: str, plan: list[int], end: str, operation: Operation = Operation.STREAM
+        self,
+        served: Served,
+        name: str,
+        plan: list[int],
+        end: str,
+        operation: Operation = Operation.STREAM,
+        priority: int = 5,
     ) -> None:
         tensor = RequestInput(name="plan", shape=[len(plan)], datatype="INT32", data=list(plan))
         request = InferenceRequest(id=name, inputs=[tensor], parameters=Parameters(end=end))
@@ -180,7 +186,7 @@ class Client:
         """Whether something happens to it that may keep it from its end."""
         self.reading = asyncio.Event()
         self.reading.set()
-        self.call = Call(operation, "m", None, request, {})
+        self.call = Call(operation, "m", None, request, {}, priority=priority)
         self.task = asyncio.ensure_future(self._read(served))
 
     async def _read(self, served: Served) -> None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferstream import Finished, MLModel, StepModel
-from inferstream.dataplane.call import Operation
+from inferstream import Finished, MLModel, ModelSettings, StepModel
+from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.execution.local import Local
 from inferstream.dataplane.execution.threads import AHEAD
 from inferstream.errors import (
     DeadlineExceeded,
@@ -19,6 +20,8 @@ from inferstream.errors import (
     StepFailed,
     Unsupported,
 )
+from inferstream.server.custom import build_answering
+from inferstream.types import InferenceRequest
 from tests.unit.dataplane.execution.stepping import (
     FAIL,
     FINISH,
@@ -79,6 +82,20 @@ async def test_a_place_that_becomes_free_is_taken_in_the_next_step() -> None:
     assert served.model.sizes == [2, 2]
     await served.finish()
     assert long.items == list(range(9))
+
+
+@pytest.mark.parametrize(("aging", "second"), [(60.0, "r3"), (0.0, "r1")])
+async def test_the_more_urgent_has_the_free_place_as_far_as_aging_says(aging: float, second: str) -> None:
+    served = Served(Asynchronous, max_active=2, max_concurrency=9, priority_aging=aging)
+    for priority in (5, 9, 5, 1):
+        served.ask([1, 1, 1], priority=priority)
+        await turns()
+    assert [state.id for state in served.model.alive] == ["r0"]
+    await served.tick()
+    assert [state.id for state in served.model.alive] == ["r0", second]
+    await served.finish()
+    for client in served.clients:
+        client.check()
 
 
 @pytest.mark.parametrize("way", ["leave", "expire"])
@@ -303,13 +320,12 @@ async def test_release_is_needed_only_where_there_is_something_to_release() -> N
         async def step(self, states):
             return [Finished(item(request.id, 0)) for request in states]
 
-    served = Served(Asynchronous)
-    served.local._steps._model = Plain(served.model.settings)
-    served.local._steps._releases = False
-    clients = [served.ask([1]) for _ in range(3)]
-    await served.finish()
-    for client in clients:
-        client.check()
+    model = Plain(ModelSettings(implementation=Plain, name="m"))
+    local = Local(model, build_answering)
+    request = InferenceRequest(id="r", inputs=[])
+    async with await local(Call(Operation.STREAM, "m", None, request, {})) as reply:
+        assert [response.id async for response in reply] == ["r"]
+    await local.unload()
 
 
 PLANS = st.lists(st.integers(0, 3), min_size=1, max_size=14)
