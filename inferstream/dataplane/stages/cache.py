@@ -69,6 +69,7 @@ class Cache:
     def _start(self, key: Key, call: Call) -> Flight:
         request = _shared(call.request)
         shared = Call(call.operation, call.model, call.version, request, {}, priority=call.priority)
+        shared.trace = call.trace  # the computation lies in the span of whoever asked first
         flight = self._flights[key] = Flight(self._store)
         flight.task = asyncio.get_running_loop().create_task(self._run(flight, shared))
         flight.task.add_done_callback(partial(self._landed, key, flight))
