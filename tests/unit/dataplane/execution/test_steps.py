@@ -113,8 +113,10 @@ async def test_who_leaves_is_released_before_the_next_step(way: str) -> None:
     assert leaving.task.done(), "it does not wait for the step that is under way"
     assert context.cancelled
     assert served.model.released == 0, "nothing is released during a step"
+    assert not context.thread.done(), "a worker says so as long as the model has something of it"
     await served.tick()
     assert served.model.released == 1
+    assert context.thread.done()
     await served.tick()
     assert served.model.sizes == [2, 2, 1]
     await served.finish()
