@@ -21,8 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import load
-from .run import HERE, Target, start_ours
-from .workers import tree_cpu
+from .servers import HERE, Target, start_ours, tree_cpu
 
 TOGETHER = 32
 GOAL = 20

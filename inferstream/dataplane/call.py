@@ -27,6 +27,7 @@ class Call:
     `deadline` is a point in time on the event loop's clock, in seconds. `task` is the task that opens
     the call, for doors that know it already: asking costs a system call on Python 3.11.
     `priority` is 1 for the highest to 9 for the lowest, and 0 until the dataplane knows the model's default.
+    `trace` says which span the call lies in, to whoever carries it to another process.
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class Call:
         "reply",
         "request",
         "task",
+        "trace",
         "version",
     )
 
@@ -66,6 +68,7 @@ class Call:
         self.failure: Exception | None = None
         self.task = task
         self.priority = priority
+        self.trace: Mapping[str, str] | None = None
         self.reply: Reply | None = None
         self._interruption: Interruption | None = None
 

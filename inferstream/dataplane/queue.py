@@ -18,25 +18,26 @@ class Queue(Generic[Turn]):
     def __init__(self, aging: float) -> None:
         self._aging = aging
         self._lanes: list[OrderedDict[Turn, float]] = [OrderedDict() for _ in range(LOWEST + 1)]
-        self._length = 0
+        self.length = 0
+        """Calls that wait, for those who ask so often that `len` is dear."""
 
     def __len__(self) -> int:
-        return self._length
+        return self.length
 
     def add(self, turn: Turn, priority: int, now: float) -> None:
         """Put a call in its place; one without a priority is as urgent as can be."""
         self._lanes[priority][turn] = now + self._aging * max(priority, HIGHEST)
-        self._length += 1
+        self.length += 1
 
     def remove(self, turn: Turn, priority: int) -> None:
         """Take out a call that waits no longer, if it is still here."""
         if self._lanes[priority].pop(turn, None) is not None:
-            self._length -= 1
+            self.length -= 1
 
     def pop(self) -> Turn:
         """The call whose turn it is."""
         lane = min((lane for lane in self._lanes if lane), key=_first)
-        self._length -= 1
+        self.length -= 1
         return lane.popitem(last=False)[0]
 
 

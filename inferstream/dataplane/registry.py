@@ -4,7 +4,10 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
 
 from ..errors import Draining, InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
@@ -14,6 +17,10 @@ from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
 from .pipeline import Pipeline
+from .stages.store import Store
+
+if TYPE_CHECKING:
+    from ..telemetry.tracing import Tracing as Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -31,6 +38,7 @@ class Served:
         self.priority = execution.settings.default_priority
         self.live = pipeline.live
         self.handler = pipeline.handler
+        self._cache = pipeline.cache
 
     @property
     def ready(self) -> bool:
@@ -43,6 +51,8 @@ class Served:
                 await self.live.emptied()
         except TimeoutError:
             self.live.fail(Draining(f"Model {self.execution.settings.name} is being unloaded."))
+        if self._cache is not None:
+            self._cache.clear()
         await self.execution.unload()
 
 
@@ -50,12 +60,19 @@ class Registry:
     """What is loaded, what failed to, and what is on its way; one change of a model at a time."""
 
     def __init__(
-        self, settings: Settings, repository: ModelRepository, load: LoadModel, meters: Meters
+        self,
+        settings: Settings,
+        repository: ModelRepository,
+        load: LoadModel,
+        meters: Meters,
+        tracer: "Tracer | None" = None,
     ) -> None:
         self._settings = settings
         self._repository = repository
         self._load = load
         self._meters = meters
+        self._store = _store(settings, meters) if settings.cache_enabled else None
+        self._tracer = tracer
         self._served: dict[Key, Served] = {}
         self._defaults: dict[str, Served] = {}
         self.routes: list[tuple[CustomHandler, Execution]] = []
@@ -183,7 +200,8 @@ class Registry:
             # A copy, because runtimes change their settings and the repository remembers these.
             own = settings.model_copy(deep=True)
             execution = await self._load(own)
-            pipeline = Pipeline(execution, self._meters.of(*key), self._settings.request_timeout)
+            timeout = self._settings.request_timeout
+            pipeline = Pipeline(execution, self._meters.of(*key), timeout, self._store, self._tracer)
         except InferstreamError as error:
             if key not in self._served:
                 self._states[key] = (State.UNAVAILABLE, error.message)
@@ -254,6 +272,12 @@ class Registry:
                 await asyncio.gather(*(served.execution.unload() for served in self._served.values()))
         except TimeoutError:
             logger.error("models were still unloading after %g s", limit)
+
+
+def _store(settings: Settings, meters: Meters) -> Store:
+    """What the response cache of all models holds."""
+    seconds = inf if settings.cache_ttl is None else settings.cache_ttl
+    return Store(settings.cache_size, settings.cache_max_bytes, seconds, monotonic, meters.caching())
 
 
 def _rank(version: str | None) -> tuple[int, int, str]:

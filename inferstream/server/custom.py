@@ -8,9 +8,9 @@ from ..handlers import Answering, CustomHandler, HttpRequest, HttpResponse
 
 def build_answering(handlers: list[tuple[CustomHandler, Callable[..., Any]]]) -> Answering:
     """What answers the requests to these routes."""
-    from fastapi import FastAPI  # late: a worker needs it for such models alone
+    from .framework import bare_application  # late: a worker needs FastAPI for such models alone
 
-    app = FastAPI(openapi_url=None, redirect_slashes=False)
+    app = bare_application()
     for handler, method in handlers:
         app.add_api_route(handler.rest_path, method, methods=[handler.rest_method])
 

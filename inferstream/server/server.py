@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
@@ -27,6 +27,9 @@ from .ports import bind
 from .reload import reload_on_change
 from .rest.app import RestApp
 from .rest.server import HttpServer, metrics_app
+
+if TYPE_CHECKING:
+    from ..telemetry.tracing import Tracing
 
 logger = logging.getLogger("inferstream.server")
 
@@ -49,8 +52,13 @@ class Server:
         workers = WorkerMeters()
         self.meters.add(workers)
         self.placements = Placements(settings, workers, build_answering, WORKER)
+        self.tracing = _tracing(settings)
         self.registry = Registry(
-            settings, repository or repository_of(settings), self.placements.load, self.meters
+            settings,
+            repository or repository_of(settings),
+            self.placements.load,
+            self.meters,
+            self.tracing,
         )
         self.access = Access(settings.host, settings.allow_open_repository)
         self.dataplane = DataPlane(settings, self.registry, self.access)
@@ -66,7 +74,7 @@ class Server:
         """
         self._listen_to_signals()
         sockets = self._bind()
-        grpc = GrpcServer(self.dataplane, self.settings, self.meters)
+        grpc = self._grpc()
         self.ports["gRPC"] = grpc.bind(self.settings.host, self.settings.grpc_port)
         watching: asyncio.Task[None] | None = None
         try:
@@ -117,7 +125,7 @@ class Server:
 
     def _start_http(self, sockets: dict[str, socket.socket]) -> None:
         settings = self.settings
-        apps: dict[str, Any] = {"REST": RestApp(self.dataplane, settings, self.meters)}
+        apps: dict[str, Any] = {"REST": self._rest()}
         if "metrics" in sockets:
             assert settings.metrics_endpoint is not None
             apps["metrics"] = metrics_app(settings.metrics_endpoint, self.meters, CONTENT_TYPE)
@@ -131,6 +139,22 @@ class Server:
         for name, server in self._http.items():
             server.start(sockets[name])
         self._http["REST"].watch(settings.header_timeout, settings.body_timeout)
+
+    def _rest(self) -> RestApp:
+        parts = (self.dataplane, self.settings, self.meters)
+        if self.tracing is None:
+            return RestApp(*parts)
+        from .rest.tracing import TracedRestApp  # late: it imports OpenTelemetry
+
+        return TracedRestApp(self.tracing, *parts)
+
+    def _grpc(self) -> GrpcServer:
+        parts = (self.dataplane, self.settings, self.meters)
+        if self.tracing is None:
+            return GrpcServer(*parts)
+        from .grpc.tracing import RpcTracing  # late, as above
+
+        return GrpcServer(*parts, RpcTracing(self.tracing))
 
     def scheme(self, port: str) -> str:
         """What a port's address begins with."""
@@ -170,7 +194,22 @@ class Server:
         await asyncio.gather(grpc.stop(), *(server.stop() for server in self._http.values()))
         await self.registry.unload_all(UNLOAD_LIMIT)
         await self.placements.stop()
+        if self.tracing is not None:
+            await self.tracing.stop()
         logger.info("stopped")
+
+
+def _tracing(settings: Settings) -> "Tracing | None":
+    """What makes spans, where the settings name a collector. Raises InvalidSettings without the extra."""
+    if settings.tracing is None:
+        return None
+    try:
+        from ..telemetry.tracing import Tracing
+    except ModuleNotFoundError as missing:
+        raise InvalidSettings(
+            f'tracing_server needs `pip install "inferstream[tracing]"`: {missing.name} is not installed'
+        ) from None
+    return Tracing(*settings.tracing)
 
 
 def repository_of(settings: Settings) -> ModelRepository:

@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel
 from .implementation import resolve_class
+from .paths import expanded
 
 
 class ModelParameters(EnvironmentModel):
@@ -22,7 +23,9 @@ class ModelParameters(EnvironmentModel):
         None, description="File or folder of the model's artefacts; the settings file's folder if absent."
     )
     version: str | None = Field(None, description="Version that clients address as /versions/{version}.")
-    environment_path: str | None = Field(None, description="Folder of an unpacked Python environment.")
+    environment_path: str | None = Field(
+        None, description="Folder of an unpacked Python environment, relative to the settings file."
+    )
     environment_tarball: str | None = Field(
         None, description="Packed Python environment, relative to the settings file."
     )
@@ -31,6 +34,8 @@ class ModelParameters(EnvironmentModel):
     format: str | None = Field(None, description="Format of the artefacts, for runtimes that know several.")
     content_type: str | None = Field(None, description="Content type that decodes requests naming none.")
     extra: dict[str, Any] | None = Field(default_factory=dict, description="Runtime-specific settings.")
+
+    _paths = field_validator("uri", "environment_path", "environment_tarball")(expanded)
 
 
 class ModelSettings(EnvironmentModel):
@@ -62,7 +67,12 @@ class ModelSettings(EnvironmentModel):
     warm_workers: bool = Field(False, description="Accepted for compatibility; has never had an effect.")
     max_batch_size: int = Field(0, ge=0, description="Requests in one batch; 0 or 1 switches batching off.")
     max_batch_time: float = Field(0.0, ge=0, description="Seconds to wait for a batch to fill.")
-    cache_enabled: bool = Field(False, description="Answer repeated requests from the response cache.")
+    cache_enabled: bool = Field(
+        False, description="Answer repeated requests from the response cache, where the server has one."
+    )
+    cache_ttl: float | None = Field(
+        None, gt=0, description="Seconds an answer may be given again; the server's if absent."
+    )
     parameters: ModelParameters | None = Field(None, description="Artefacts, version and free settings.")
 
     max_concurrency: int | None = Field(None, ge=1, description="Calls that may run at once.")

@@ -4,9 +4,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AliasChoices, ConfigDict, Field, field_validator
 
 from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel
+from .paths import expanded
 
 
 def own_version() -> str:
@@ -29,7 +30,7 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class CORSSettings(BaseModel):
+class CORSSettings(EnvironmentModel):
     """Which pages of other origins a browser lets talk to this server; none by default."""
 
     model_config = ConfigDict(extra="ignore")
@@ -107,7 +108,8 @@ class Settings(EnvironmentModel):
     )
     metrics_rest_server_prefix: str = Field("rest_server", description="Prefix of the REST metrics' names.")
     metrics_dir: str = Field(
-        default_factory=lambda: str(Path.cwd() / ".metrics"), description="Folder of worker metrics."
+        default_factory=lambda: str(Path.cwd() / ".metrics"),
+        description="Accepted for compatibility; metrics of workers need no files.",
     )
     cloudevents_headers: bool | None = Field(
         None, description="Give requests and answers MLServer's `Ce-*` headers; null does so in Kubernetes."
@@ -116,7 +118,9 @@ class Settings(EnvironmentModel):
     logging_settings: str | dict[str, Any] | None = Field(
         None, description="Logging configuration, file or inline."
     )
-    tracing_server: str | None = Field(None, description="OTLP endpoint for traces.")
+    tracing_server: str | None = Field(
+        None, description="OTLP/gRPC collector of traces; needs the extra `tracing`."
+    )
 
     parallel_workers: int = Field(
         0, ge=0, description="Worker processes; 0 runs models in the server process."
@@ -126,7 +130,11 @@ class Settings(EnvironmentModel):
         default_factory=lambda: str(Path.cwd() / ".envs"), description="Folder for unpacked environments."
     )
     cache_enabled: bool = Field(False, description="Response cache, for models that enable it too.")
-    cache_size: int = Field(100, ge=1, description="Entries of the response cache.")
+    cache_size: int = Field(100, ge=1, description="Answers the response cache holds, of all models.")
+    cache_max_bytes: int = Field(64 * 2**20, ge=1, description="Bytes of answers the response cache holds.")
+    cache_ttl: float | None = Field(
+        None, gt=0, description="Seconds an answer may be given again; for ever if absent."
+    )
     kafka_enabled: bool = Field(False, description="Serve requests from a Kafka topic.")
     kafka_servers: str = Field("localhost:9092", description="Kafka bootstrap servers.")
     kafka_topic_input: str = Field("mlserver-input", description="Topic of requests.")
@@ -151,10 +159,19 @@ class Settings(EnvironmentModel):
         description="Channel arguments of gRPC (`grpc.…`), and certificates.",
     )
 
+    _paths = field_validator("model_repository_root", "metrics_dir", "environments_dir", "logging_settings")(
+        expanded
+    )
+
     # Programs written for MLServer assign these.
     _custom_rest_server_settings = _other_name("custom_rest_server_settings")
     _custom_metrics_server_settings = _other_name("custom_metrics_server_settings")
     _custom_grpc_server_settings = _other_name("custom_grpc_server_settings")
+
+    @property
+    def tracing(self) -> tuple[str, str, str] | None:
+        """Where spans go, and of which service and version they are; None for nowhere."""
+        return (self.tracing_server, self.server_name, self.server_version) if self.tracing_server else None
 
     @field_validator("metrics_endpoint")
     @classmethod

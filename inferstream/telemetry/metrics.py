@@ -15,7 +15,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from . import batches, queues, steps, streams
+from . import batches, caches, queues, steps, streams
 from .custom import CUSTOM
 from .durations import Durations
 from .rpcs import GrpcMeters
@@ -35,6 +35,7 @@ class ModelMeters:
         self.streams = streams.StreamMeters()
         self.queue = queues.QueueMeters()
         self.batches: batches.BatchMeters | None = None
+        self.cache: caches.CacheMeters | None = None
         self.steps: steps.StepMeters | None = None
 
     def batching(self) -> batches.BatchMeters:
@@ -42,6 +43,12 @@ class ModelMeters:
         if self.batches is None:
             self.batches = batches.BatchMeters()
         return self.batches
+
+    def caching(self) -> caches.CacheMeters:
+        """The meters of this model's use of the response cache; a model that does not use it shows none."""
+        if self.cache is None:
+            self.cache = caches.CacheMeters()
+        return self.cache
 
     def stepping(self) -> steps.StepMeters:
         """The meters of this model's steps; a model that has none shows none."""
@@ -78,6 +85,7 @@ class Meters(Collector):
         self.rest = DoorMeters()
         self.grpc = GrpcMeters()
         self.sockets = SocketMeters()
+        self.store: caches.StoreMeters | None = None
         self._rest_prefix = rest_prefix
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -94,6 +102,11 @@ class Meters(Collector):
         """The meters of a model; they outlive its reloads, as counters must."""
         return self.models.setdefault((model, version), ModelMeters(model, version))
 
+    def caching(self) -> caches.StoreMeters:
+        """The meters of what the response cache holds; a server that has none shows none."""
+        self.store = caches.StoreMeters()
+        return self.store
+
     def exposition(self) -> bytes:
         """All meters in Prometheus' text format."""
         return generate_latest(self._registry)
@@ -107,6 +120,9 @@ class Meters(Collector):
         yield from batches.collect(
             (model.labels, model.batches) for model in self.models.values() if model.batches is not None
         )
+        if self.store is not None:
+            users = ((model.labels, model.cache) for model in self.models.values() if model.cache is not None)
+            yield from caches.collect(users, self.store)
         yield from steps.collect(
             (model.labels, model.steps) for model in self.models.values() if model.steps is not None
         )

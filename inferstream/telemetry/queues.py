@@ -31,7 +31,7 @@ def collect(found: Iterable[tuple[list[str], int, QueueMeters]]) -> Iterable[Met
     )
     for labels, in_progress, meters in found:
         depth.add_metric(labels, meters.depth)
-        active.add_metric(labels, in_progress - meters.depth)
+        active.add_metric(labels, max(in_progress - meters.depth, 0))
         waits.add_metric(labels, meters.waits.buckets(), meters.waits.total)
         dropped.add_metric([*labels, "full"], meters.full)
         dropped.add_metric([*labels, "expired"], meters.expired)

@@ -28,7 +28,7 @@ class Limits:
         self._meters = meters or QueueMeters()
 
     async def __call__(self, call: Call) -> Reply:
-        if self._free and not self._waiting:
+        if self._free and not self._waiting.length:
             self._free -= 1
         else:
             await self._wait(call)
@@ -41,7 +41,7 @@ class Limits:
 
     async def _wait(self, call: Call) -> None:
         meters = self._meters
-        if len(self._waiting) >= self._length:
+        if self._waiting.length >= self._length:
             meters.full += 1
             raise Overloaded(f"Model {call.model} is overloaded: {self._length} calls are waiting already.")
         loop = asyncio.get_running_loop()
@@ -72,7 +72,7 @@ class Limits:
         meters.waits.observe(now - came)
 
     def _release(self, _: BaseException | None = None) -> None:
-        while self._waiting:
+        while self._waiting.length:
             turn = self._waiting.pop()
             if not turn.done():  # one that has just been cancelled is still here
                 turn.set_result(None)

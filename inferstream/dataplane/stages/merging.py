@@ -5,30 +5,20 @@ from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
-import msgspec
-
 from ...errors import InvalidOutput, ModelError
 from ...rows import RowErrors
 from ...types import (
     Headers,
     InferenceRequest,
     InferenceResponse,
-    Parameters,
     RequestInput,
     ResponseOutput,
     TensorData,
 )
 from ..checks import Declaration
-from ..urgency import PRIORITY, TIMEOUT
+from .sharing import EACH_ITS_OWN, UNENCODABLE, common, copied
 
 Key = Hashable
-
-_canonical = msgspec.msgpack.Encoder(order="deterministic").encode
-"""Tells 1 from 1.0 and from true, which compare as equal in Python, and the model may tell apart."""
-
-
-_EACH_ITS_OWN = frozenset((PRIORITY, TIMEOUT))
-"""What the dataplane has understood already, and what may differ between callers that share an answer."""
 
 
 def key_of(request: InferenceRequest, declaration: Declaration) -> Key | None:
@@ -46,22 +36,13 @@ def key_of(request: InferenceRequest, declaration: Declaration) -> Key | None:
         for tensor in inputs:
             if rows < 1 or not declaration.counts_rows(tensor) or tensor.shape[0] != rows:
                 return None
-            tensors.append((tensor.name, tensor.datatype, *tensor.shape[1:], _parameters(tensor.parameters)))
+            tensors.append((tensor.name, tensor.datatype, *tensor.shape[1:], common(tensor.parameters)))
         if len(tensors) > 1:
             tensors.sort(key=lambda tensor: tensor[0])
-        wanted = tuple((output.name, _parameters(output.parameters)) for output in request.outputs or ())
-        return (*tensors, _parameters(request.parameters, _EACH_ITS_OWN), wanted)
-    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
-        return None  # a parameter that only lives inside this process: no telling whether it is equal
-
-
-def _parameters(parameters: Parameters | None, without: frozenset[str] = frozenset()) -> Hashable:
-    if parameters is None:
+        wanted = tuple((output.name, common(output.parameters)) for output in request.outputs or ())
+        return (*tensors, common(request.parameters, EACH_ITS_OWN), wanted)
+    except UNENCODABLE:
         return None
-    free = parameters.__pydantic_extra__
-    if free and not without.isdisjoint(free):
-        free = {name: value for name, value in free.items() if name not in without}
-    return (parameters.content_type, _canonical(free)) if free else parameters.content_type
 
 
 def rows_of(request: InferenceRequest) -> int:
@@ -80,7 +61,7 @@ def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
     given: dict[str, object] = {
         "id": id,
         "inputs": [_join(tensors) for tensors in columns],
-        "parameters": _copy(first.parameters, {"headers": Headers(())}, _EACH_ITS_OWN),
+        "parameters": copied(first.parameters, {"headers": Headers(())}, EACH_ITS_OWN),
     }
     if first.outputs is not None:
         given["outputs"] = first.outputs
@@ -104,20 +85,8 @@ def _join(tensors: Sequence[RequestInput]) -> RequestInput:
         "data": TensorData.join([tensor.data for tensor in tensors], first.datatype),
     }
     if first.parameters is not None:
-        given["parameters"] = _copy(first.parameters, {})
+        given["parameters"] = copied(first.parameters, {})
     return RequestInput.trusted(given)
-
-
-def _copy(
-    parameters: Parameters | None, given: dict[str, object], without: frozenset[str] = frozenset()
-) -> Parameters:
-    """Parameters without what codecs have kept there, which belongs to one tensor or request."""
-    if parameters is None:
-        return Parameters.trusted(given, {})
-    if parameters.content_type is not None:
-        given["content_type"] = parameters.content_type
-    free = parameters.__pydantic_extra__ or {}
-    return Parameters.trusted(given, {name: value for name, value in free.items() if name not in without})
 
 
 def deal(

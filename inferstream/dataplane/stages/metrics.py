@@ -25,7 +25,7 @@ class Metrics:
             reply = await self._inner(call)
         except BaseException as error:
             meters.in_flight -= 1
-            meters.ended(perf_counter() - started, _kind(error))
+            meters.ended(perf_counter() - started, kind_of(error))
             raise
         if reply.single:
             meters.in_flight -= 1
@@ -40,12 +40,13 @@ def _watch_stream(reply: Reply, meters: ModelMeters, started: float) -> Reply:
 
     def end(error: BaseException | None) -> None:
         meters.in_flight -= 1
-        meters.ended(perf_counter() - started, _kind(error))
+        meters.ended(perf_counter() - started, kind_of(error))
 
     return reply.watch(end)
 
 
-def _kind(error: BaseException | None) -> str:
+def kind_of(error: BaseException | None) -> str:
+    """How a call ended, in a word: `success`, or the code of its error."""
     if error is None:
         return "success"
     if isinstance(error, InferstreamError) and not isinstance(error, Abandoned):

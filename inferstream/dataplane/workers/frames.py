@@ -1,5 +1,6 @@
 """What the server and a worker tell each other: typed MessagePack, never pickle."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -53,12 +54,16 @@ class Failure(Frame):
 
 
 class Start(Frame, tag=1):
-    """The first frame: how to log, and the server's name where requests are to have CloudEvents headers."""
+    """The first frame: how to log, and the server's name where requests are to have CloudEvents headers.
+
+    `tracing` holds a collector's endpoint, and the name and version of the service that spans are of.
+    """
 
     debug: bool
     structured: bool
     logging: str | dict[str, Any] | None
     events: str | None = None
+    tracing: tuple[str, str, str] | None = None
 
 
 class Load(Frame, tag=2):
@@ -77,7 +82,10 @@ class Unload(Frame, tag=3):
 
 
 class Open(Frame, tag=4):
-    """Run a request; of a stream, send at most `window` responses ahead of what has been read."""
+    """Run a request; of a stream, send at most `window` responses ahead of what has been read.
+
+    `trace` is the span it lies in, as headers.
+    """
 
     call: int
     instance: int
@@ -87,6 +95,7 @@ class Open(Frame, tag=4):
     remaining: float | None
     priority: int
     request: Request
+    trace: Mapping[str, str] | None = None
 
 
 class More(Frame, tag=5):

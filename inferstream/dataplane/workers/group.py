@@ -36,6 +36,7 @@ class WorkerGroup:
             settings.use_structured_logging,
             settings.logging_settings,
             settings.server_name if wanted(settings.cloudevents_headers) else None,
+            settings.tracing,
         )
         self._models: dict[int, Load] = {}
         self._steps: dict[int, StepMeters] = {}

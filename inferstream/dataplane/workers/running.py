@@ -55,6 +55,7 @@ class RunningCall(Call):
             priority=frame.priority,
         )
         self.number = frame.call
+        self.trace = frame.trace
         self._link = link
         self._arena = arena
         self._room = frame.window

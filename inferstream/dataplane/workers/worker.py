@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,6 +18,7 @@ from ...repository.loading import load_model
 from ...settings import ModelSettings
 from ...telemetry.logs import configure_logging
 from ...telemetry.steps import StepMeters
+from ...types import Headers
 from ..call import Call
 from ..cloudevents import CloudEvents
 from ..execution.base import BuildAnswering
@@ -58,6 +59,9 @@ from .frames import (
 from .link import Link
 from .packing import TENSORS, pack_failure, unpack_failure, unpack_request
 from .running import LaterRequests, RunningCall
+
+if TYPE_CHECKING:
+    from ...telemetry.tracing import Tracing
 
 logger = logging.getLogger("inferstream.worker")
 
@@ -104,6 +108,7 @@ class Worker:
         self._outgoing = Outgoing(outgoing)
         self._freeing = False
         self._events: CloudEvents | None = None
+        self._tracing: Tracing | None = None
         self._instances: dict[int, Instance] = {}
         self._calls: dict[int, RunningCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -137,6 +142,13 @@ class Worker:
     def _start(self, frame: Start) -> None:
         configure_logging(frame.debug, frame.structured, frame.logging)
         self._events = None if frame.events is None else CloudEvents(frame.events)
+        if frame.tracing is not None:
+            try:
+                from ...telemetry.tracing import Tracing  # late: a worker starts without it
+            except ImportError as error:
+                logger.error("no traces from this worker's environment: %s", error)
+            else:
+                self._tracing = Tracing(*frame.tracing)
 
     async def _load(self, frame: Load) -> None:
         settings = ModelSettings.from_complete(frame.settings)
@@ -153,7 +165,9 @@ class Worker:
             reason = f"Model {settings.name} did not load: {type(error).__name__}: {error}"
             self._send(LoadFailed(frame.instance, reason))
             return
-        self._instances[frame.instance] = Instance(local, self._outgoing.flags)
+        instance = self._instances[frame.instance] = Instance(local, self._outgoing.flags)
+        if self._tracing is not None:
+            instance.handler = _in_span(instance.handler, self._tracing)
         self._send(Loaded(frame.instance, inputs, outputs, local.answers, local.slots, local.routes))
         _freeze()
 
@@ -213,6 +227,8 @@ class Worker:
 
     async def _ask(self, frame: Ask) -> None:
         local = self._instances[frame.instance].local
+        if self._tracing is not None:
+            self._tracing.enter(Headers(frame.request.headers))
         try:
             self._send(Told(frame.call, await local.ask(frame.request)))
         except BaseException as error:
@@ -229,6 +245,8 @@ class Worker:
                 await asyncio.gather(*(instance.local.unload() for instance in self._instances.values()))
         except TimeoutError:
             logger.error("models were still unloading after %g s", frame.grace)
+        if self._tracing is not None:
+            await self._tracing.stop()
         logging.shutdown()
         with suppress(Exception):  # model code may have closed it
             sys.stdout.flush()
@@ -271,6 +289,17 @@ class Worker:
             self._send(frame)
         else:
             self._loop.call_soon_threadsafe(self._send, frame)
+
+
+def _in_span(inner: Handler, tracing: "Tracing") -> Handler:
+    """A handler whose calls, and what model code does in them, lie in the span that came with them."""
+
+    def handle(call: Call) -> Awaitable[Reply]:
+        if call.trace is not None:
+            tracing.enter(call.trace)
+        return inner(call)
+
+    return handle
 
 
 def _freeze() -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import ssl
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
@@ -23,8 +23,11 @@ from .health import Health
 from .inference import InferenceService
 from .reflection import Reflection
 from .repository import RepositoryService
-from .rpc import Handler, Streaming, Unary, streaming, unary
+from .rpc import Around, Handler, Streaming, Unary, streaming, unary
 from .stream import StreamService
+
+if TYPE_CHECKING:
+    from .tracing import RpcTracing
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -40,7 +43,10 @@ SOURCE = "_custom_grpc_server_settings"
 class GrpcServer:
     """One gRPC port."""
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
+    def __init__(
+        self, dataplane: DataPlane, settings: Settings, meters: Meters, tracing: "RpcTracing | None" = None
+    ) -> None:
+        self._tracing = tracing
         self._meters = meters.grpc
         self._profile = settings.status_profile
         given = settings.custom_grpc_server_settings
@@ -105,10 +111,17 @@ class GrpcServer:
         self._add(REFLECTION_SERVICE, {name: handler})
 
     def _unary(self, service: str, name: str, request: Any, behaviour: Unary) -> Handler:
-        return unary(behaviour, request, self._meters.of("UNARY", service, name), self._profile)
+        meters = self._meters.of("UNARY", service, name)
+        return unary(behaviour, request, meters, self._profile, self._around(service, name))
 
     def _streaming(self, kind: str, service: str, name: str, request: Any, behaviour: Streaming) -> Handler:
-        return streaming(behaviour, request, self._meters.of(kind, service, name), self._profile)
+        meters = self._meters.of(kind, service, name)
+        return streaming(behaviour, request, meters, self._profile, self._around(service, name))
+
+    def _around(self, service: str, name: str) -> Around:
+        if self._tracing is None:
+            return lambda serve: serve
+        return self._tracing.around(service, name)
 
     def _add(self, service: str, handlers: dict[str, Handler]) -> None:
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))

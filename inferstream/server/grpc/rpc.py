@@ -59,7 +59,11 @@ Handler = Any
 Served = Callable[[Any, Any], Awaitable[bytes | None]]
 
 
-def unary(behaviour: Unary, request: Any, meters: RpcMeters, profile: Profile) -> Handler:
+Around = Callable[[Served], Served]
+"""What stands between the library and whatever serves an RPC."""
+
+
+def unary(behaviour: Unary, request: Any, meters: RpcMeters, profile: Profile, around: Around) -> Handler:
     """The handler of an RPC that takes one `request` and gives one answer."""
 
     async def serve(data: bytes, context: Any) -> bytes:
@@ -70,16 +74,18 @@ def unary(behaviour: Unary, request: Any, meters: RpcMeters, profile: Profile) -
         written: bytes = answer if isinstance(answer, bytes) else answer.SerializeToString()
         return written
 
-    return grpc.unary_unary_rpc_method_handler(_ended(serve, meters, profile))
+    return grpc.unary_unary_rpc_method_handler(around(_ended(serve, meters, profile)))
 
 
-def streaming(behaviour: Streaming, request: Any, meters: RpcMeters, profile: Profile) -> Handler:
+def streaming(
+    behaviour: Streaming, request: Any, meters: RpcMeters, profile: Profile, around: Around
+) -> Handler:
     """The handler of an RPC that streams; one that reads a single message reads the first."""
 
     async def serve(_: Any, context: Any) -> None:
         await behaviour(Exchange(context, request, meters))
 
-    return grpc.stream_stream_rpc_method_handler(_ended(serve, meters, profile))
+    return grpc.stream_stream_rpc_method_handler(around(_ended(serve, meters, profile)))
 
 
 def parse(request: Any, data: bytes) -> Any:

@@ -40,7 +40,7 @@ class RestApp(Served):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = route_of(scope["path"])
         if route is None:
-            if logger.isEnabledFor(logging.DEBUG) and not scope["path"].startswith(_QUIET):
+            if logger.isEnabledFor(logging.DEBUG) and not scope["path"].startswith(QUIET):
                 send = _logged(scope, send)
             await self._resources(scope, receive, send)
         elif scope["method"] != "POST":
@@ -64,16 +64,18 @@ class RestApp(Served):
         finally:
             connection.release(task)
 
-    async def infer(self, exchange: Exchange, route: Route) -> None:
+    async def infer(self, exchange: Exchange, route: Route) -> int:
         started = perf_counter()
         self._meters.in_progress += 1
         status = 499
         try:
             status = await self._inference(exchange, route)
+            return status
         except asyncio.CancelledError:
             # Ours when the client has left: there is nobody to tell, and nothing went wrong.
             if not exchange.left:
                 raise
+            return status
         finally:
             self._meters.in_progress -= 1
             self._meters.ended("POST", route.template, str(status), perf_counter() - started)
@@ -82,7 +84,7 @@ class RestApp(Served):
                 logger.debug("POST %s of %s %d, %.6f s", route.template, route.model, status, seconds)
 
 
-_QUIET = ("/v2/health/", "/metrics")
+QUIET = ("/v2/health/", "/metrics")
 """Paths that are asked for all the time, by nobody who reads logs."""
 
 

@@ -56,7 +56,7 @@ class InferenceDoor:
         try:
             body = await read_body(exchange.head, exchange.body, self._limit)
             asked = self._parse(exchange, body, route)
-            limit = exchange.head.seconds()
+            limit, said = exchange.head.seconds(), exchange.head.priority
             deadline = None if limit is None else asyncio.get_running_loop().time() + limit
             call = Call(
                 operation,
@@ -67,7 +67,7 @@ class InferenceDoor:
                 None,
                 deadline,
                 exchange.task,
-                header_priority(exchange.head.priority),
+                0 if said is None else header_priority(said),
             )
             async with await self._dataplane.open(call) as reply:
                 if operation is Operation.STREAM:

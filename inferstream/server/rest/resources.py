@@ -13,6 +13,7 @@ from ...errors import InferstreamError, InvalidRequest, ModelNotReady
 from ...settings import Settings
 from ...telemetry.metrics import CONTENT_TYPE, Meters
 from ...types import BaseModel
+from ..framework import bare_application
 from ..status import http_headers, status_of
 from .custom import CustomRoutes
 from .messages import Head, error_document, read_body, receive_all, wrap
@@ -33,14 +34,7 @@ class JSONAnswer(Response):
 
 def build_resources(dataplane: DataPlane, settings: Settings, meters: Meters) -> FastAPI:
     """The FastAPI application of every route that is no inference."""
-    app = FastAPI(
-        title=settings.server_name,
-        version=settings.server_version,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        redirect_slashes=False,
-    )
+    app = bare_application(title=settings.server_name, version=settings.server_version)
     app.include_router(_health(dataplane))
     app.include_router(_repository(dataplane, settings))
     app.include_router(_documentation(dataplane, settings))

@@ -36,8 +36,8 @@ class Served:
         """The largest body of a request that may go past ASGI; None where middleware adds to the answers."""
         self.openings = Openings()
 
-    async def infer(self, exchange: Exchange, route: Route) -> None:
-        """Serve one inference request, whichever way it has come."""
+    async def infer(self, exchange: Exchange, route: Route) -> int:
+        """Serve one inference request, whichever way it has come; returns the status it was answered with."""
         raise NotImplementedError
 
 

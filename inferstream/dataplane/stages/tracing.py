@@ -1,0 +1,56 @@
+"""One span for each call, with its first response, its end, and what model code does within."""
+
+from typing import TYPE_CHECKING
+
+from ...errors import InferstreamError
+from ...settings import ModelSettings
+from ..call import Call
+from ..handler import Handler
+from ..reply import Reply
+from .metrics import kind_of
+
+if TYPE_CHECKING:
+    from ...telemetry.tracing import Span
+    from ...telemetry.tracing import Tracing as Tracer
+
+
+class Tracing:
+    """The outermost stage where the settings ask for traces. A worker gets the span along with the call."""
+
+    def __init__(self, inner: Handler, tracer: "Tracer", settings: ModelSettings) -> None:
+        self._inner = inner
+        self._tracer = tracer
+        self._name = settings.name
+        self._values = {"model.name": settings.name, "model.version": settings.version or ""}
+
+    async def __call__(self, call: Call) -> Reply:
+        values = {**self._values, "request.id": call.request.id or ""}
+        span = self._tracer.call(f"{call.operation.value} {self._name}", values)
+        call.trace = span.carrier()
+        try:
+            reply = await self._inner(call)
+        except BaseException as error:
+            _end(span, error)
+            raise
+        if reply.single:
+            _end(span, None)
+            return reply
+        if reply.first is not None:
+            span.happened("first response")
+        return reply.watch(lambda error: _end_stream(span, error))
+
+
+def _end_stream(span: "Span", error: BaseException | None) -> None:
+    if failure := _end(span, error):
+        span.blame_parent(failure)  # its status has been sent long ago
+
+
+def _end(span: "Span", error: BaseException | None) -> str | None:
+    """End a call's span; returns what it failed with. A client that leaves is no failure."""
+    kind = kind_of(error)
+    span.note({"call.end": kind})
+    failure = None
+    if kind not in ("success", "cancelled"):
+        failure = error.message if isinstance(error, InferstreamError) else kind
+    span.end(failure)
+    return failure

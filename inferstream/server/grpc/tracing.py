@@ -1,0 +1,44 @@
+"""A span around each RPC, health left out."""
+
+from functools import partial
+from typing import Any
+
+import grpc
+
+from ...telemetry.rpcs import QUIET
+from ...telemetry.tracing import Tracing
+from .context import headers_of
+from .rpc import Around, Served
+
+
+class RpcTracing:
+    """Puts a span around what serves an RPC."""
+
+    def __init__(self, tracing: Tracing) -> None:
+        self._tracing = tracing
+
+    def around(self, service: str, method: str) -> Around:
+        """What goes around the RPC of this name."""
+        return (lambda serve: serve) if method in QUIET else partial(self._traced, service, method)
+
+    def _traced(self, service: str, method: str, serve: Served) -> Served:
+        name = f"/{service}/{method}"
+        values = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
+
+        async def traced(incoming: Any, context: Any) -> bytes | None:
+            span = self._tracing.door(name, headers_of(context), values)
+            failure: str | None = "CANCELLED"
+            code = grpc.StatusCode.CANCELLED
+            try:
+                answer = await serve(incoming, context)
+                code, failure = grpc.StatusCode.OK, None
+                return answer
+            except grpc.aio.AbortError:
+                code = context.code()
+                failure = f"{code.name}: {context.details()}"
+                raise
+            finally:
+                span.note({"rpc.grpc.status_code": code.value[0]})
+                span.end(failure)
+
+        return traced

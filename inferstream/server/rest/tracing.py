@@ -1,0 +1,68 @@
+"""The REST application with a span for each request, health and metrics left out."""
+
+from typing import Any
+
+from ...telemetry.tracing import Span, Tracing
+from ...types import Headers
+from .app import QUIET, RestApp
+from .exchange import Exchange
+from .messages import RawHeaders, Receive, Scope, Send
+from .routes import Route, route_of
+
+CONTEXT = (b"traceparent", b"tracestate")
+"""Headers of W3C's trace context."""
+
+
+class TracedRestApp(RestApp):
+    """Stands in the place of the application where the settings ask for traces."""
+
+    def __init__(self, tracing: Tracing, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._tracing = tracing
+
+    async def infer(self, exchange: Exchange, route: Route) -> int:
+        span = self._begin("POST", route.template, exchange.headers)
+        status = 499
+        try:
+            status = await super().infer(exchange, route)
+            return status
+        finally:
+            span.note({"http.status_code": status})
+            span.end(_failure(status))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if path.startswith(QUIET) or route_of(path) is not None:
+            await super().__call__(scope, receive, send)
+            return
+        span = self._begin(scope["method"], path, scope["headers"])
+        # A model's own route may be answered in another process, to which its headers go.
+        kept = [pair for pair in scope["headers"] if pair[0] not in CONTEXT]
+        own = [(name.encode(), value.encode()) for name, value in span.carrier().items()]
+        scope["headers"] = kept + own
+        status = 499
+
+        async def noted(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await super().__call__(scope, receive, noted)
+        finally:
+            route = getattr(scope.get("route"), "path", None)
+            if route is not None:
+                route = route.replace(":path}", "}")
+                span.rename(f"{scope['method']} {route}")
+                span.note({"http.route": route})
+            span.note({"http.status_code": status})
+            span.end(_failure(status))
+
+    def _begin(self, method: str, route: str, headers: RawHeaders) -> Span:
+        values = {"http.method": method, "http.route": route}
+        return self._tracing.door(f"{method} {route}", Headers(headers), values)
+
+
+def _failure(status: int) -> str | None:
+    return f"status {status}" if status >= 500 else None

@@ -1,0 +1,85 @@
+"""Spans, sent to an OpenTelemetry collector. Imported only where the settings name one."""
+
+import asyncio
+from collections.abc import Mapping
+
+from opentelemetry import context, propagate, trace
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+FLUSH = 1.0
+"""Seconds that the last spans may take to reach their collector."""
+
+Values = Mapping[str, str | int]
+
+
+class Span:
+    """A span that is the current one of its task or thread from now on; `parent` is the one it lies in."""
+
+    def __init__(self, span: trace.Span, parent: trace.Span) -> None:
+        self._span = span
+        self._parent = parent
+        # Never detached: each request has a task of its own, and a stream's model runs on in it.
+        context.attach(trace.set_span_in_context(span))
+
+    def carrier(self) -> dict[str, str]:
+        """What another process needs to make children of this span: the headers of W3C's trace context."""
+        found: dict[str, str] = {}
+        propagate.inject(found, trace.set_span_in_context(self._span))
+        return found
+
+    def rename(self, name: str) -> None:
+        self._span.update_name(name)
+
+    def note(self, values: Values) -> None:
+        """Add attributes."""
+        self._span.set_attributes(values)
+
+    def happened(self, event: str) -> None:
+        """Add an event, now."""
+        self._span.add_event(event)
+
+    def end(self, failure: str | None = None) -> None:
+        """End it, in error where there is a `failure`."""
+        if failure is not None:
+            self._span.set_status(Status(StatusCode.ERROR, failure))
+        self._span.end()
+
+    def blame_parent(self, failure: str) -> None:
+        """Mark the parent as failed, which ends later and cannot know it."""
+        self._parent.set_status(Status(StatusCode.ERROR, failure))
+
+
+class Tracing:
+    """Makes spans and sends them to the collector at `endpoint`; spans of model code's own go the same way."""
+
+    def __init__(self, endpoint: str, name: str, version: str) -> None:
+        self.settings = (endpoint, name, version)
+        resource = Resource.create({"service.name": name, "service.version": version})
+        self._provider = TracerProvider(resource=resource)
+        exporter = OTLPSpanExporter(endpoint=endpoint, insecure=not endpoint.startswith("https://"))
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        trace.set_tracer_provider(self._provider)
+        self._tracer = self._provider.get_tracer("inferstream", version)
+
+    def door(self, name: str, headers: Mapping[str, str], values: Values) -> Span:
+        """The span of a request that came with these headers, a child of the client's if they say so."""
+        parent = propagate.extract(headers)
+        span = self._tracer.start_span(name, parent, SpanKind.SERVER, dict(values))
+        return Span(span, trace.get_current_span(parent))
+
+    def call(self, name: str, values: Values) -> Span:
+        """The span of an inference, a child of the current one."""
+        return Span(self._tracer.start_span(name, attributes=dict(values)), trace.get_current_span())
+
+    def enter(self, carrier: Mapping[str, str]) -> None:
+        """Make the span of another process the current one of this task."""
+        context.attach(propagate.extract(carrier))
+
+    async def stop(self) -> None:
+        """Send what is left, if the collector takes it soon."""
+        flushing = asyncio.create_task(asyncio.to_thread(self._provider.shutdown))
+        await asyncio.wait([flushing], timeout=FLUSH)

@@ -1,0 +1,301 @@
+"""Spans as a collector receives them, over the protocol that collectors speak."""
+
+import json
+from collections.abc import Iterator
+from concurrent import futures
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+from websockets.sync.client import connect
+
+from inferstream.protos import messages
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.serving import Running, eventually, text, write_model
+
+CODE = """
+from opentelemetry import trace
+from inferstream import MLModel, custom_handler
+from inferstream.types import InferenceResponse, ResponseOutput
+
+tracer = trace.get_tracer("model")
+
+def word(model, text):
+    output = ResponseOutput(name="w", shape=[1], datatype="BYTES", data=[text])
+    return InferenceResponse(model_name=model.name, outputs=[output])
+
+class Predicting(MLModel):
+    async def predict(self, payload):
+        with tracer.start_as_current_span("in the model"):
+            if payload.inputs[0].data[0] == "fail":
+                raise ValueError("secret")
+            return word(self, "done")
+
+class Blocking(MLModel):
+    def predict(self, payload):
+        with tracer.start_as_current_span("in a thread"):
+            return word(self, "done")
+
+class Routed(Predicting):
+    @custom_handler("/own/route", rest_method="GET")
+    async def own(self) -> str:
+        with tracer.start_as_current_span("in a route"):
+            return "answered"
+
+class Streaming(MLModel):
+    async def predict_stream(self, payloads):
+        async for payload in payloads:
+            yield word(self, "one")
+            with tracer.start_as_current_span("between"):
+                yield word(self, "two")
+            if payload.inputs[0].data[0] == "fail":
+                raise ValueError("secret")
+"""
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+TRACE, SPAN = PARENT.split("-")[1:3]
+ERROR = 2
+
+
+class Collector(trace_service_pb2_grpc.TraceServiceServicer):
+    """Keeps every span it is sent, with the resource that sent it."""
+
+    def __init__(self) -> None:
+        self.spans: list = []
+        self.resources: list[dict] = []
+        self._server = grpc.server(futures.ThreadPoolExecutor(2))
+        trace_service_pb2_grpc.add_TraceServiceServicer_to_server(self, self._server)
+        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+
+    def Export(self, request, context):
+        for sent in request.resource_spans:
+            self.resources.append({pair.key: pair.value.string_value for pair in sent.resource.attributes})
+            for scope in sent.scope_spans:
+                self.spans.extend(scope.spans)
+        return trace_service_pb2.ExportTraceServiceResponse()
+
+    def stop(self) -> None:
+        self._server.stop(None)
+
+    def named(self, name: str, trace: str | None = None) -> list:
+        return [span for span in self.spans if span.name == name and trace in (None, span.trace_id.hex())]
+
+    def one(self, name: str, trace: str):
+        """The span of this name in a trace, once it has come."""
+        eventually(lambda: self.named(name, trace))
+        (found,) = self.named(name, trace)
+        return found
+
+
+def attributes(span) -> dict:
+    return {pair.key: pair.value.string_value or pair.value.int_value for pair in span.attributes}
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    made = Collector()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def traced(workers: int, collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("traced") / "models"
+    for name in ("Predicting", "Blocking", "Streaming", "Routed"):
+        write_model(folder, name.lower(), f"model.{name}", CODE, parameters={"version": "1"})
+    settings = {
+        "server_name": "shop",
+        "server_version": "7",
+        "tracing_server": f"127.0.0.1:{collector.port}",
+        "parallel_workers": workers,
+    }
+    (folder / "settings.json").write_text(json.dumps(settings))
+    running = Running(folder, OTEL_BSP_SCHEDULE_DELAY="50")
+    yield running
+    assert running.stop() == 0, running.text()
+
+
+_traces = iter(range(1, 1000))
+
+
+def fresh() -> tuple[str, dict]:
+    """A trace nobody else has, and the header that says so."""
+    trace = f"{next(_traces):032x}"
+    return trace, {"traceparent": f"00-{trace}-{SPAN}-01"}
+
+
+def request(said: str = "hi") -> dict:
+    return {"id": "id-1", "inputs": [{"name": "x", "datatype": "BYTES", "shape": [1], "data": [said]}]}
+
+
+def message(model: str, said: bytes = b"hi"):
+    made = messages.ModelInferRequest(model_name=model)
+    made.inputs.add(name="x", datatype="BYTES", shape=[1]).contents.bytes_contents.append(said)
+    return made
+
+
+def test_a_request_is_a_span_in_its_clients_trace(traced: Running, collector: Collector) -> None:
+    trace, header = fresh()
+    assert traced.infer("predicting", request(), headers=header).status_code == 200
+    door = collector.one("POST /v2/models/{model_name}/infer", trace)
+    call = collector.one("infer predicting", trace)
+    own = collector.one("in the model", trace)
+    assert door.parent_span_id.hex() == SPAN
+    assert (call.parent_span_id, own.parent_span_id) == (door.span_id, call.span_id)
+    assert attributes(door) == {
+        "http.method": "POST",
+        "http.route": "/v2/models/{model_name}/infer",
+        "http.status_code": 200,
+    }
+    assert attributes(call) == {
+        "model.name": "predicting",
+        "model.version": "1",
+        "request.id": "id-1",
+        "call.end": "success",
+    }
+    assert door.status.code == call.status.code == 0
+    assert {(found["service.name"], found["service.version"]) for found in collector.resources} == {
+        ("shop", "7")
+    }
+
+
+def test_code_in_a_thread_is_in_the_trace_too(traced: Running, collector: Collector) -> None:
+    trace, header = fresh()
+    assert traced.infer("blocking", request(), headers=header).status_code == 200
+    call = collector.one("infer blocking", trace)
+    assert collector.one("in a thread", trace).parent_span_id == call.span_id
+
+
+def test_a_failure_is_an_error_that_quotes_nothing(traced: Running, collector: Collector) -> None:
+    trace, header = fresh()
+    assert traced.infer("predicting", request("fail"), headers=header).status_code == 500
+    for name in ("POST /v2/models/{model_name}/infer", "infer predicting"):
+        span = collector.one(name, trace)
+        assert span.status.code == ERROR
+        assert "secret" not in span.status.message
+    trace, header = fresh()
+    assert traced.infer("nobody", request(), headers=header).status_code == 404
+    door = collector.one("POST /v2/models/{model_name}/infer", trace)
+    assert (door.status.code, attributes(door)["http.status_code"]) == (0, 404)
+
+
+def test_a_streams_spans_end_with_it(traced: Running, collector: Collector) -> None:
+    trace, header = fresh()
+    assert traced.infer("streaming", request(), "infer_stream", headers=header).text.count("data:") == 2
+    door = collector.one("POST /v2/models/{model_name}/infer_stream", trace)
+    call = collector.one("stream streaming", trace)
+    between = collector.one("between", trace)
+    assert between.parent_span_id == call.span_id
+    assert [event.name for event in call.events] == ["first response"]
+    assert call.start_time_unix_nano <= call.events[0].time_unix_nano <= call.end_time_unix_nano
+    assert between.end_time_unix_nano <= call.end_time_unix_nano <= door.end_time_unix_nano
+    assert attributes(call)["call.end"] == "success"
+
+
+def test_a_stream_that_fails_is_an_error(traced: Running, collector: Collector) -> None:
+    trace, header = fresh()
+    assert "event: error" in traced.infer("streaming", request("fail"), "infer_stream", headers=header).text
+    for name in ("POST /v2/models/{model_name}/infer_stream", "stream streaming"):
+        assert collector.one(name, trace).status.code == ERROR
+
+
+def test_a_client_that_leaves_is_no_error(traced: Running, collector: Collector) -> None:
+    trace, header = fresh()
+    with httpx.stream(
+        "POST", f"{traced.url}/v2/models/streaming/infer_stream", json=request("fail"), headers=header
+    ) as stream:
+        next(stream.iter_lines())
+    assert collector.one("stream streaming", trace)
+
+
+def test_an_rpc_is_a_span_and_so_is_a_stream_of_them(traced: Running, collector: Collector) -> None:
+    with grpc.insecure_channel(traced.grpc) as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        trace, header = fresh()
+        stub.ModelInfer(message("predicting"), metadata=[*header.items()], timeout=10)
+        door = collector.one("/inference.GRPCInferenceService/ModelInfer", trace)
+        call = collector.one("infer predicting", trace)
+        assert door.parent_span_id.hex() == SPAN
+        assert call.parent_span_id == door.span_id
+        assert attributes(door) == {
+            "rpc.system": "grpc",
+            "rpc.service": "inference.GRPCInferenceService",
+            "rpc.method": "ModelInfer",
+            "rpc.grpc.status_code": 0,
+        }
+        trace, header = fresh()
+        with pytest.raises(grpc.RpcError):
+            stub.ModelInfer(message("nobody"), metadata=[*header.items()], timeout=10)
+        refused = collector.one("/inference.GRPCInferenceService/ModelInfer", trace)
+        assert (refused.status.code, attributes(refused)["rpc.grpc.status_code"]) == (ERROR, 5)
+
+        trace, header = fresh()
+        answers = [
+            *stub.ModelStreamInfer(
+                iter([message("streaming"), message("streaming")]), metadata=[*header.items()], timeout=10
+            )
+        ]
+        assert len(answers) == 4
+        door = collector.one("/inference.GRPCInferenceService/ModelStreamInfer", trace)
+        call = collector.one("stream streaming", trace)
+        assert call.parent_span_id == door.span_id
+        eventually(lambda: len(collector.named("between", trace)) == 2)
+        assert {span.parent_span_id for span in collector.named("between", trace)} == {call.span_id}
+
+
+def test_each_request_on_a_websocket_is_a_span(traced: Running, collector: Collector) -> None:
+    before = len(collector.named("stream streaming"))
+    with connect(f"{traced.url.replace('http', 'ws')}/v2/models/streaming/stream") as line:
+        for number in ("1", "2"):
+            line.send(json.dumps({**request(), "id": number}))
+        for _ in range(6):
+            line.recv(10)
+    eventually(lambda: len(collector.named("stream streaming")) == before + 2)
+
+
+def test_other_requests_are_spans_and_health_is_none(traced: Running, collector: Collector) -> None:
+    trace, header = fresh()
+    httpx.get(f"{traced.url}/v2/health/ready", headers=header)
+    httpx.get(f"{traced.url}/metrics", headers=header)
+    with grpc.insecure_channel(traced.grpc) as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        stub.ServerReady(messages.ServerReadyRequest(), metadata=[*header.items()], timeout=10)
+        stub.ServerMetadata(messages.ServerMetadataRequest(), metadata=[*header.items()], timeout=10)
+    assert httpx.get(f"{traced.url}/v2/models/predicting", headers=header).status_code == 200
+    collector.one("GET /v2/models/{name}", trace)
+    names = {span.name for span in collector.spans if span.trace_id.hex() == trace}
+    assert names == {"GET /v2/models/{name}", "/inference.GRPCInferenceService/ServerMetadata"}
+
+
+def test_a_route_of_a_models_own_is_in_the_trace(traced: Running, collector: Collector) -> None:
+    trace, header = fresh()
+    assert httpx.get(f"{traced.url}/own/route", headers=header).json() == "answered"
+    door = collector.one("GET /own/route", trace)
+    assert door.parent_span_id.hex() == SPAN
+    assert collector.one("in a route", trace).parent_span_id == door.span_id
+    assert {span.name for span in collector.spans if span.trace_id.hex() == trace} == {
+        "GET /own/route",
+        "in a route",
+    }
+
+
+def test_what_is_off_is_not_there(tmp_path: Path, serve) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "echo", "faulty_models.Echo")
+    running = serve(folder, PYTHONPROFILEIMPORTTIME="1")
+    assert running.infer("echo", text()).status_code == 200
+    assert "inferstream.telemetry.metrics" in running.text()
+    assert "opentelemetry.sdk" not in running.text()
+
+
+def test_a_collector_that_is_gone_costs_a_line_in_the_log(tmp_path: Path, serve) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "predicting", "model.Predicting", CODE)
+    (folder / "settings.json").write_text('{"tracing_server": "127.0.0.1:1"}')
+    running = serve(folder, OTEL_BSP_SCHEDULE_DELAY="20")
+    assert running.infer("predicting", request()).status_code == 200
+    eventually(lambda: "127.0.0.1:1" in running.text().partition("gRPC ")[2])
+    assert running.stop() == 0
