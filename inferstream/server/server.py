@@ -17,8 +17,10 @@ from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
 from ..repository import FolderRepository, ModelRepository
+from ..repository.mlserver_imports import install
 from ..settings import Settings
 from ..settings.implementation import resolve_class
+from ..settings.sources import SETTINGS_FILE
 from ..telemetry.metrics import CONTENT_TYPE, Meters
 from ..telemetry.workers import WorkerMeters
 from .custom import build_answering
@@ -213,13 +215,16 @@ def _tracing(settings: Settings) -> "Tracing | None":
 
 
 def _repository(settings: Settings) -> ModelRepository:
-    implementation = settings.model_repository_implementation
+    implementation, root = settings.model_repository_implementation, settings.model_repository_root
     if implementation is None:
-        return FolderRepository(settings.model_repository_root)
-    found: Any = resolve_class(implementation, None)
-    if not issubclass(found, ModelRepository):
-        raise InvalidSettings(f'model_repository_implementation "{implementation}" is not a ModelRepository')
-    repository: ModelRepository = found(
-        root=settings.model_repository_root, **settings.model_repository_implementation_args
-    )
+        return FolderRepository(root)
+    try:
+        install()
+        found: Any = resolve_class(implementation, str(Path(root, SETTINGS_FILE)))
+        if not issubclass(found, ModelRepository):
+            raise InvalidSettings("it is not a ModelRepository")
+        repository: ModelRepository = found(root=root, **settings.model_repository_implementation_args)
+    except Exception as error:  # code of the user's own, which may raise anything
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InvalidSettings(f'model_repository_implementation "{implementation}": {reason}') from error
     return repository
