@@ -21,10 +21,7 @@ MODEL_SETTINGS_FILE = "model-settings.json"
 MAX_FILE_BYTES = 2**20
 
 NOT_BUILT: dict[type[EnvironmentModel], tuple[str, ...]] = {
-    Settings: (
-        "cache_enabled",
-        "kafka_enabled",
-    ),
+    Settings: ("cache_enabled",),
     ModelSettings: ("cache_enabled",),
     ModelParameters: (),
 }
