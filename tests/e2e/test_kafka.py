@@ -153,7 +153,7 @@ async def test_what_has_no_answer_is_not_committed(tmp_path: Path, broker: Broke
     assert await broker.committed(endpoint.asked, endpoint.name) <= 1
 
 
-async def test_the_server_starts_without_a_broker_and_finds_it_later(tmp_path: Path) -> None:
+async def test_the_server_starts_without_a_broker_and_finds_it_later_and_again(tmp_path: Path) -> None:
     broker = Broker(start=False)
     endpoint = Endpoint(tmp_path, broker)
     try:
@@ -162,6 +162,11 @@ async def test_the_server_starts_without_a_broker_and_finds_it_later(tmp_path: P
         broker.start()
         await endpoint.send(("late", fp32([1.0]), "echo"))
         assert (await endpoint.answers("late"))["late"]["outputs"]
+        broker.stop()
+        eventually(lambda: "[aiokafka" in endpoint.running.text().partition("reading")[2], 30)
+        broker.start()
+        await endpoint.send(("later", fp32([1.0]), "echo"))
+        assert (await endpoint.answers("later"))["later"]["outputs"]
     finally:
         assert endpoint.running.stop() == 0, endpoint.running.text()
         broker.stop()

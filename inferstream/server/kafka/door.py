@@ -11,12 +11,16 @@ from aiokafka.errors import KafkaError
 
 from ...dataplane.dataplane import DataPlane
 from ...settings import Settings
+from .quiet import quieten
 from .session import Session
 
 logger = logging.getLogger("inferstream.kafka")
 
 SHORTEST, LONGEST = 0.5, 30.0
 """Seconds between two attempts to connect, doubled from one to the next."""
+
+AGAIN = 500
+"""Milliseconds between the attempts that the client library makes on its own."""
 
 LONGEST_CALL = 3_600_000
 """Milliseconds that answering may keep a consumer from asking for more before its group gives it up."""
@@ -34,6 +38,7 @@ class KafkaDoor:
 
     def start(self) -> None:
         """Connect and serve until `stop`."""
+        quieten("aiokafka")
         self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
@@ -57,13 +62,17 @@ class KafkaDoor:
     async def _connected(self) -> AsyncIterator[Session]:
         settings = self._settings
         producer = AIOKafkaProducer(
-            bootstrap_servers=settings.kafka_servers, acks="all", max_request_size=settings.max_body_bytes
+            bootstrap_servers=settings.kafka_servers,
+            acks="all",
+            max_request_size=settings.max_body_bytes,
+            retry_backoff_ms=AGAIN,
         )
         consumer = AIOKafkaConsumer(
             bootstrap_servers=settings.kafka_servers,
             group_id=settings.kafka_group,
             auto_offset_reset=settings.kafka_offset_reset,
             enable_auto_commit=False,
+            retry_backoff_ms=AGAIN,
             max_poll_interval_ms=LONGEST_CALL,
             rebalance_timeout_ms=60_000,
         )
