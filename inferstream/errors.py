@@ -269,13 +269,9 @@ class InvalidOutput(InferenceFailed):
 class StepFailed(InferstreamError):
     """A step failed for every stream in it; the log has been told once, for all of them."""
 
-    code = Code.INTERNAL
-
 
 class ModelLoadFailed(InferstreamError):
     """A model could not be loaded; the message says why in one line."""
-
-    code = Code.INTERNAL
 
 
 class CallFailed(InferstreamError):
