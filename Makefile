@@ -3,13 +3,18 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# MLServer's own runtimes, for the tests: beside the environment, where nothing else finds them, and without
+# what they depend on, which is MLServer. They exclude Python 3.13 because it does.
+RUNTIMES := $(VENV)/mlserver-runtimes
 
-.PHONY: demo test lint bench bench-workers bench-batching chaos settings protos clean
+.PHONY: demo test lint bench bench-workers bench-batching bench-steps chaos leaks settings protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,sklearn,pandas,protos]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps --upgrade \
+		--ignore-requires-python --target $(RUNTIMES) mlserver-sklearn mlserver-xgboost mlserver-lightgbm
 	@touch $@
 
 demo: $(STAMP)  ## start the server on the examples, stream an answer over REST and gRPC, stop
@@ -33,8 +38,14 @@ bench-workers: $(STAMP)  ## what the way through a worker process costs
 bench-batching: $(STAMP)  ## what batching brings to a model of constant cost, and costs a lone caller
 	$(BIN)/python -m benchmarks.batching
 
+bench-steps: $(STAMP)  ## what advancing streams together brings and costs
+	$(BIN)/python -m benchmarks.steps
+
 chaos: $(STAMP)  ## kill a worker every second for a minute under load
 	$(BIN)/python scripts/chaos.py
+
+leaks: $(STAMP)  ## kill workers two thousand times and look for what the server keeps of them
+	$(BIN)/python -m scripts.leaks
 
 settings: $(STAMP)  ## write docs/settings.md from the settings classes
 	$(BIN)/python scripts/settings_reference.py

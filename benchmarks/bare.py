@@ -2,7 +2,11 @@
 
 import asyncio
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
+import grpc
 import grpc.aio
 import numpy as np
 import orjson
@@ -13,17 +17,32 @@ from inferstream.protos.dataplane_pb2_grpc import add_GRPCInferenceServiceServic
 from inferstream.protos.messages import ModelInferResponse
 
 JSON = [(b"content-type", b"application/json")]
+BINARY = [(b"content-type", b"application/octet-stream")]
 EVENTS = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
 
 async def app(scope, receive, send):
-    body = b""
+    body = bytearray()
     while True:
         message = await receive()
         body += message.get("body", b"")
         if not message.get("more_body"):
             break
+    if scope["path"].startswith("/v2/models/echo/"):
+        answer = np.frombuffer(body, dtype=np.float32, offset=len(body) % 4).tobytes()
+        headers = [*BINARY, (b"content-length", b"%d" % len(answer))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
+        return
     request = orjson.loads(body)
+    if scope["path"].startswith("/v2/models/mean/"):
+        array = np.array(request["inputs"][0]["data"], dtype=np.float32)
+        output = {"name": "y", "shape": [1], "datatype": "FP32", "data": [float(array.mean())]}
+        encoded = orjson.dumps({"model_name": "mean", "id": "0", "outputs": [output]})
+        headers = [*JSON, (b"content-length", b"%d" % len(encoded))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": encoded})
+        return
     if scope["path"].endswith("/infer"):
         given = request["inputs"][0]
         doubled = np.array(given["data"], dtype=np.float32).reshape(given["shape"]) * 2
@@ -35,6 +54,8 @@ async def app(scope, receive, send):
         await send({"type": "http.response.body", "body": encoded})
         return
     await send({"type": "http.response.start", "status": 200, "headers": EVENTS})
+    if scope["path"].startswith("/v2/models/paced/"):
+        await paced(send)
     for i in range(256):
         output = {"name": "token", "shape": [1, 1], "datatype": "BYTES", "data": [f" token{i}"]}
         event = orjson.dumps({"model_name": "tokens", "id": "0", "outputs": [output]})
@@ -42,9 +63,21 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": b""})
 
 
+async def paced(send) -> None:
+    due = time.perf_counter()
+    for i in count():
+        output = {"name": "token", "shape": [1, 1], "datatype": "BYTES", "data": [f" token{i}"]}
+        event = orjson.dumps({"model_name": "paced", "id": "0", "outputs": [output]})
+        await send({"type": "http.response.body", "body": b"data: " + event + b"\n\n", "more_body": True})
+        due += 0.01
+        await asyncio.sleep(max(due - time.perf_counter(), 0))
+
+
 class Servicer:
     async def ModelInfer(self, request, context):  # noqa: N802
         given = request.inputs[0]
+        if request.raw_input_contents:
+            return doubled_raw(request)
         doubled = np.array(given.contents.fp32_contents, dtype=np.float32).reshape(given.shape) * 2
         message = ModelInferResponse(model_name="doubler", id="0")
         output = message.outputs.add(name="y", datatype="FP32", shape=doubled.shape)
@@ -60,6 +93,36 @@ class Servicer:
             await context.write(message)
 
 
+def doubled_raw(request):
+    given = request.inputs[0]
+    doubled = np.frombuffer(request.raw_input_contents[0], dtype=np.float32).reshape(given.shape) * 2
+    message = ModelInferResponse(model_name="doubler", id="0")
+    message.outputs.add(name="y", datatype="FP32", shape=doubled.shape)
+    message.raw_output_contents.append(doubled.tobytes())
+    return message
+
+
+class Synchronous:
+    """Large raw tensors there and back, from threads: what gRPC's C core does best."""
+
+    def ModelInfer(self, request, context):  # noqa: N802
+        given = request.inputs[0]
+        array = np.frombuffer(request.raw_input_contents[0], dtype=np.float32).reshape(given.shape)
+        message = ModelInferResponse(model_name="echo", id="0")
+        message.outputs.add(name="y", datatype="FP32", shape=array.shape)
+        message.raw_output_contents.append(array.tobytes())
+        return message
+
+
+def serve_synchronously(port: int) -> None:
+    options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    server = grpc.server(ThreadPoolExecutor(8), options=options)
+    add_GRPCInferenceServiceServicer_to_server(Synchronous(), server)
+    server.add_insecure_port(f"127.0.0.1:{port}")
+    server.start()
+    server.wait_for_termination()
+
+
 async def serve_grpc(port: int) -> None:
     server = grpc.aio.server()
     add_GRPCInferenceServiceServicer_to_server(Servicer(), server)
@@ -72,6 +135,8 @@ if __name__ == "__main__":
     kind, port = sys.argv[1], int(sys.argv[2])
     if kind == "rest":
         uvicorn.run(app, port=port, log_level="error", access_log=False, lifespan="off", http="httptools")
+    elif kind == "grpc-sync":
+        serve_synchronously(port)
     else:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve_grpc(port))

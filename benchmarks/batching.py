@@ -21,8 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import load
-from .run import HERE, Target, start_ours
-from .workers import tree_cpu
+from .servers import HERE, Target, start_ours, tree_cpu
 
 CALLERS = 64
 BATCHED = {"max_batch_size": 64, "max_batch_time": 0.005}

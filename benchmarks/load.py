@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from functools import lru_cache
+from math import prod
 
 import grpc.aio
 import numpy as np
@@ -25,6 +27,16 @@ INFER = http_request("/v2/models/doubler/infer", {"inputs": [ARRAY]})
 STREAM = http_request("/v2/models/tokens/generate_stream", {"inputs": [PROMPT]})
 
 
+@lru_cache(4)
+def json_request(shape: tuple[int, ...]) -> bytes:
+    """A JSON tensor of this shape for the model `mean`; made once, since it takes longer than it is served."""
+    values = np.random.default_rng(0).random(prod(shape), np.float32)
+    tensor = {"name": "x", "shape": list(shape), "datatype": "FP32", "data": values}
+    body = orjson.dumps({"inputs": [tensor]}, option=orjson.OPT_SERIALIZE_NUMPY)
+    head = f"POST /v2/models/mean/infer HTTP/1.1\r\nHost: bench\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
 async def read_answer(reader: asyncio.StreamReader) -> None:
     """Read one HTTP answer of known length; it has to be a 200."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
@@ -33,14 +45,14 @@ async def read_answer(reader: asyncio.StreamReader) -> None:
     await reader.readexactly(int(head[start : head.index(b"\r\n", start)]))
 
 
-async def rest_infer(port: int, callers: int, seconds: float) -> int:
+async def rest_infer(port: int, callers: int, seconds: float, request: bytes = INFER) -> int:
     """How many requests were answered."""
 
     async def caller() -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         answered = 0
         while time.perf_counter() < until:
-            writer.write(INFER)
+            writer.write(request)
             await read_answer(reader)
             answered += 1
         writer.close()
@@ -48,6 +60,11 @@ async def rest_infer(port: int, callers: int, seconds: float) -> int:
 
     until = time.perf_counter() + seconds
     return sum(await asyncio.gather(*(caller() for _ in range(callers))))
+
+
+async def rest_json(port: int, array: np.ndarray, callers: int, seconds: float) -> int:
+    """How many tensors of the shape of `array` were taken in as JSON."""
+    return await rest_infer(port, callers, seconds, json_request(array.shape))
 
 
 async def rest_latencies(port: int, requests: int) -> list[float]:
@@ -126,6 +143,90 @@ async def grpc_tokens(port: int, callers: int, seconds: float) -> int:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub = GRPCInferenceServiceStub(channel)
         return sum(await asyncio.gather(*(caller(stub) for _ in range(callers))))
+
+
+async def grpc_raw(port: int, array: np.ndarray, callers: int, seconds: float, model: str = "echo") -> int:
+    """How many tensors went there and back in the protocol's raw form."""
+    message = ModelInferRequest(
+        model_name=model,
+        id="0",
+        inputs=[{"name": "x", "shape": array.shape, "datatype": "FP32"}],
+        raw_input_contents=[array.tobytes()],
+    )
+
+    async def caller(stub: GRPCInferenceServiceStub) -> int:
+        answered = 0
+        while time.perf_counter() < until:
+            answer = await stub.ModelInfer(message)
+            assert len(answer.raw_output_contents[0]) == array.nbytes
+            answered += 1
+        return answered
+
+    until = time.perf_counter() + seconds
+    options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        return sum(await asyncio.gather(*(caller(stub) for _ in range(callers))))
+
+
+async def first_events(port: int, streams: int) -> list[float]:
+    """Seconds from the request to the first event, for one stream after another of a lone caller."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    times = []
+    for _ in range(streams):
+        started = time.perf_counter()
+        writer.write(STREAM)
+        await reader.readuntil(b"data: {")
+        times.append(time.perf_counter() - started)
+        await reader.readuntil(b"\r\n0\r\n\r\n")
+    writer.close()
+    return times
+
+
+class Paced(asyncio.Protocol):
+    """Takes a stream that never ends and notes when its events come."""
+
+    def __init__(self, request: bytes, gaps: list[float]) -> None:
+        self._request = request
+        self._gaps = gaps
+        self._last = 0.0
+        self.events = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        events = data.count(b"data: {")
+        if events:
+            now = time.perf_counter()
+            if self._last:
+                self._gaps.append(now - self._last)
+            self._last = now
+            self.events += events
+
+
+async def paced(port: int, streams: int, seconds: float, settle: float = 2.0) -> tuple[float, list[float]]:
+    """Tokens a second of so many streams that make one every 10 ms, and the gaps between them in seconds."""
+    gaps: list[float] = []
+    loop = asyncio.get_running_loop()
+    opened = [
+        (await loop.create_connection(lambda: Paced(PACED, gaps), "127.0.0.1", port))[1]
+        for _ in range(streams)
+    ]
+    await asyncio.sleep(settle)
+    gaps.clear()
+    before, started = sum(stream.events for stream in opened), time.perf_counter()
+    await asyncio.sleep(seconds)
+    found = sum(stream.events for stream in opened) - before
+    took = time.perf_counter() - started
+    measured = list(gaps)
+    for stream in opened:
+        stream.transport.abort()
+    return found / took, measured
+
+
+PACED = http_request("/v2/models/paced/generate_stream", {"inputs": [PROMPT]})
 
 
 async def rest_binary(port: int, array: np.ndarray, callers: int, seconds: float) -> int:

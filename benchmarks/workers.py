@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from . import load
-from .run import CALLERS, Target, cpu_seconds, start_ours
+from .servers import Target, start_ours, tree_cpu
+from .works import CALLERS
 
 LARGE = {"600 KB": (1, 3, 224, 224), "16 MB": (4, 1024, 1024)}
 BURNING = 8
@@ -44,14 +45,6 @@ def main() -> None:
     show(figures)
     if given.json:
         given.json.write_text(json.dumps(figures, indent=1))
-
-
-def tree_cpu(pid: int) -> float:
-    """User and system time of a process and its children so far."""
-    children: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        children += map(int, task.read_text().split())
-    return sum(map(cpu_seconds, (pid, *children)))
 
 
 def measure(runner: asyncio.Runner, targets: list[Target], rounds: int, seconds: float) -> dict:

@@ -10,18 +10,22 @@ if TYPE_CHECKING:
     from . import codecs, errors, types
     from .context import RequestContext, request_context
     from .handlers import custom_handler
-    from .model import MLModel
+    from .model import Finished, MLModel, StepModel
+    from .rows import RowErrors
     from .settings import ModelParameters, ModelSettings, Settings
     from .telemetry.custom import log, register
 
     __version__: str
 
 __all__ = [
+    "Finished",
     "MLModel",
     "ModelParameters",
     "ModelSettings",
     "RequestContext",
+    "RowErrors",
     "Settings",
+    "StepModel",
     "codecs",
     "custom_handler",
     "errors",
@@ -32,11 +36,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Finished": "model",
     "MLModel": "model",
     "ModelParameters": "settings",
     "ModelSettings": "settings",
     "RequestContext": "context",
+    "RowErrors": "rows",
     "Settings": "settings",
+    "StepModel": "model",
     "custom_handler": "handlers",
     "log": "telemetry.custom",
     "register": "telemetry.custom",

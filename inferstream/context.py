@@ -13,10 +13,12 @@ class RequestContext:
     `cancelled` now and then, and stops.
     """
 
-    __slots__ = ("_deadline", "cancelled", "thread")
+    __slots__ = ("_deadline", "cancelled", "single", "thread")
 
-    def __init__(self, remaining: float | None = None) -> None:
+    def __init__(self, remaining: float | None = None, single: bool = False) -> None:
         self._deadline = None if remaining is None else time.monotonic() + remaining
+        self.single = single
+        """Whether the client takes one response only, so that a model that streams may say all in one."""
         self.cancelled = False
         """Whether the client has left, or the request's time is over."""
         self.thread: Future[Any] | None = None
@@ -35,7 +37,7 @@ def request_context() -> RequestContext:
     """The context of the request whose model code is running. Raises RuntimeError outside of model code."""
     context = _current.get()
     if context is None:
-        raise RuntimeError("there is a request context only in a model's predict and predict_stream")
+        raise RuntimeError("there is a request context only in a model's predict, predict_stream and admit")
     return context
 
 

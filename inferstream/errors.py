@@ -24,6 +24,7 @@
     ├── Unsupported                a thing this model or server does not do
     ├── InferenceFailed            model code raised
     │   └── InvalidOutput          model code answered something that is not a response
+    ├── StepFailed                 model code raised in a step that many streams shared
     ├── ModelLoadFailed
     ├── CallFailed                 a server that one of our clients asked did not answer as it should
     └── InvalidSettings            never reaches a client: the process does not start
@@ -263,6 +264,12 @@ class InferenceFailed(InferstreamError):
 
 class InvalidOutput(InferenceFailed):
     """Model code answered something that is not a valid response; names the output."""
+
+
+class StepFailed(InferstreamError):
+    """A step failed for every stream in it; the log has been told once, for all of them."""
+
+    code = Code.INTERNAL
 
 
 class ModelLoadFailed(InferstreamError):

@@ -1,7 +1,8 @@
-"""`MLModel`: what a model author subclasses."""
+"""`MLModel`: what a model author subclasses; `StepModel`, for streams that advance together."""
 
 import inspect
-from collections.abc import AsyncIterator, Callable
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, ClassVar
 
 from .codecs.base import InputCodecLike, RequestCodecLike
@@ -38,8 +39,11 @@ class MLModel:
     thread. A generator's `finally` runs as soon as its client leaves.
     """
 
-    selects_outputs: ClassVar[bool] = False
-    """Whether `predict` itself answers what the request's `outputs` ask for, perhaps under other names."""
+    selects_outputs: ClassVar[bool | None] = False
+    """Whether `predict` itself answers what the request's `outputs` ask for, perhaps under other names.
+
+    None says that it may: what was asked for is picked out of its answer where all of it is there.
+    """
 
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
@@ -140,3 +144,48 @@ class MLModel:
     ) -> InferenceResponse:
         """A payload as a whole response. Raises CodecNotFound."""
         return encode_inference_response(payload, self.name, self.version, default_codec)
+
+
+class Finished:
+    """The end of a state: `Finished()`, or `Finished(response)` with what is left to say."""
+
+    __slots__ = ("responses",)
+
+    def __init__(self, *responses: InferenceResponse) -> None:
+        self.responses = responses
+
+
+Emission = InferenceResponse | Sequence[InferenceResponse] | Finished | Exception | None
+"""What a step makes of one state: a response, several, or nothing yet; the end; or the error that ends it."""
+
+
+class StepModel(MLModel, ABC):
+    """A model whose streams advance together, one step of all of them at a time.
+
+    The server keeps the loop: it admits requests whenever there is a place, steps over every active
+    state at once, and releases each state exactly once, between two steps. So `admit`, `step` and
+    `release` are never called at the same time. Each may be `async def`, and then runs on the event loop,
+    or `def`, and then runs in a thread, the same one for all three.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.predict_stream is not MLModel.predict_stream:
+            raise TypeError(f"{cls.__name__} has steps, so it cannot have a predict_stream too")
+
+    @_overridable
+    @abstractmethod
+    def admit(self, request: InferenceRequest) -> Any:
+        """Begin a stream: return its state, any object. What is raised here is the answer to this request alone."""
+
+    @_overridable
+    @abstractmethod
+    def step(self, states: Sequence[Any]) -> Sequence[Emission]:
+        """Advance every one of `states`; return what comes of each, in their order.
+
+        What is raised here ends all of them.
+        """
+
+    @_overridable
+    def release(self, state: Any) -> None:
+        """Let go of what `admit` and `step` took for a state that is finished, failed, left or out of time."""

@@ -1,4 +1,4 @@
-"""Starts the server on the examples, streams an answer over REST and over gRPC, asks the iris model, stops."""
+"""Starts the server on the examples, streams answers over REST and over gRPC, asks the iris model, stops."""
 
 import json
 import re
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -20,6 +21,7 @@ from inferstream.types import InferenceRequest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 QUESTION = "What is the capital of France?"
+PROMPTS = ("the old man", "in the morning", "the fish")
 
 
 def main() -> int:
@@ -33,6 +35,9 @@ def main() -> int:
             show(words_over_rest(rest))
             print("\ngRPC, the same model:\n ", end="")
             show(words_over_grpc(rpc))
+            print("\nchar-lm, three prompts in the same steps:")
+            for prompt, text in write_together(rest):
+                print(f"  {prompt}{text}")
             print("\niris, scikit-learn:")
             print(f"  {predict_iris(rest)}")
         finally:
@@ -82,6 +87,21 @@ def words_over_grpc(address: str) -> Iterator[str]:
         for message in GRPCInferenceServiceStub(channel).ModelStreamInfer(iter([request])):
             response = ModelInferResponseConverter.to_types(message)
             yield StringCodec.decode_output(response.outputs[0])[0] or ""
+
+
+def write_together(url: str) -> Iterator[tuple[str, str]]:
+    """Texts that one model writes at once, a letter of each at a time."""
+
+    def write(prompt: str) -> str:
+        body = {"prompt": prompt, "length": 60}
+        with (
+            httpx.Client(timeout=30) as client,
+            connect_sse(client, "POST", f"{url}/v2/models/char-lm/generate_stream", json=body) as source,
+        ):
+            return "".join(json.loads(event.data)["text"] for event in source.iter_sse())
+
+    with ThreadPoolExecutor() as pool:
+        yield from zip(PROMPTS, pool.map(write, PROMPTS), strict=True)
 
 
 def predict_iris(url: str) -> str:

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from inferstream.settings import ModelParameters, ModelSettings, Settings
-from inferstream.settings.sources import NOT_BUILT
+from inferstream.settings.sources import WITHOUT_EFFECT
 
 TARGET = Path(__file__).parent.parent / "docs" / "settings.md"
 INTRODUCTION = """# Settings
@@ -18,14 +18,15 @@ Precedence, first wins: flags, the JSON file, `INFERSTREAM_*` variables, `MLSERV
 folder, the default. A variable is the prefix and the field's name in upper case (`INFERSTREAM_HTTP_PORT`); for models
 the prefixes are `INFERSTREAM_MODEL_` and `MLSERVER_MODEL_`, and fill what a model's file leaves open. Objects and lists
 are written as JSON. A wrong value ends the start with the file, the field and what is allowed; an unknown field is a
-warning. Fields marked † are read and checked but not built yet: setting one is a warning.
+warning. In paths `~` and `$NAME` are replaced. Fields marked † are read and checked and have no effect: those that are
+set are named in one warning.
 """
 
 
 def table(settings: type[BaseModel]) -> str:
     lines = ["| field | type | default | |", "|---|---|---|---|"]
     for name, field in settings.model_fields.items():
-        mark = " †" if name in NOT_BUILT[settings] else ""
+        mark = " †" if name in WITHOUT_EFFECT[settings] else ""
         kind = str(field.annotation).replace("typing.", "").removeprefix("<class '").removesuffix("'>")
         kind = kind.rpartition(".")[2] if kind.startswith("inferstream.") else kind
         shown = kind.replace("inferstream.types.metadata.", "").replace("inferstream.settings.server.", "")

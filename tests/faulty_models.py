@@ -44,6 +44,15 @@ class Declared(Echo):
     """The same, with inputs and outputs declared in its settings."""
 
 
+class Late(Echo):
+    """The same after a while, and says which process it runs in."""
+
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        note(f"start {os.getpid()}")
+        await asyncio.sleep(0.3)
+        return await super().predict(payload)
+
+
 class Slow(MLModel):
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         note(f"start {payload.id}")

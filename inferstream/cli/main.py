@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .bench import bench
 from .infer import infer
 
 app = typer.Typer(
@@ -109,3 +110,4 @@ def build(
 
 
 app.command()(infer)
+app.command()(bench)

@@ -6,10 +6,15 @@ from urllib.parse import urlsplit
 import grpc
 
 from ..errors import CallFailed, InvalidRequest
-from ..protos.converters import ModelInferRequestConverter, ModelInferResponseConverter
+from ..protos.converters import (
+    ModelInferRequestConverter,
+    ModelInferResponseConverter,
+    ModelMetadataResponseConverter,
+)
 from ..protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from ..protos.grpc import FIELDS
-from ..types import InferenceRequest, InferenceResponse
+from ..protos.messages import ModelMetadataRequest
+from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from .certificates import presented
 from .transport import Target
 
@@ -47,20 +52,27 @@ class GrpcTransport:
         except InvalidRequest as error:
             raise CallFailed(f"The server's answer is not a V2 response: {error.message}") from error
 
+    async def metadata(self) -> MetadataModelResponse:
+        """What the model says of itself. Raises CallFailed."""
+        stub = self._stub or await self._open()
+        try:
+            answer = await stub.ModelMetadata(
+                ModelMetadataRequest(name=self._target.model), timeout=self._target.timeout
+            )
+        except grpc.aio.AioRpcError as error:
+            raise self._failure(error) from error
+        return ModelMetadataResponseConverter.to_types(answer)
+
+    async def channel(self) -> grpc.aio.Channel:
+        """The channel, for callers that make more of it. Raises CallFailed."""
+        if self._channel is None:
+            await self._open()
+        assert self._channel is not None
+        return self._channel
+
     async def _open(self) -> GRPCInferenceServiceStub:
-        url = self._target.url
-        address = urlsplit(url).netloc if "://" in url else url
-        if not (self._target.ssl or url.startswith(("https://", "grpcs://"))):
-            channel = grpc.aio.insecure_channel(address, options=OPTIONS)
-        elif self._target.verify:
-            channel = grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(), options=OPTIONS)
-        else:
-            certificate, name = await presented(address, self._target.timeout)
-            options = [*OPTIONS, ("grpc.ssl_target_name_override", name)]
-            credentials = grpc.ssl_channel_credentials(certificate)
-            channel = grpc.aio.secure_channel(address, credentials, options=options)
-        self._channel = channel
-        self._stub = GRPCInferenceServiceStub(channel)
+        self._channel = await _open_channel(self._target)
+        self._stub = GRPCInferenceServiceStub(self._channel)
         return self._stub
 
     def _failure(self, error: grpc.aio.AioRpcError) -> CallFailed:
@@ -76,3 +88,17 @@ class GrpcTransport:
     async def aclose(self) -> None:
         if self._channel is not None:
             await self._channel.close(None)
+
+
+async def _open_channel(target: Target) -> grpc.aio.Channel:
+    """A channel to the server. Raises CallFailed where a certificate to trust cannot be had from it."""
+    url = target.url
+    address = urlsplit(url).netloc if "://" in url else url
+    if not (target.ssl or url.startswith(("https://", "grpcs://"))):
+        return grpc.aio.insecure_channel(address, options=OPTIONS)
+    if target.verify:
+        return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(), options=OPTIONS)
+    certificate, name = await presented(address, target.timeout)
+    options = [*OPTIONS, ("grpc.ssl_target_name_override", name)]
+    credentials = grpc.ssl_channel_credentials(certificate)
+    return grpc.aio.secure_channel(address, credentials, options=options)

@@ -8,10 +8,11 @@ from urllib.parse import quote
 
 import httpx
 import orjson
+from pydantic import ValidationError
 
 from ..errors import CallFailed, InvalidRequest
 from ..protos.json_client import HEADER_LENGTH, dump_request, load_response
-from ..types import InferenceRequest, InferenceResponse
+from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from .transport import Target
 
 RETRYABLE = frozenset((429, 502, 503, 504))
@@ -24,7 +25,7 @@ class RestTransport:
     def __init__(self, target: Target) -> None:
         scheme = "https" if target.ssl else "http"
         base = target.url if "://" in target.url else f"{scheme}://{target.url}"
-        self._url = f"{base.rstrip('/')}/v2/models/{quote(target.model, safe='')}/infer"
+        self._model = f"{base.rstrip('/')}/v2/models/{quote(target.model, safe='')}"
         self._binary = target.binary
         self._timeout = target.timeout
         self._client = httpx.AsyncClient(
@@ -39,7 +40,7 @@ class RestTransport:
         sent = {"content-type": "application/json", **headers}
         if self._binary:
             sent |= {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(body))}
-        answer = await self._post(b"".join((body, *blobs)), sent)
+        answer = await self._ask("POST", f"{self._model}/infer", b"".join((body, *blobs)), sent)
         if answer.status_code != 200:
             raise _failure(answer)
         try:
@@ -47,10 +48,20 @@ class RestTransport:
         except InvalidRequest as error:
             raise CallFailed(f"The server's answer is not a V2 response: {error.message}") from error
 
-    async def _post(self, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
+    async def metadata(self) -> MetadataModelResponse:
+        """What the model says of itself. Raises CallFailed."""
+        answer = await self._ask("GET", self._model, b"", {})
+        if answer.status_code != 200:
+            raise _failure(answer)
+        try:
+            return MetadataModelResponse.model_validate_json(answer.content)
+        except ValidationError as error:
+            raise CallFailed(f"The server's answer is not a model's metadata: {error}") from error
+
+    async def _ask(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._client.post(self._url, content=body, headers=headers)
+                return await self._client.request(method, url, content=body, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise CallFailed(f"no connection: {error}", retryable=True, unreachable=True) from error
         except (httpx.NetworkError, httpx.RemoteProtocolError) as error:

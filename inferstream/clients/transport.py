@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..types import InferenceRequest, InferenceResponse
+from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,10 @@ class Transport(Protocol):
 
     async def infer(self, request: InferenceRequest, headers: Mapping[str, str]) -> InferenceResponse:
         """The model's answer. Raises CallFailed."""
+        ...
+
+    async def metadata(self) -> MetadataModelResponse:
+        """What the model says of itself. Raises CallFailed."""
         ...
 
     async def aclose(self) -> None:

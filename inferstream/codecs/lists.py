@@ -15,9 +15,9 @@ Element = str | bytes | None
 T = TypeVar("T")
 
 
-def is_list_of(payload: Any, kind: type | tuple[type, ...]) -> bool:
-    """Whether `payload` is a list with nothing but instances of `kind`; an empty list is."""
-    return isinstance(payload, list) and all(isinstance(value, kind) for value in payload)
+def is_list_of(payload: Any, instance_type: type | tuple[type, ...]) -> bool:
+    """Whether `payload` is a list with nothing but instances of `instance_type`; an empty list is."""
+    return isinstance(payload, list) and all(isinstance(value, instance_type) for value in payload)
 
 
 def as_list(payload: Any) -> list[Any]:

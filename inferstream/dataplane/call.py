@@ -25,8 +25,9 @@ class Call:
 
     `more` yields the later requests of a bidirectional stream, and is None when there can be none.
     `deadline` is a point in time on the event loop's clock, in seconds. `task` is the task that opens
-    the call, for doors that know it already: asking costs a system call on Python 3.11. `trace` says which
-    span the call lies in, to whoever carries it to another process.
+    the call, for doors that know it already: asking costs a system call on Python 3.11.
+    `priority` is 1 for the highest to 9 for the lowest, and 0 until the dataplane knows the model's default.
+    `trace` says which span the call lies in, to whoever carries it to another process.
     """
 
     __slots__ = (
@@ -37,6 +38,7 @@ class Call:
         "model",
         "more",
         "operation",
+        "priority",
         "reply",
         "request",
         "task",
@@ -54,6 +56,7 @@ class Call:
         more: AsyncIterator[InferenceRequest] | None = None,
         deadline: float | None = None,
         task: asyncio.Task[object] | None = None,
+        priority: int = 0,
     ) -> None:
         self.operation = operation
         self.model = model
@@ -64,6 +67,7 @@ class Call:
         self.deadline = deadline
         self.failure: Exception | None = None
         self.task = task
+        self.priority = priority
         self.trace: Mapping[str, str] | None = None
         self.reply: Reply | None = None
         self._interruption: Interruption | None = None
@@ -84,17 +88,18 @@ class Call:
             self._interruption.take_back()
 
 
-def identify(request: InferenceRequest, headers: Mapping[str, str]) -> None:
+def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameters:
     """Give a request an id if it has none, and its transport's headers as `parameters.headers`."""
     if not request.id:
         request.__dict__["id"] = new_id()
     parameters = request.parameters
     if parameters is None:
-        request.__dict__["parameters"] = Parameters.filled(
+        parameters = request.__dict__["parameters"] = Parameters.filled(
             {"content_type": None, "headers": headers}, {"headers"}, {}
         )
     else:
         parameters.__dict__["headers"] = headers
+    return parameters
 
 
 def new_id() -> str:

@@ -173,12 +173,16 @@ def check_output(tensor: object, model: str) -> None:
 
 
 def finish(
-    response: object, request: InferenceRequest, model: str, version: str | None, selected: bool = False
+    response: object,
+    request: InferenceRequest,
+    model: str,
+    version: str | None,
+    selected: bool | None = False,
 ) -> InferenceResponse:
     """A model's response, checked, with the request's id and only the outputs the client asked for.
 
-    `selected` says that the model has chosen the outputs already: a data frame asked for by one name
-    is answered as its columns.
+    `selected` is what the model says of itself, `MLModel.selects_outputs`: one that has chosen the outputs
+    may answer a data frame, asked for by one name, as its columns.
     A response that already carries an id is one the model keeps and reuses: what belongs to this request
     goes into a copy of it.
     Raises InvalidOutput for a response that must not reach a client, InvalidRequest for an output
@@ -199,7 +203,7 @@ def finish(
     if len(outputs) > 1 and len({tensor.name for tensor in outputs}) != len(outputs):
         raise InvalidOutput(f'Model {model} answered output "{_duplicate(outputs)}" twice.')
     if request.outputs and not selected:
-        outputs = _requested(outputs, request.outputs)
+        outputs = _requested(outputs, request.outputs, refusing=selected is False)
     elif response.id is None:
         # A fresh response, as nearly all are: completing it in place spares a copy per token.
         fields = response.__dict__
@@ -222,11 +226,18 @@ def finish(
 _COMPLETED = ("id", "model_name", "model_version")
 
 
-def _requested(outputs: list[ResponseOutput], wanted: Sequence[RequestOutput]) -> list[ResponseOutput]:
-    """The outputs the client asked for, in its order. Raises InvalidRequest for one that is not there."""
+def _requested(
+    outputs: list[ResponseOutput], wanted: Sequence[RequestOutput], refusing: bool
+) -> list[ResponseOutput]:
+    """The outputs the client asked for, in its order.
+
+    Where one is not there, all outputs are answered, or InvalidRequest is raised if `refusing`.
+    """
     produced = {tensor.name: tensor for tensor in outputs}
     try:
         return [produced[output.name] for output in wanted]
     except KeyError as missing:
+        if not refusing:
+            return outputs
         known = ", ".join(produced)
         raise InvalidRequest(f"output {missing} is not one of the model's outputs: {known}") from None

@@ -11,6 +11,7 @@ from ..types import (
     MetadataModelResponse,
     MetadataServerResponse,
     MetadataTensor,
+    Parameters,
     RepositoryIndexResponseItem,
 )
 from .access import Access
@@ -19,6 +20,7 @@ from .cloudevents import CloudEvents, wanted
 from .execution.base import Execution
 from .registry import Registry
 from .reply import Reply
+from .urgency import heed
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
 """What of the protocol's extensions is implemented, in Triton's spelling."""
@@ -42,16 +44,20 @@ class DataPlane:
     async def open(self, call: Call) -> Reply:
         """Route a call to its model and open the reply.
 
-        Raises ModelNotFound, ModelNotReady, Draining, or whatever a stage or the model refuses with.
+        Raises InvalidRequest, ModelNotFound, ModelNotReady, Draining, or whatever a stage or the model
+        refuses with.
         """
-        self.identify(call.request, call.model, call.headers)
-        return await self._registry.serving(call.model, call.version).handler(call)
+        heed(call, self.identify(call.request, call.model, call.headers))
+        served = self._registry.serving(call.model, call.version)
+        call.priority = call.priority or served.priority
+        return await served.handler(call)
 
-    def identify(self, request: InferenceRequest, model: str, headers: Mapping[str, str]) -> None:
+    def identify(self, request: InferenceRequest, model: str, headers: Mapping[str, str]) -> Parameters:
         """Give a request to `model` an id if it has none, and its headers; `open` does so for the first of a call."""
-        identify(request, headers)
+        parameters = identify(request, headers)
         if self.events is not None:
             self.events.add_to(request, model)
+        return parameters
 
     def custom_routes(self) -> list[tuple[CustomHandler, Execution]]:
         """REST routes of models' own; the same list until a model comes or goes."""

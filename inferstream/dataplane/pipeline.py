@@ -8,10 +8,12 @@ from .checks import Declaration
 from .execution.base import Execution
 from .handler import Handler
 from .stages.batching import Batching, callers
+from .stages.cache import Cache
 from .stages.deadline import Deadline
 from .stages.limits import Limits
 from .stages.live import Live
 from .stages.metrics import Metrics
+from .stages.store import Store
 from .stages.tracing import Tracing
 from .stages.validation import Validation
 
@@ -29,23 +31,38 @@ class Pipeline:
         execution: Execution,
         meters: ModelMeters,
         request_timeout: float | None,
+        store: Store | None = None,
         tracer: "Tracer | None" = None,
     ) -> None:
         settings = execution.settings
         declaration = Declaration(execution.inputs, execution.outputs, settings.input_validation)
         limit = settings.request_timeout if settings.request_timeout is not None else request_timeout
 
+        if "steps" in execution.answers:
+            execution.meter_steps(meters.stepping())
+
         handler: Handler = execution
-        slots = execution.slots
+        slots, aging = execution.slots, settings.priority_aging
         size, wait = settings.max_batch_size, settings.max_batch_time
         if size > 1 and wait > 0 and "predict" in execution.answers:
-            handler = Limits(handler, slots, callers(slots, size))  # streams share the slots with batches
+            # Streams share the slots with batches.
+            handler = Limits(handler, slots, callers(slots, size), aging)
             handler = Batching(handler, declaration, slots, size, wait, meters.batching())
             slots = callers(slots, size)
         elif size > 1:
             logger.warning("model %s: %s", settings.name, _why_not(wait))
+        handler = Limits(handler, slots, settings.max_queue, aging, meters.queue)
+        self.cache: Cache | None = None
+        if settings.cache_enabled and store is not None:
+            if limit is not None:
+                handler = Live(Deadline(handler, limit))  # computations go on when those who began them leave
+            seconds = settings.cache_ttl or store.seconds
+            handler = self.cache = Cache(handler, store, seconds, meters.caching())
+        elif settings.cache_enabled:
+            logger.warning(
+                "model %s: cache_enabled has no effect unless the server enables it", settings.name
+            )
         handler = Validation(handler, declaration)  # refuses a bad request before it costs anything
-        handler = Limits(handler, slots, settings.max_queue)
         handler = Deadline(handler, limit)  # waiting in the queue counts
         handler = self.live = Live(handler)
         handler = Metrics(handler, meters)  # sees refusals too

@@ -4,7 +4,9 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from ..errors import Draining, InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady
@@ -15,6 +17,7 @@ from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
 from .pipeline import Pipeline
+from .stages.store import Store
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracing as Tracer
@@ -32,8 +35,10 @@ class Served:
 
     def __init__(self, execution: Execution, pipeline: Pipeline) -> None:
         self.execution = execution
+        self.priority = execution.settings.default_priority
         self.live = pipeline.live
         self.handler = pipeline.handler
+        self._cache = pipeline.cache
 
     @property
     def ready(self) -> bool:
@@ -46,6 +51,8 @@ class Served:
                 await self.live.emptied()
         except TimeoutError:
             self.live.fail(Draining(f"Model {self.execution.settings.name} is being unloaded."))
+        if self._cache is not None:
+            self._cache.clear()
         await self.execution.unload()
 
 
@@ -64,6 +71,7 @@ class Registry:
         self._repository = repository
         self._load = load
         self._meters = meters
+        self._store = _store(settings, meters) if settings.cache_enabled else None
         self._tracer = tracer
         self._served: dict[Key, Served] = {}
         self._defaults: dict[str, Served] = {}
@@ -192,9 +200,8 @@ class Registry:
             # A copy, because runtimes change their settings and the repository remembers these.
             own = settings.model_copy(deep=True)
             execution = await self._load(own)
-            pipeline = Pipeline(
-                execution, self._meters.of(*key), self._settings.request_timeout, self._tracer
-            )
+            timeout = self._settings.request_timeout
+            pipeline = Pipeline(execution, self._meters.of(*key), timeout, self._store, self._tracer)
         except InferstreamError as error:
             if key not in self._served:
                 self._states[key] = (State.UNAVAILABLE, error.message)
@@ -265,6 +272,12 @@ class Registry:
                 await asyncio.gather(*(served.execution.unload() for served in self._served.values()))
         except TimeoutError:
             logger.error("models were still unloading after %g s", limit)
+
+
+def _store(settings: Settings, meters: Meters) -> Store:
+    """What the response cache of all models holds."""
+    seconds = inf if settings.cache_ttl is None else settings.cache_ttl
+    return Store(settings.cache_size, settings.cache_max_bytes, seconds, monotonic, meters.caching())
 
 
 def _rank(version: str | None) -> tuple[int, int, str]:

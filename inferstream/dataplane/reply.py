@@ -14,9 +14,10 @@ End = Callable[[BaseException | None], None]
 
 
 class Counter(Protocol):
-    """What counts responses as they pass, without a call for each."""
+    """What counts the responses after the first."""
 
-    stream_items: int
+    def passed(self) -> None:
+        """One more response is on its way to the client."""
 
 
 class Responses(Protocol):
@@ -64,10 +65,8 @@ class Reply:
         """Whether this is a whole answer rather than the start of a stream."""
 
     def count(self, counter: Counter) -> None:
-        """Have `counter` count every response, the first one now."""
+        """Tell `counter` of every response but the first, which is there already."""
         self._counter = counter
-        if self.first is not None:
-            counter.stream_items += 1
 
     def watch(self, end: End) -> Self:
         """Tell `end` how it ended; a single answer has already ended."""
@@ -122,7 +121,7 @@ class Reply:
         if self._failure is not None or reader.cancelling():
             await self._end_despite_model()
         if self._counter is not None:
-            self._counter.stream_items += 1
+            self._counter.passed()
         return response
 
     def _take_back(self) -> None:

@@ -8,13 +8,20 @@ from ..types import (
     MetadataModelResponse,
     MetadataServerResponse,
     MetadataTensor,
+    Parameters,
     RepositoryIndexRequest,
     RepositoryIndexResponse,
     RepositoryIndexResponseItem,
+    RequestInput,
+    RequestOutput,
+    ResponseOutput,
+    TensorData,
 )
 from . import grpc as wire
 from .grpc_responses import dump_response
 from .messages import (
+    InferTensorContents,
+    ModelInferRequest,
     ModelInferResponse,
     ModelMetadataResponse,
     ServerMetadataResponse,
@@ -116,6 +123,72 @@ class ModelInferResponseConverter:
         return ModelInferResponse.FromString(dump_response(type_object, typed=not use_raw))
 
 
+class InferInputTensorConverter:
+    """RequestInput."""
+
+    @staticmethod
+    def to_types(pb_object: Any) -> RequestInput:
+        return wire.request_from(ModelInferRequest(inputs=[pb_object])).inputs[0]
+
+    @staticmethod
+    def from_types(type_object: RequestInput) -> Any:
+        return wire.request_to(InferenceRequest(inputs=[type_object]), "").inputs[0]
+
+
+class InferRequestedOutputTensorConverter:
+    """RequestOutput."""
+
+    @staticmethod
+    def to_types(pb_object: Any) -> RequestOutput:
+        request = wire.request_from(ModelInferRequest(outputs=[pb_object]))
+        return (request.outputs or [])[0]
+
+    @staticmethod
+    def from_types(type_object: RequestOutput) -> Any:
+        return wire.request_to(InferenceRequest(inputs=[], outputs=[type_object]), "").outputs[0]
+
+
+class InferOutputTensorConverter:
+    """ResponseOutput."""
+
+    @staticmethod
+    def to_types(pb_object: Any) -> ResponseOutput:
+        return wire.response_from(ModelInferResponse(outputs=[pb_object])).outputs[0]
+
+    @staticmethod
+    def from_types(type_object: ResponseOutput) -> Any:
+        response = InferenceResponse(model_name="", outputs=[type_object])
+        return ModelInferResponseConverter.from_types(response).outputs[0]
+
+
+class InferTensorContentsConverter:
+    """TensorData, of a datatype that has typed contents."""
+
+    @staticmethod
+    def to_types(pb_object: Any) -> TensorData:
+        filled = pb_object.ListFields()
+        return TensorData(list(filled[0][1]) if filled else [])
+
+    @staticmethod
+    def from_types(type_object: TensorData, datatype: str) -> Any:
+        values = wire.contents_of(type_object, datatype)
+        return InferTensorContents(**{wire.FIELDS[datatype]: values})
+
+
+class ParametersConverter:
+    """Parameters, which are a map in messages."""
+
+    @staticmethod
+    def to_types(pb_object: Any) -> Parameters:
+        return wire.parameters_from(pb_object) or Parameters()
+
+    @staticmethod
+    def from_types(type_object: Parameters) -> Any:
+        message = ModelInferRequest()
+        wire.parameters_to(type_object, message.parameters)
+        return message.parameters
+
+
 class RepositoryIndexRequestConverter:
     """RepositoryIndexRequest."""
 
@@ -129,7 +202,7 @@ class RepositoryIndexRequestConverter:
 
 
 class RepositoryIndexResponseItemConverter:
-    """RepositoryIndexResponseItem."""
+    """RepositoryIndexResponseItem, of one message in both homes of the repository's RPCs."""
 
     @staticmethod
     def to_types(pb_object: Any) -> RepositoryIndexResponseItem:
@@ -138,7 +211,7 @@ class RepositoryIndexResponseItemConverter:
         )
 
     @staticmethod
-    def from_types(type_object: RepositoryIndexResponseItem) -> Any:
+    def from_types(type_object: RepositoryIndexResponseItem, use_model_repository: bool = False) -> Any:
         state = getattr(type_object.state, "value", type_object.state)
         return IndexMessage.ModelIndex(
             name=type_object.name, version=type_object.version or "", state=state, reason=type_object.reason
@@ -154,7 +227,7 @@ class RepositoryIndexResponseConverter:
         return RepositoryIndexResponse(root=items)
 
     @staticmethod
-    def from_types(type_object: RepositoryIndexResponse) -> Any:
+    def from_types(type_object: RepositoryIndexResponse, use_model_repository: bool = False) -> Any:
         return IndexMessage(
             models=[RepositoryIndexResponseItemConverter.from_types(item) for item in type_object]
         )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from . import messages
-from .messages import POOL, SERVICE
+from .messages import LEGACY_SERVICE, POOL, SERVICE
 
 METHODS: list[Any] = list(POOL.FindServiceByName(SERVICE).methods)
 """Descriptors of every RPC of the service."""
@@ -14,34 +14,65 @@ def classes_of(method: Any) -> tuple[Any, Any]:
     return getattr(messages, method.input_type.name), getattr(messages, method.output_type.name)
 
 
-class GRPCInferenceServiceStub:
-    """Callables for every RPC on `channel`, a `grpc.Channel` or `grpc.aio.Channel`."""
+class _Stub:
+    service: str
 
     def __init__(self, channel: Any) -> None:
-        for method in METHODS:
+        for method in _methods_of(self.service):
             request, response = classes_of(method)
             connect = channel.stream_stream if method.client_streaming else channel.unary_unary
             callable_ = connect(
-                f"/{SERVICE}/{method.name}",
+                f"/{self.service}/{method.name}",
                 request_serializer=request.SerializeToString,
                 response_deserializer=response.FromString,
             )
             setattr(self, method.name, callable_)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{SERVICE} has no RPC {name}")
+        raise AttributeError(f"{self.service} has no RPC {name}")
+
+
+class GRPCInferenceServiceStub(_Stub):
+    """Callables for every RPC on `channel`, a `grpc.Channel` or `grpc.aio.Channel`."""
+
+    service = SERVICE
+
+
+class ModelRepositoryServiceStub(_Stub):
+    """Callables for the repository's RPCs in their older home."""
+
+    service = LEGACY_SERVICE
 
 
 class GRPCInferenceServiceServicer:
     """Base of servicers: each RPC is a method of its name, and those not overridden are unimplemented."""
 
 
+class ModelRepositoryServiceServicer:
+    """Base of servicers of the repository's RPCs in their older home."""
+
+
+def _methods_of(service: str) -> list[Any]:
+    if service == SERVICE:
+        return METHODS
+    return [method for method in METHODS if method.name.startswith("Repository")]
+
+
 def add_GRPCInferenceServiceServicer_to_server(servicer: Any, server: Any) -> None:
     """Register the RPCs that `servicer` has methods for."""
+    _add(SERVICE, servicer, server)
+
+
+def add_ModelRepositoryServiceServicer_to_server(servicer: Any, server: Any) -> None:
+    """Register the RPCs that `servicer` has methods for, in their older home."""
+    _add(LEGACY_SERVICE, servicer, server)
+
+
+def _add(service: str, servicer: Any, server: Any) -> None:
     import grpc
 
     handlers = {}
-    for method in METHODS:
+    for method in _methods_of(service):
         behaviour = getattr(servicer, method.name, None)
         if behaviour is None:
             continue
@@ -54,4 +85,4 @@ def add_GRPCInferenceServiceServicer_to_server(servicer: Any, server: Any) -> No
         handlers[method.name] = kind(
             behaviour, request_deserializer=request.FromString, response_serializer=response.SerializeToString
         )
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))

@@ -138,13 +138,15 @@ def wants_typed(message: Any) -> bool:
     return any(tensor.HasField("contents") and tensor.contents.ListFields() for tensor in message.inputs)
 
 
-def _values(tensor: RequestInput) -> Any:
-    if tensor.datatype == "BYTES":
+def contents_of(data: TensorData, datatype: str) -> list[Any]:
+    """The values of a tensor as typed contents hold them; a missing text is empty."""
+    if datatype == "BYTES":
         return [
             value.encode() if isinstance(value, str) else b"" if value is None else bytes(value)
-            for value in tensor.data.flat()
+            for value in data.flat()
         ]
-    return tensor.data.to_numpy(tensor.datatype).reshape(-1).tolist()
+    values: list[Any] = data.to_numpy(datatype).reshape(-1).tolist()
+    return values
 
 
 def request_to(
@@ -163,7 +165,7 @@ def request_to(
                 f'input "{tensor.name}": {tensor.datatype} travels raw only; pass use_raw=True'
             )
         else:
-            getattr(given.contents, FIELDS[tensor.datatype]).extend(_values(tensor))
+            getattr(given.contents, FIELDS[tensor.datatype]).extend(contents_of(tensor.data, tensor.datatype))
     for output in request.outputs or ():
         requested = message.outputs.add(name=output.name)
         parameters_to(output.parameters, requested.parameters)

@@ -18,6 +18,7 @@ from ..types import (
     TensorData,
 )
 from ..types.datatypes import NAMES, WIRE_SIZES
+from .json_tensors import LARGE, Document, load_tensors
 
 MAX_PARAMETERS = 256
 MAX_ID = 256
@@ -42,6 +43,12 @@ def load(body: bytes | memoryview) -> Any:
         except (ValueError, RecursionError):
             pass
     raise InvalidRequest(f"The body is not valid JSON: {reason}")
+
+
+def load_request(text: bytes) -> Any:
+    """The JSON document of a request; `Document` if it is large and plain. Raises InvalidRequest."""
+    document = load_tensors(text) if len(text) >= LARGE else None
+    return load(text) if document is None else document
 
 
 def build_request(
@@ -85,7 +92,8 @@ def build_request(
         keys += count
         if outputs:
             given["outputs"] = outputs
-    refuse_duplicate_keys(text, keys)
+    if not isinstance(document, Document):
+        refuse_duplicate_keys(text, keys)
     wish = (default, named) if default or named else None
     return InferenceRequest.trusted(given), wish
 

@@ -13,6 +13,8 @@ from google.protobuf.message_factory import GetMessageClass
 
 PACKAGE = "inference"
 SERVICE = f"{PACKAGE}.GRPCInferenceService"
+LEGACY_SERVICE = f"{PACKAGE}.model_repository.ModelRepositoryService"
+"""MLServer's older home of the repository's RPCs, with the same names and messages."""
 
 POOL = DescriptorPool()
 for _file in FileDescriptorSet.FromString((files(__package__) / "dataplane.binpb").read_bytes()).file:

@@ -6,7 +6,7 @@ import orjson
 
 from ..errors import InferstreamError, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, Parameters
-from .json_requests import Wish, build_request, check_id, load
+from .json_requests import Wish, build_request, check_id, load_request
 from .json_responses import dump_response
 
 FINAL = "triton_final_response"
@@ -29,7 +29,7 @@ class Frame:
 
     def __init__(self, message: bytes, text: bool) -> None:
         self._text, self._tail = _split(message, text)
-        self._document = load(self._text)
+        self._document = load_request(self._text)
         if not isinstance(self._document, dict):
             raise InvalidRequest("A message must hold a JSON object.")
         given = self._document.get("id")

@@ -61,7 +61,7 @@ class Server:
         self.tracing = _tracing(settings)
         self.registry = Registry(
             settings,
-            repository or _repository(settings),
+            repository or repository_of(settings),
             self.placements.load,
             self.meters,
             self.tracing,
@@ -236,7 +236,8 @@ def _kafka(dataplane: DataPlane, settings: Settings) -> "KafkaDoor":
     return KafkaDoor(dataplane, settings)
 
 
-def _repository(settings: Settings) -> ModelRepository:
+def repository_of(settings: Settings) -> ModelRepository:
+    """The repository that the settings name. Raises InvalidSettings."""
     implementation, root = settings.model_repository_implementation, settings.model_repository_root
     if implementation is None:
         return FolderRepository(root)

@@ -21,6 +21,10 @@ ENV_FILE = ".env"
 _complete: ContextVar[bool] = ContextVar("settings_complete", default=False)
 
 Snapshot = tuple[tuple[str, str], ...]
+Values = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
+
+AS_GIVEN: Values = {"by_alias": True, "exclude_unset": True, "exclude_none": True}
+"""How MLServer dumps settings, which its users write into files."""
 
 
 class EnvironmentModel(BaseModel):
@@ -36,6 +40,26 @@ class EnvironmentModel(BaseModel):
         if not _complete.get():
             values = merged(_environment(type(self), _snapshot()), values)
         super().__init__(**values)
+
+    def dict(self, **options: Any) -> Values:
+        """What was given, under the names it has in a file."""
+        return self.model_dump(**{**AS_GIVEN, **options})
+
+    def json(self, **options: Any) -> str:
+        """What was given, as the JSON of a file."""
+        return self.model_dump_json(**{**AS_GIVEN, **options})
+
+    @classmethod
+    def parse_obj(cls, obj: Any) -> Self:
+        return cls.model_validate(obj)
+
+    @classmethod
+    def parse_raw(cls, b: str | bytes, **_: Any) -> Self:
+        return cls.model_validate_json(b)
+
+    @classmethod
+    def parse_file(cls, path: str | Path, **_: Any) -> Self:
+        return cls.model_validate_json(Path(path).read_bytes())
 
     @classmethod
     def from_complete(cls, values: bytes) -> Self:

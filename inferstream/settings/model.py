@@ -1,12 +1,15 @@
 """Settings of one model: `model-settings.json`, then the environment."""
 
-from typing import Any, Literal
+import json
+from pathlib import Path
+from typing import Any, Literal, Self
 
-from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel
 from .implementation import resolve_class
+from .paths import expanded
 
 
 class ModelParameters(EnvironmentModel):
@@ -20,7 +23,9 @@ class ModelParameters(EnvironmentModel):
         None, description="File or folder of the model's artefacts; the settings file's folder if absent."
     )
     version: str | None = Field(None, description="Version that clients address as /versions/{version}.")
-    environment_path: str | None = Field(None, description="Folder of an unpacked Python environment.")
+    environment_path: str | None = Field(
+        None, description="Folder of an unpacked Python environment, relative to the settings file."
+    )
     environment_tarball: str | None = Field(
         None, description="Packed Python environment, relative to the settings file."
     )
@@ -29,6 +34,8 @@ class ModelParameters(EnvironmentModel):
     format: str | None = Field(None, description="Format of the artefacts, for runtimes that know several.")
     content_type: str | None = Field(None, description="Content type that decodes requests naming none.")
     extra: dict[str, Any] | None = Field(default_factory=dict, description="Runtime-specific settings.")
+
+    _paths = field_validator("uri", "environment_path", "environment_tarball")(expanded)
 
 
 class ModelSettings(EnvironmentModel):
@@ -60,11 +67,25 @@ class ModelSettings(EnvironmentModel):
     warm_workers: bool = Field(False, description="Accepted for compatibility; has never had an effect.")
     max_batch_size: int = Field(0, ge=0, description="Requests in one batch; 0 or 1 switches batching off.")
     max_batch_time: float = Field(0.0, ge=0, description="Seconds to wait for a batch to fill.")
-    cache_enabled: bool = Field(False, description="Answer repeated requests from the response cache.")
+    cache_enabled: bool = Field(
+        False, description="Answer repeated requests from the response cache, where the server has one."
+    )
+    cache_ttl: float | None = Field(
+        None, gt=0, description="Seconds an answer may be given again; the server's if absent."
+    )
     parameters: ModelParameters | None = Field(None, description="Artefacts, version and free settings.")
 
     max_concurrency: int | None = Field(None, ge=1, description="Calls that may run at once.")
     max_queue: int = Field(1024, ge=0, description="Calls that may wait for their turn.")
+    max_active: int = Field(
+        32, ge=1, description="Streams of a model with steps that advance together, in each process."
+    )
+    default_priority: int = Field(
+        5, ge=1, le=9, description="Priority of calls that name none: 1 goes first, 9 last."
+    )
+    priority_aging: float = Field(
+        1.0, ge=0, description="Seconds of waiting that one step of priority is worth; 0 for none."
+    )
     threads: int = Field(64, ge=1, description="Threads for blocking model code.")
     worker_concurrency: int | None = Field(
         None, ge=1, description="Calls that may run at once in one worker process."
@@ -84,6 +105,16 @@ class ModelSettings(EnvironmentModel):
     grpc_stream_dialect: Literal["mlserver", "triton"] | None = Field(
         None, description="Response type of ModelStreamInfer when the client gives no hint."
     )
+
+    def __init__(self, **values: Any) -> None:
+        source = values.pop("_source", None)
+        super().__init__(**values)
+        self._source = source
+
+    @classmethod
+    def parse_file(cls, path: str | Path, **_: Any) -> Self:
+        """The settings in a file, which relative paths start at."""
+        return cls.model_validate({**json.loads(Path(path).read_bytes()), "_source": str(path)})
 
     @model_validator(mode="before")
     @classmethod
@@ -110,9 +141,3 @@ class ModelSettings(EnvironmentModel):
     def source(self) -> str | None:
         """Path of the file these settings came from."""
         return self._source
-
-    def dict(self, **options: Any) -> Any:
-        return self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, **options)
-
-    def json(self, **options: Any) -> str:
-        return self.model_dump_json(by_alias=True, exclude_unset=True, exclude_none=True, **options)

@@ -4,9 +4,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AliasChoices, ConfigDict, Field, field_validator
 
 from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel
+from .paths import expanded
 
 
 def own_version() -> str:
@@ -29,7 +30,7 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class CORSSettings(BaseModel):
+class CORSSettings(EnvironmentModel):
     """Which pages of other origins a browser lets talk to this server; none by default."""
 
     model_config = ConfigDict(extra="ignore")
@@ -107,7 +108,8 @@ class Settings(EnvironmentModel):
     )
     metrics_rest_server_prefix: str = Field("rest_server", description="Prefix of the REST metrics' names.")
     metrics_dir: str = Field(
-        default_factory=lambda: str(Path.cwd() / ".metrics"), description="Folder of worker metrics."
+        default_factory=lambda: str(Path.cwd() / ".metrics"),
+        description="Accepted for compatibility; metrics of workers need no files.",
     )
     cloudevents_headers: bool | None = Field(
         None, description="Give requests and answers MLServer's `Ce-*` headers; null does so in Kubernetes."
@@ -128,7 +130,11 @@ class Settings(EnvironmentModel):
         default_factory=lambda: str(Path.cwd() / ".envs"), description="Folder for unpacked environments."
     )
     cache_enabled: bool = Field(False, description="Response cache, for models that enable it too.")
-    cache_size: int = Field(100, ge=1, description="Entries of the response cache.")
+    cache_size: int = Field(100, ge=1, description="Answers the response cache holds, of all models.")
+    cache_max_bytes: int = Field(64 * 2**20, ge=1, description="Bytes of answers the response cache holds.")
+    cache_ttl: float | None = Field(
+        None, gt=0, description="Seconds an answer may be given again; for ever if absent."
+    )
     kafka_enabled: bool = Field(
         False, description="Serve requests from a Kafka topic; needs the extra `kafka`."
     )
@@ -158,6 +164,10 @@ class Settings(EnvironmentModel):
         alias="_custom_grpc_server_settings",
         validation_alias=_spellings("custom_grpc_server_settings"),
         description="Channel arguments of gRPC (`grpc.…`), and certificates.",
+    )
+
+    _paths = field_validator("model_repository_root", "metrics_dir", "environments_dir", "logging_settings")(
+        expanded
     )
 
     # Programs written for MLServer assign these.

@@ -20,12 +20,12 @@ SETTINGS_FILE = "settings.json"
 MODEL_SETTINGS_FILE = "model-settings.json"
 MAX_FILE_BYTES = 2**20
 
-NOT_BUILT: dict[type[EnvironmentModel], tuple[str, ...]] = {
-    Settings: ("cache_enabled",),
-    ModelSettings: ("cache_enabled",),
+WITHOUT_EFFECT: dict[type[EnvironmentModel], tuple[str, ...]] = {
+    Settings: ("metrics_dir",),
+    ModelSettings: ("warm_workers",),
     ModelParameters: (),
 }
-"""Fields that are read and checked, and have no effect yet; setting one is answered by a warning."""
+"""Fields of MLServer's that may be set and change nothing: there is nothing left for them to do."""
 
 
 def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) -> Settings:
@@ -40,7 +40,7 @@ def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) ->
     root = {"model_repository_root": str(folder)}
     settings = validated(Settings, {**values, **root, **given}, str(path) if values else "settings")
     assert isinstance(settings, Settings)
-    _warn_not_built(settings, str(path))
+    _warn_without_effect(str(path), settings)
     return settings
 
 
@@ -55,9 +55,7 @@ def load_model_settings(path: str | Path) -> ModelSettings:
     settings = validated(ModelSettings, values, str(path))
     assert isinstance(settings, ModelSettings)
     settings._source = str(path)
-    _warn_not_built(settings, str(path))
-    if settings.parameters is not None:
-        _warn_not_built(settings.parameters, f"{path}: parameters")
+    _warn_without_effect(str(path), settings, settings.parameters)
     return settings
 
 
@@ -119,10 +117,17 @@ def unknown_fields(settings: type[EnvironmentModel], values: Mapping[str, Any]) 
     return faults
 
 
-def _warn_not_built(settings: EnvironmentModel, source: str) -> None:
-    for name in NOT_BUILT[type(settings)]:
+def _warn_without_effect(source: str, *parts: EnvironmentModel | None) -> None:
+    fields = [f'"{name}"' for part in parts if part is not None for name in _set_in_vain(part)]
+    if fields:
+        logger.warning("%s: understood and without effect: %s", source, ", ".join(fields))
+
+
+def _set_in_vain(settings: EnvironmentModel) -> list[str]:
+    found = []
+    for name in WITHOUT_EFFECT[type(settings)]:
         field = type(settings).model_fields[name]
         value = getattr(settings, name)
-        if value and value != field.default:
-            shown = field.alias or name
-            logger.warning('%s: field "%s" is understood but not built yet and has no effect', source, shown)
+        if value and value != field.get_default(call_default_factory=True):
+            found.append(field.alias or name)
+    return found

@@ -19,6 +19,11 @@ class Counts:
         self.counts[bisect_left(BUCKETS, count)] += 1
         self.total += count
 
+    def add(self, counts: list[int], total: int) -> None:
+        """Count what another histogram of these bounds has."""
+        self.counts = [own + other for own, other in zip(self.counts, counts, strict=True)]
+        self.total += total
+
     def buckets(self) -> list[tuple[str, float]]:
         """Cumulative counts by upper bound, as the exposition format wants them."""
         found, running = [], 0

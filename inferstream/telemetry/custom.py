@@ -38,6 +38,10 @@ class CustomMetrics:
                 self.sink.registered(name, description)
         return self._histograms[name]
 
+    def get(self, name: str) -> "Histogram | None":
+        """The histogram of this name, if it has been made."""
+        return self._histograms.get(name)
+
     def log(self, **values: float) -> None:
         """Record one value per metric for the model whose code is running.
 

@@ -15,7 +15,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from . import batches
+from . import batches, caches, queues, steps, streams
 from .custom import CUSTOM
 from .durations import Durations
 from .rpcs import GrpcMeters
@@ -30,17 +30,31 @@ class ModelMeters:
     def __init__(self, model: str, version: str | None) -> None:
         self.labels = [model, version or ""]
         self.in_flight = 0
-        self.stream_items = 0
         self.ends: dict[str, int] = {}
         self.duration = Durations()
-        self.first_item = Durations()
+        self.streams = streams.StreamMeters()
+        self.queue = queues.QueueMeters()
         self.batches: batches.BatchMeters | None = None
+        self.cache: caches.CacheMeters | None = None
+        self.steps: steps.StepMeters | None = None
 
     def batching(self) -> batches.BatchMeters:
         """The meters of this model's batches; a model that has none shows none."""
         if self.batches is None:
             self.batches = batches.BatchMeters()
         return self.batches
+
+    def caching(self) -> caches.CacheMeters:
+        """The meters of this model's use of the response cache; a model that does not use it shows none."""
+        if self.cache is None:
+            self.cache = caches.CacheMeters()
+        return self.cache
+
+    def stepping(self) -> steps.StepMeters:
+        """The meters of this model's steps; a model that has none shows none."""
+        if self.steps is None:
+            self.steps = steps.StepMeters()
+        return self.steps
 
     def ended(self, seconds: float, kind: str) -> None:
         """One call has ended after `seconds`, as `kind`: `success`, or the code of its error."""
@@ -71,6 +85,7 @@ class Meters(Collector):
         self.rest = DoorMeters()
         self.grpc = GrpcMeters()
         self.sockets = SocketMeters()
+        self.store: caches.StoreMeters | None = None
         self._rest_prefix = rest_prefix
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -87,14 +102,29 @@ class Meters(Collector):
         """The meters of a model; they outlive its reloads, as counters must."""
         return self.models.setdefault((model, version), ModelMeters(model, version))
 
+    def caching(self) -> caches.StoreMeters:
+        """The meters of what the response cache holds; a server that has none shows none."""
+        self.store = caches.StoreMeters()
+        return self.store
+
     def exposition(self) -> bytes:
         """All meters in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Metric]:
         yield from self._collect_models()
+        yield from streams.collect((model.labels, model.streams) for model in self.models.values())
+        yield from queues.collect(
+            (model.labels, model.in_flight, model.queue) for model in self.models.values()
+        )
         yield from batches.collect(
             (model.labels, model.batches) for model in self.models.values() if model.batches is not None
+        )
+        if self.store is not None:
+            users = ((model.labels, model.cache) for model in self.models.values() if model.cache is not None)
+            yield from caches.collect(users, self.store)
+        yield from steps.collect(
+            (model.labels, model.steps) for model in self.models.values() if model.steps is not None
         )
         yield from self._collect_rest()
         yield from self.grpc.collect()
@@ -109,13 +139,7 @@ class Meters(Collector):
         duration = SummaryMetricFamily("model_infer_request_duration", "Seconds per call", labels=names)
         ends = CounterMetricFamily("inferstream_calls", "Calls by how they ended", labels=[*names, "end"])
         running = GaugeMetricFamily("inferstream_calls_in_progress", "Calls waiting or running", labels=names)
-        items = CounterMetricFamily("inferstream_stream_items", "Responses sent in streams", labels=names)
         seconds = HistogramMetricFamily("inferstream_call_seconds", "Seconds from call to end", labels=names)
-        first = HistogramMetricFamily(
-            "inferstream_time_to_first_item_seconds",
-            "Seconds from call to a stream's first response",
-            labels=names,
-        )
         for meters in self.models.values():
             labels = meters.labels
             total = sum(meters.ends.values())
@@ -126,10 +150,8 @@ class Meters(Collector):
             for end, count in meters.ends.items():
                 ends.add_metric([*labels, end], count)
             running.add_metric(labels, meters.in_flight)
-            items.add_metric(labels, meters.stream_items)
             seconds.add_metric(labels, meters.duration.buckets(), meters.duration.total)
-            first.add_metric(labels, meters.first_item.buckets(), meters.first_item.total)
-        yield from (success, failure, duration, ends, running, items, seconds, first)
+        yield from (success, failure, duration, ends, running, seconds)
 
     def _collect_rest(self) -> Iterator[Metric]:
         prefix = self._rest_prefix

@@ -21,9 +21,9 @@ import asyncio
 import os
 from pathlib import Path
 
-from inferstream import MLModel
+from inferstream import MLModel, RowErrors
 from inferstream.errors import ModelError
-from inferstream.types import InferenceResponse, ResponseOutput
+from inferstream.types import InferenceResponse, ResponseOutput, TensorData
 
 
 class Rows(MLModel):
@@ -47,6 +47,17 @@ class Rows(MLModel):
         return InferenceResponse(model_name=self.name, outputs=outputs)
 
 
+class Choosy(Rows):
+    async def predict(self, payload):
+        values = list(payload.inputs[0].data.flat())
+        payload.inputs[0].data = TensorData([abs(value) for value in values])
+        response = await super().predict(payload)
+        errors = {row: ModelError(f"row of {-value}", 422) for row, value in enumerate(values) if value < 0}
+        if errors:
+            raise RowErrors(errors, response)
+        return response
+
+
 class Summing(MLModel):
     async def predict(self, payload):
         await Rows.predict(self, payload)
@@ -57,7 +68,7 @@ class Summing(MLModel):
 
 
 def write_models(folder: Path) -> Path:
-    for name in ("rows", "summing"):
+    for name in ("rows", "summing", "choosy"):
         write_model(
             folder, name, f"rows.{name.title()}", CODE, name=name, max_batch_size=8, max_batch_time=30
         )
@@ -282,3 +293,24 @@ def test_reloading_under_load_loses_nothing_and_batches_go_on(batching: Running)
             done = True
         for future in calling:
             assert set(future.result()) == {200}
+
+
+def test_a_model_that_names_bad_rows_fails_their_callers_alone_and_runs_once(batching: Running) -> None:
+    together = Together(batching, "named", "choosy")
+    values = [[1.0], [2.0, -3.0], [4.0], [-5.0]]
+    found = together.ask(*(lambda data=data: together.rest(data) for data in values))
+    together.open()
+
+    answers = [future.result() for future in found]
+    assert [answer.status_code for answer in answers] == [200, 422, 200, 422]
+    assert [answer.json().get("error") for answer in answers] == [None, "row of 3.0", None, "row of 5.0"]
+    assert [answers[i].json()["outputs"][0]["data"] for i in (0, 2)] == [[1.0], [4.0]]
+    ran = [line for line in batching.log.read_text().splitlines() if line.startswith("named rows")]
+    assert ran == ["named rows 1", "named rows 5"]
+
+
+def test_a_lone_request_gets_the_error_of_its_first_bad_row(batching: Running) -> None:
+    answer = batching.infer("choosy", fp32([1.0, -2.0, -3.0]))
+    assert (answer.status_code, answer.json()["error"]) == (422, "row of 2.0")
+    refused = batching.infer("choosy", fp32([-7.0]), headers={"x-request-id": "1"})
+    assert (refused.status_code, refused.json()["error"]) == (422, "row of 7.0")

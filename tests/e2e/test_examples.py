@@ -73,3 +73,34 @@ def test_the_sum_runs_over_one_bidirectional_stream(examples: Running) -> None:
             sums.append(NumpyCodec.decode_output(response.outputs[0]).item())
             arrived.release()
     assert sums == [1, 3, 6]
+
+
+def test_many_texts_are_written_in_the_same_steps(examples: Running) -> None:
+    import json
+    from concurrent.futures import ThreadPoolExecutor
+
+    import httpx
+    from httpx_sse import connect_sse
+
+    corpus = set((EXAMPLES / "char-lm" / "corpus.txt").read_text().split())
+
+    def write(seed: int) -> str:
+        url = f"{examples.url}/v2/models/char-lm/generate_stream"
+        body = {"prompt": "The old man ", "length": 200, "seed": seed}
+        with httpx.Client(timeout=20) as client, connect_sse(client, "POST", url, json=body) as source:
+            return "".join(json.loads(event.data)["text"] for event in source.iter_sse())
+
+    with ThreadPoolExecutor(40) as pool:
+        texts = list(pool.map(write, range(40)))
+    assert [len(text) for text in texts] == [200] * 40
+    assert len(set(texts)) > 1, "another seed is another text"
+    words = " ".join(text.rpartition(" ")[0] for text in texts).split()
+    assert sum(word in corpus for word in words) > 0.8 * len(words), "it has learnt its words"
+    steps = examples.metric("inferstream_step_size_count", model="char-lm")
+    assert examples.metric("inferstream_step_size_sum", model="char-lm") > 2 * steps
+
+    whole = examples.infer("char-lm", {"prompt": "the fish", "length": 30}, "generate").json()
+    assert len(whole["text"]) == 30
+    for wrong in ({"length": 0}, {"temperature": -1}):
+        answer = examples.infer("char-lm", {"prompt": "the fish", **wrong}, "generate")
+        assert answer.status_code == 400

@@ -18,7 +18,7 @@ CORE = "/inference.GRPCInferenceService/"
 LEGACY = "/inference.model_repository.ModelRepositoryService/"
 UNARY = [
     *(CORE + method.name for method in METHODS if not method.client_streaming),
-    *(LEGACY + name for name in ("RepositoryIndex", "ModelLoad", "ModelUnload")),
+    *(LEGACY + name for name in ("RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload")),
     "/grpc.health.v1.Health/Check",
 ]
 STREAMS = [

@@ -59,11 +59,11 @@ def test_a_wrong_setting_names_file_and_field(serve, folder, settings: str, name
     assert named in last
 
 
-def test_unknown_and_unbuilt_fields_are_warned_of_once(serve, folder) -> None:
-    (folder / "settings.json").write_text('{"htpt_port": 1, "kafka_enabled": true}')
+def test_unknown_and_needless_fields_are_warned_of_once(serve, folder) -> None:
+    (folder / "settings.json").write_text('{"htpt_port": 1, "metrics_dir": "x"}')
     said = serve(folder).text()
     assert said.count('field "htpt_port" is unknown and ignored; did you mean "http_port"?') == 1
-    assert said.count('field "kafka_enabled" is understood but not built yet') == 1
+    assert said.count('understood and without effect: "metrics_dir"') == 1
 
 
 def test_a_folder_that_is_none_is_an_error(serve, tmp_path) -> None:

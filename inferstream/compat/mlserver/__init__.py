@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from inferstream import MLModel, ModelSettings, Settings, log, register
+from inferstream import ModelSettings, Settings
 
+from .metrics.context import log, register
+from .model import MLModel
 from .version import __version__
 
 __all__ = ["MLModel", "MLServer", "ModelSettings", "Settings", "__version__", "log", "register"]

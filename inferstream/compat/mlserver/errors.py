@@ -2,7 +2,12 @@
 
 from inferstream.errors import InvalidModelURI, ModelError, ModelNotFound, ModelNotReady
 
-MLServerError = ModelError
+
+class MLServerError(ModelError):
+    """Raised by model code to answer with its own message and HTTP status."""
+
+    def __init__(self, msg: str, status_code: int = 400) -> None:
+        super().__init__(msg, status_code)
 
 
 class InferenceError(MLServerError):

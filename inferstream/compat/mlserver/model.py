@@ -1,5 +1,12 @@
 """What a model author subclasses."""
 
-from inferstream.model import MLModel
+import inferstream
+
+
+class MLModel(inferstream.MLModel):
+    """One servable model, which answers a request's `outputs` as it likes: MLServer refuses none."""
+
+    selects_outputs = None
+
 
 __all__ = ["MLModel"]

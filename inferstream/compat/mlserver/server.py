@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from inferstream import MLModel
 from inferstream.repository import GivenRepository
 from inferstream.server.server import Server
 from inferstream.settings import ModelSettings, Settings
@@ -19,6 +20,18 @@ class MLServer:
         repository = GivenRepository(models_settings) if models_settings else None
         self._server = Server(self._settings, repository)
         await self._server.run(lambda _: None)
+
+    async def add_custom_handlers(self, model: MLModel) -> MLModel:
+        """The same: a model's own routes come with it."""
+        return model
+
+    async def reload_custom_handlers(self, old_model: MLModel, new_model: MLModel) -> MLModel:
+        """The new one: a model's own routes come with it."""
+        return new_model
+
+    async def remove_custom_handlers(self, model: MLModel) -> MLModel:
+        """The same: a model's own routes go with it."""
+        return model
 
     async def stop(self, sig: int | None = None) -> None:
         """Finish what is in progress and return from `start`."""

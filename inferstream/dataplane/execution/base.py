@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from ...handlers import Answering, CustomHandler, HttpRequest, HttpResponse
 from ...settings import ModelSettings
+from ...telemetry.steps import StepMeters
 from ...types import MetadataModelResponse, MetadataTensor
 from ..call import Call
 from ..reply import Reply
@@ -19,12 +20,13 @@ class Execution(Protocol):
     settings: ModelSettings
     inputs: list[MetadataTensor]
     outputs: list[MetadataTensor]
+    """Those that requests may ask for; none when the model itself decides on that."""
     routes: list[CustomHandler]
     """REST routes of the model's own."""
 
     @property
     def answers(self) -> str:
-        """What the model's author wrote: `predict`, `stream`, or both."""
+        """What the model's author wrote: `predict`, `stream` or `steps`, or `predict` and one of these."""
 
     @property
     def slots(self) -> int:
@@ -35,6 +37,9 @@ class Execution(Protocol):
         """Whether a call that comes now would be run."""
 
     def __call__(self, call: Call) -> Awaitable[Reply]: ...
+
+    def meter_steps(self, meters: StepMeters) -> None:
+        """Count the steps of a model that has them here."""
 
     async def metadata(self) -> MetadataModelResponse:
         """What the model says of itself."""

@@ -9,19 +9,23 @@ from functools import partial
 from typing import Any, cast
 
 from ...context import RequestContext, enter, request_context
-from ...errors import InvalidOutput, Unsupported
+from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...handlers import HttpRequest, HttpResponse, get_custom_handlers
-from ...model import MLModel
+from ...model import MLModel, StepModel
 from ...repository.loading import unload_model
+from ...rows import RowErrors
 from ...telemetry.context import model_name_var, model_version_var
+from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
 from ..checks import Declaration, finish
 from ..reply import Reply
 from .base import BuildAnswering
+from .calling import is_async
 from .failures import translated
 from .payloads import Payloads
 from .responses import ModelResponses, open_reply
+from .steps import Steps
 from .threads import ThreadedResponses
 
 UNBLOCKED_SLOTS = 4096
@@ -39,34 +43,53 @@ class Local:
         self._selected = model.selects_outputs
         self.settings = settings
         self.inputs = model.inputs
-        self.outputs = model.outputs
+        self.outputs = model.outputs if model.selects_outputs is False else []
         handlers = get_custom_handlers(model)
         self.routes = [handler for handler, _ in handlers]
         self._answering = build_answering(handlers) if handlers else None
-        self._declaration = Declaration(model.inputs, model.outputs, settings.input_validation)
+        self._declaration = Declaration(self.inputs, self.outputs, settings.input_validation)
         self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix=f"model-{model.name}")
         predicts = type(model).predict is not MLModel.predict
-        self._streams = type(model).predict_stream is not MLModel.predict_stream
+        self._steps = (
+            Steps(model, settings.max_active, settings.priority_aging)
+            if isinstance(model, StepModel)
+            else None
+        )
+        self._streams = type(model).predict_stream is not MLModel.predict_stream or self._steps is not None
         self._stream_only = self._streams and not predicts
-        self._predict_blocks = predicts and not _is_async(model.predict)
+        self._predict_blocks = predicts and not is_async(model.predict)
         self._stream_blocks = self._streams and inspect.isgeneratorfunction(
             inspect.unwrap(model.predict_stream)
         )
 
     @property
     def answers(self) -> str:
-        """What the model's author wrote: `predict`, `stream`, or both."""
-        return "stream" if self._stream_only else "predict, stream" if self._streams else "predict"
+        """What the model's author wrote: `predict`, `stream` or `steps`, or `predict` and one of these."""
+        streams = "stream" if self._steps is None else "steps"
+        return streams if self._stream_only else f"predict, {streams}" if self._streams else "predict"
 
     @property
     def slots(self) -> int:
-        """Calls that may run at once: what the settings say, else one for each thread of a blocking model."""
+        """Calls that may run at once: what the settings say, else one for each thread of a blocking model.
+
+        Of streams that advance by steps as many again may wait for their place, so that none stays empty.
+        """
+        if self.settings.max_concurrency is not None:
+            return self.settings.max_concurrency
+        stepped = 0 if self._steps is None else 2 * self.settings.max_active
+        if self._steps is not None and self._stream_only:
+            return stepped
         blocks = self._predict_blocks or self._stream_blocks
-        return self.settings.max_concurrency or (self.settings.threads if blocks else UNBLOCKED_SLOTS)
+        return max(stepped, self.settings.threads if blocks else UNBLOCKED_SLOTS)
 
     @property
     def ready(self) -> bool:
         return bool(self._model.ready)
+
+    def meter_steps(self, meters: StepMeters) -> None:
+        """Count the steps of the model here."""
+        if self._steps is not None:
+            self._steps.meters = meters
 
     async def metadata(self) -> MetadataModelResponse:
         """What the model says of itself. Raises InferenceFailed when its code raises, or says something else."""
@@ -90,18 +113,18 @@ class Local:
 
     async def unload(self) -> None:
         """Run the model's `unload`; a thread that is stuck in model code is left behind."""
+        if self._steps is not None:
+            await self._steps.close()
         await unload_model(self._model)
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
         model_name_var.set(self._name)
         model_version_var.set(self._version or "")
-        enter(
-            RequestContext(
-                None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
-            )
-        )
-        if call.operation is Operation.INFER:
+        single = call.operation is Operation.INFER
+        remaining = None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
+        enter(RequestContext(remaining, single))
+        if single:
             return self._only_response(call) if self._stream_only else self._predict(call.request)
         start = partial(
             self._start if self._streams else self._predict_each, Payloads(call, self._declaration)
@@ -115,8 +138,19 @@ class Local:
             else:
                 response = await self._model.predict(request)
             return Reply(finish(response, request, self._name, self._version, self._selected))
+        except RowErrors as error:
+            raise self._checked(error, request) from error
         except BaseException as error:
             raise translated(error, self._name, request.id) from error
+
+    def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:
+        """The errors of some rows, if the response to the others is one that may reach a client."""
+        try:
+            if error.response is not None:
+                error.response = finish(error.response, request, self._name, self._version, self._selected)
+            return error
+        except InferstreamError as wrong:
+            return translated(wrong, self._name, request.id)
 
     async def _in_thread(self, predict: Callable[[InferenceRequest], Any], request: InferenceRequest) -> Any:
         context = request_context()
@@ -144,6 +178,8 @@ class Local:
 
     async def _start(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
         """Call the model's `predict_stream`, however it is written, and return what iterates over its responses."""
+        if self._steps is not None:
+            return await self._steps.open(payloads)
         predict_stream = cast(Any, self._model.predict_stream)
         if self._stream_blocks:
             return ThreadedResponses(self._executor, partial(predict_stream, payloads))
@@ -174,7 +210,3 @@ def _call(predict: Callable[[InferenceRequest], Any], request: InferenceRequest)
     except StopIteration as error:
         # A future cannot hold a StopIteration: without this its caller would wait for ever.
         raise RuntimeError("predict raised StopIteration") from error
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inspect.unwrap(function))

@@ -15,10 +15,16 @@ class Payloads:
     """
 
     def __init__(self, call: Call, declaration: Declaration) -> None:
+        self.priority = call.priority
         self._first: InferenceRequest | None = call.request
         self._more = call.more
         self._declaration = declaration
         self._loop = asyncio.get_running_loop()
+
+    @property
+    def more(self) -> bool:
+        """Whether there can be more than one."""
+        return self._more is not None
 
     def __aiter__(self) -> AsyncIterator[InferenceRequest]:
         return self

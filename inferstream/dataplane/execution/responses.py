@@ -23,7 +23,7 @@ class ModelResponses:
 
     __slots__ = ("_call", "_responses", "_selected", "_start", "_version")
 
-    def __init__(self, start: Start, call: Call, version: str | None, selected: bool) -> None:
+    def __init__(self, start: Start, call: Call, version: str | None, selected: bool | None) -> None:
         self._start = start
         self._call = call
         self._version = version

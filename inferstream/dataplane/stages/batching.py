@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Sequence
 from itertools import islice
 
 from ...errors import Code, InferenceFailed, InferstreamError, InvalidOutput, ModelError
+from ...rows import RowErrors
 from ...telemetry.batches import BatchMeters
 from ...types import InferenceResponse
 from ..call import Call, Operation, new_id
@@ -13,7 +14,7 @@ from ..checks import Declaration
 from ..handler import Handler
 from ..interruption import Interruption
 from ..reply import Reply
-from .merging import Key, key_of, merge, split
+from .merging import Key, deal, key_of, merge
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -233,8 +234,11 @@ class Batching:
         if not members:
             return
         requests = [member.call.request for member in members]
+        answer: InferenceResponse | RowErrors
         try:
-            response = await self._ask(members)
+            answer = await self._ask(members)
+        except RowErrors as error:
+            answer = error
         except InferstreamError as error:
             if len(members) == 1 or not _blames_request(error):
                 _give_all(members, error)
@@ -244,15 +248,15 @@ class Batching:
             await self._answer(members[half:])
             return
         if len(members) == 1:
-            members[0].give(response)
+            members[0].give(answer)
             return
         try:
-            responses = split(response, requests)
+            answers = deal(answer, requests)
         except InvalidOutput as error:
             logger.error("%s", error)
             _give_all(members, error)
             return
-        for member, own in zip(members, responses, strict=True):
+        for member, own in zip(members, answers, strict=True):
             member.give(own)
 
     async def _ask(self, members: Sequence[Member]) -> InferenceResponse:
@@ -264,6 +268,7 @@ class Batching:
         else:
             request, headers = merge([member.call.request for member in members], new_id()), {}
         call = Call(Operation.INFER, first.model, first.version, request, headers, deadline=latest)
+        call.priority = min(member.call.priority for member in members)
         async with await self._inner(call) as reply:
             assert reply.first is not None
             return reply.first

@@ -1,33 +1,37 @@
 """Admits so many calls at once, lets so many more wait, and refuses the rest."""
 
 import asyncio
-from collections import deque
 
-from ...errors import Overloaded
+from ...errors import DeadlineExceeded, Overloaded
+from ...telemetry.queues import QueueMeters
 from ..call import Call
 from ..handler import Handler
+from ..queue import Queue
 from ..reply import Reply
+
+Turn = asyncio.Future[None]
 
 
 class Limits:
-    """At most `slots` calls run, at most `queue` more wait in order; a stream holds its slot to its end."""
+    """At most `slots` calls run, at most `length` more wait; a stream holds its slot to its end.
 
-    def __init__(self, inner: Handler, slots: int, queue: int) -> None:
+    `aging` is what a step of priority is worth, in seconds of waiting.
+    """
+
+    def __init__(
+        self, inner: Handler, slots: int, length: int, aging: float, meters: QueueMeters | None = None
+    ) -> None:
         self._inner = inner
         self._free = slots
-        self._queue = queue
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    @property
-    def waiting(self) -> int:
-        """Calls in the queue."""
-        return len(self._waiting)
+        self._length = length
+        self._waiting: Queue[Turn] = Queue(aging)
+        self._meters = meters or QueueMeters()
 
     async def __call__(self, call: Call) -> Reply:
-        if self._free and not self._waiting:
+        if self._free and not self._waiting.length:
             self._free -= 1
         else:
-            await self._wait(call.model)
+            await self._wait(call)
         try:
             reply = await self._inner(call)
         except BaseException:
@@ -35,24 +39,42 @@ class Limits:
             raise
         return reply.watch(self._release)
 
-    async def _wait(self, model: str) -> None:
-        if len(self._waiting) >= self._queue:
-            raise Overloaded(f"Model {model} is overloaded: {self._queue} calls are waiting already.")
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+    async def _wait(self, call: Call) -> None:
+        meters = self._meters
+        if self._waiting.length >= self._length:
+            meters.full += 1
+            raise Overloaded(f"Model {call.model} is overloaded: {self._length} calls are waiting already.")
+        loop = asyncio.get_running_loop()
+        came = loop.time()
+        turn: Turn = loop.create_future()
+        self._waiting.add(turn, call.priority, came)
+        meters.depth += 1
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self._release()
             else:
-                self._waiting.remove(turn)
+                self._waiting.remove(turn, call.priority)
+            if isinstance(call.failure, DeadlineExceeded):
+                meters.expired += 1
+            else:
+                meters.cancelled += 1
             raise
+        finally:
+            meters.depth -= 1
+        now = loop.time()
+        if call.deadline is not None and call.deadline <= now:
+            # Its time ran out on a loop too busy to fire its timer.
+            meters.expired += 1
+            self._release()
+            raise DeadlineExceeded
+        meters.waits.observe(now - came)
 
     def _release(self, _: BaseException | None = None) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
+        while self._waiting.length:
+            turn = self._waiting.pop()
+            if not turn.done():  # one that has just been cancelled is still here
                 turn.set_result(None)
                 return
         self._free += 1

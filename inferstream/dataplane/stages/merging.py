@@ -1,27 +1,24 @@
 """Which requests may share a batch, how they become one request, and how its response becomes theirs again."""
 
 from collections.abc import Hashable, Sequence
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
-import msgspec
-
-from ...errors import InvalidOutput
+from ...errors import InvalidOutput, ModelError
+from ...rows import RowErrors
 from ...types import (
     Headers,
     InferenceRequest,
     InferenceResponse,
-    Parameters,
     RequestInput,
     ResponseOutput,
     TensorData,
 )
 from ..checks import Declaration
+from .sharing import EACH_ITS_OWN, UNENCODABLE, common, copied
 
 Key = Hashable
-
-_canonical = msgspec.msgpack.Encoder(order="deterministic").encode
-"""Tells 1 from 1.0 and from true, which compare as equal in Python, and the model may tell apart."""
 
 
 def key_of(request: InferenceRequest, declaration: Declaration) -> Key | None:
@@ -39,20 +36,13 @@ def key_of(request: InferenceRequest, declaration: Declaration) -> Key | None:
         for tensor in inputs:
             if rows < 1 or not declaration.counts_rows(tensor) or tensor.shape[0] != rows:
                 return None
-            tensors.append((tensor.name, tensor.datatype, *tensor.shape[1:], _parameters(tensor.parameters)))
+            tensors.append((tensor.name, tensor.datatype, *tensor.shape[1:], common(tensor.parameters)))
         if len(tensors) > 1:
             tensors.sort(key=lambda tensor: tensor[0])
-        wanted = tuple((output.name, _parameters(output.parameters)) for output in request.outputs or ())
-        return (*tensors, _parameters(request.parameters), wanted)
-    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
-        return None  # a parameter that only lives inside this process: no telling whether it is equal
-
-
-def _parameters(parameters: Parameters | None) -> Hashable:
-    if parameters is None:
+        wanted = tuple((output.name, common(output.parameters)) for output in request.outputs or ())
+        return (*tensors, common(request.parameters, EACH_ITS_OWN), wanted)
+    except UNENCODABLE:
         return None
-    free = parameters.__pydantic_extra__
-    return (parameters.content_type, _canonical(free)) if free else parameters.content_type
 
 
 def rows_of(request: InferenceRequest) -> int:
@@ -63,7 +53,7 @@ def rows_of(request: InferenceRequest) -> int:
 def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
     """One request of all rows of these, which have one key, in their order.
 
-    Headers belong to a caller, and this request has many: its own are empty.
+    Headers, priorities and time limits belong to callers, and this request has many: it has none.
     """
     first = requests[0]
     names = [tensor.name for tensor in first.inputs]
@@ -71,7 +61,7 @@ def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
     given: dict[str, object] = {
         "id": id,
         "inputs": [_join(tensors) for tensors in columns],
-        "parameters": _copy(first.parameters, {"headers": Headers(())}),
+        "parameters": copied(first.parameters, {"headers": Headers(())}, EACH_ITS_OWN),
     }
     if first.outputs is not None:
         given["outputs"] = first.outputs
@@ -95,18 +85,29 @@ def _join(tensors: Sequence[RequestInput]) -> RequestInput:
         "data": TensorData.join([tensor.data for tensor in tensors], first.datatype),
     }
     if first.parameters is not None:
-        given["parameters"] = _copy(first.parameters, {})
+        given["parameters"] = copied(first.parameters, {})
     return RequestInput.trusted(given)
 
 
-def _copy(parameters: Parameters | None, given: dict[str, object]) -> Parameters:
-    """Parameters without what codecs have kept there, which belongs to one tensor or request."""
-    if parameters is None:
-        return Parameters.trusted(given, {})
-    if parameters.content_type is not None:
-        given["content_type"] = parameters.content_type
-    free = parameters.__pydantic_extra__
-    return Parameters.trusted(given, dict(free) if free else {})
+def deal(
+    answer: InferenceResponse | RowErrors, requests: Sequence[InferenceRequest]
+) -> Sequence[InferenceResponse | ModelError]:
+    """The answer to each of the requests, which is an error for those of which a row failed.
+
+    Raises InvalidOutput for an answer that does not fit them.
+    """
+    if not isinstance(answer, RowErrors):
+        return split(answer, requests)
+    ends = list(accumulate(map(rows_of, requests)))
+    if max(answer.errors) >= ends[-1]:
+        raise InvalidOutput(f"A model failed row {max(answer.errors)} of a batch of {ends[-1]} rows.")
+    failed = [answer.within(start, stop) for start, stop in pairwise([0, *ends])]
+    if answer.response is None:
+        if None in failed:
+            raise InvalidOutput("A model failed some rows of a batch and answered none of the others.")
+        return [error for error in failed if error is not None]
+    responses = split(answer.response, requests)
+    return [error or response for error, response in zip(failed, responses, strict=True)]
 
 
 def split(response: InferenceResponse, requests: Sequence[InferenceRequest]) -> list[InferenceResponse]:

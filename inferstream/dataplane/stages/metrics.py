@@ -4,6 +4,7 @@ from time import perf_counter
 
 from ...errors import Abandoned, InferstreamError
 from ...telemetry.metrics import ModelMeters
+from ...telemetry.streams import Pace
 from ..call import Call
 from ..handler import Handler
 from ..reply import Reply
@@ -34,11 +35,8 @@ class Metrics:
 
 
 def _watch_stream(reply: Reply, meters: ModelMeters, started: float) -> Reply:
-    last = perf_counter()
     if reply.first is not None:
-        meters.first_item.observe(last - started)
-
-    reply.count(meters)
+        reply.count(Pace(meters.streams, started))
 
     def end(error: BaseException | None) -> None:
         meters.in_flight -= 1

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from ...handlers import CustomHandler, HttpRequest, HttpResponse
+from ...telemetry.steps import StepChanges
 
 
 class Frame(msgspec.Struct, array_like=True, gc=False):
@@ -92,6 +93,7 @@ class Open(Frame, tag=4):
     window: int
     more: bool
     remaining: float | None
+    priority: int
     request: Request
     trace: Mapping[str, str] | None = None
 
@@ -217,6 +219,14 @@ class Failed(Frame, tag=19):
     failure: Failure
 
 
+class Partly(Frame, tag=28):
+    """A call has ended with errors of single rows, each a message and a status, and a response to the others."""
+
+    call: int
+    errors: dict[int, tuple[str, int]]
+    response: Response | None
+
+
 class Described(Frame, tag=20):
     """The metadata of a model as JSON; the call has ended."""
 
@@ -246,6 +256,13 @@ class Registered(Frame, tag=23):
     description: str
 
 
+class Stepped(Frame, tag=29):
+    """What the steps of a model have done since the last such frame."""
+
+    instance: int
+    changes: StepChanges
+
+
 class Pong(Frame, tag=24):
     """The event loop runs."""
 
@@ -266,11 +283,13 @@ FromWorker = (
     | Item
     | End
     | Failed
+    | Partly
     | Described
     | Told
     | Asked
     | Logged
     | Registered
+    | Stepped
     | Pong
     | Full
     | Free

@@ -9,6 +9,7 @@ from typing import cast
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...settings import ModelSettings, Settings
+from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
 from ..cloudevents import wanted
 from .frames import Load, Loaded, Start
@@ -16,6 +17,7 @@ from .losses import Suspected
 from .process import WorkerProcess
 from .slot import Slot
 from .spawning import Program
+from .tally import StepTally
 
 logger = logging.getLogger("inferstream.worker")
 
@@ -37,6 +39,7 @@ class WorkerGroup:
             settings.tracing,
         )
         self._models: dict[int, Load] = {}
+        self._steps: dict[int, StepMeters] = {}
         self._loading = 0
         self._slots: list[Slot] = []
         self._turn = 0
@@ -51,6 +54,10 @@ class WorkerGroup:
     def empty(self) -> bool:
         """Whether no model needs it."""
         return not self._models and not self._loading
+
+    def meter_steps(self, instance: int, meters: StepMeters) -> None:
+        """Count what the workers tell of a model's steps here."""
+        self._steps[instance] = meters
 
     def ready(self, instance: int) -> bool:
         """Whether at least one worker has this model ready."""
@@ -127,7 +134,7 @@ class WorkerGroup:
 
     def _new_slot(self, program: Program) -> Slot:
         return Slot(
-            lambda: WorkerProcess(program, self._start),
+            lambda: WorkerProcess(program, self._start, StepTally(self._steps)),
             self._models,
             self.meters,
             self._settings.shutdown_grace,
@@ -155,6 +162,7 @@ class WorkerGroup:
         await asyncio.gather(
             *(self._unload(process, instance) for process in processes if process is not None)
         )
+        self._steps.pop(instance, None)
 
     async def _unload(self, process: WorkerProcess, instance: int) -> None:
         """Wait for a model's `unload`, however long it takes, but not for other code that blocks its worker."""

@@ -3,6 +3,7 @@
 from ...errors import InvalidRequest, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
 from ...settings import ModelSettings
+from ...telemetry.steps import StepMeters
 from ...types import MetadataModelResponse
 from ..call import Call
 from ..reply import Reply
@@ -60,6 +61,10 @@ class Pool:
 
     def _hung(self, process: WorkerProcess) -> None:
         self._group.replace(process, f"runs a request of model {self.settings.name} that does not end")
+
+    def meter_steps(self, meters: StepMeters) -> None:
+        """Count what the workers tell of the model's steps here."""
+        self._group.meter_steps(self._instance, meters)
 
     async def metadata(self) -> MetadataModelResponse:
         return await self._worker().describe(self._instance)

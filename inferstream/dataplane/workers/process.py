@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from ...errors import InferstreamError, ModelLoadFailed, Overloaded, WorkerLost
+from ...errors import InferstreamError, ModelError, ModelLoadFailed, Overloaded, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
+from ...rows import RowErrors
 from ...telemetry.custom import CUSTOM
 from ...types import MetadataModelResponse
 from ..call import Call
@@ -19,12 +20,12 @@ from .losses import NeverStarted, Suspected
 from .packing import unpack_failure, unpack_response
 from .remote import RemoteCall
 from .spawning import Child, Program
+from .tally import StepTally
 
 logger = logging.getLogger("inferstream.worker")
 
 BLOCKED = 2.0
 """Seconds without an answer to a ping after which a worker's event loop counts as blocked."""
-
 
 Hung = Callable[["WorkerProcess"], None]
 """Told of a worker in which a call does not end."""
@@ -33,7 +34,7 @@ Hung = Callable[["WorkerProcess"], None]
 class WorkerProcess:
     """Runs calls in a process of its own; every one of them ends, whatever happens to that process."""
 
-    def __init__(self, program: Program, start: frames.Start) -> None:
+    def __init__(self, program: Program, start: frames.Start, tally: StepTally) -> None:
         self._loop = asyncio.get_running_loop()
         self._freeing = False
         with arena.created() as requests, arena.created() as responses, ExitStack() as undo:
@@ -44,12 +45,14 @@ class WorkerProcess:
             self._child = Child(program, (requests, responses), self._gone)
             undo.pop_all()
         self._flags = self._incoming.flags
+        self._tally = tally
         self._frames: dict[type[frames.Frame], Callable[[Any], object]] = {
             frames.Answer: self._answer,
             frames.Item: self._item,
             frames.Full: self._full,
             frames.End: self._end,
             frames.Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
+            frames.Partly: self._partly,
             frames.Asked: self._asked,
             frames.Described: lambda frame: self._told(frame.call, frame.metadata),
             frames.Told: lambda frame: self._told(frame.call, frame.response),
@@ -59,6 +62,7 @@ class WorkerProcess:
             frames.Readiness: self._readiness,
             frames.Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
             frames.Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
+            frames.Stepped: tally.came,
             frames.Pong: lambda _: self._pong.set(),
             frames.Free: lambda frame: self._outgoing.free(frame.places),
         }
@@ -197,6 +201,11 @@ class WorkerProcess:
         else:
             self._over(frame.call, None)
 
+    def _partly(self, frame: frames.Partly) -> None:
+        rest = None if frame.response is None else unpack_response(frame.response, self._incoming.view)
+        errors = {row: ModelError(*error) for row, error in frame.errors.items()}
+        self._over(frame.call, RowErrors(errors, rest))
+
     def _over(self, number: int, error: InferstreamError | None) -> None:
         remote = self._calls.pop(number, None)
         if remote is not None:
@@ -259,6 +268,7 @@ class WorkerProcess:
         self.ended.set()
         self._pong.set()
         self.models.clear()
+        self._tally.gone()
         lost = f"The worker process that ran this request {self._child.how}."
         for number, remote in list(self._calls.items()):
             started = self._flags[number]

@@ -69,7 +69,17 @@ class RemoteCall:
         request = pack_request(call.request, arena.put)
         try:
             self._link.send(
-                Open(self.number, instance, stream, self._window, more, remaining, request, call.trace)
+                Open(
+                    self.number,
+                    instance,
+                    stream,
+                    self._window,
+                    more,
+                    remaining,
+                    call.priority,
+                    request,
+                    call.trace,
+                )
             )
         except UNENCODABLE:
             arena.free(places_in(request.inputs))

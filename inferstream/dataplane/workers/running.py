@@ -8,13 +8,14 @@ from typing import Self
 
 from ...context import RequestContext, enter, request_context
 from ...errors import InferenceFailed, InferstreamError
+from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...types import InferenceRequest
 from ..call import Call, Operation
 from ..handler import Handler
 from ..interruption import Interruption
 from .arena import Outgoing
-from .frames import Answer, Asked, End, Failed, Full, Item, Open
+from .frames import Answer, Asked, End, Failed, Full, Item, Open, Partly
 from .link import Link
 from .packing import UNENCODABLE, pack_failure, pack_response, places_in, unencodable
 
@@ -51,6 +52,7 @@ class RunningCall(Call):
             {},
             LaterRequests(frame.call, link) if frame.more else None,
             deadline,
+            priority=frame.priority,
         )
         self.number = frame.call
         self.trace = frame.trace
@@ -69,7 +71,7 @@ class RunningCall(Call):
         except asyncio.CancelledError:
             self._end_cancelled()
         except InferstreamError as error:
-            self._link.send(Failed(self.number, pack_failure(error)))
+            self._fail(error)
         except BaseException:
             logger.exception("request %s failed", self.request.id)
             failed = InferenceFailed("The worker failed; the server's log says why.")
@@ -84,6 +86,17 @@ class RunningCall(Call):
         self._link.send(End(self.number, lingering=True))
         loop, end = asyncio.get_running_loop(), End(self.number)
         thread.add_done_callback(lambda _: loop.call_soon_threadsafe(self._link.send, end))
+
+    def _fail(self, error: InferstreamError) -> None:
+        if isinstance(error, RowErrors):
+            try:
+                errors = {row: (each.message, each.status_code) for row, each in error.errors.items()}
+                rest = None if error.response is None else pack_response(error.response, self._arena.put)
+                self._send(Partly(self.number, errors, rest))
+                return
+            except InferstreamError as unencodable:
+                error = unencodable
+        self._link.send(Failed(self.number, pack_failure(error)))
 
     async def _run(self, handler: Handler) -> None:
         async with await handler(self) as reply:
@@ -102,11 +115,11 @@ class RunningCall(Call):
                     await self._credit()
         self._link.send(End(self.number))
 
-    def _send(self, frame: Answer | Item) -> int:
+    def _send(self, frame: Answer | Item | Partly) -> int:
         try:
             return self._link.send(frame)
         except UNENCODABLE as error:
-            self._arena.free(places_in(frame.response.outputs))
+            self._arena.free(places_in(frame.response.outputs) if frame.response else [])
             raise unencodable(error, self.model) from error
 
     async def _credit(self) -> None:

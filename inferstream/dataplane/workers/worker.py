@@ -17,6 +17,7 @@ from ...errors import InferstreamError
 from ...repository.loading import load_model
 from ...settings import ModelSettings
 from ...telemetry.logs import configure_logging
+from ...telemetry.steps import StepMeters
 from ...types import Headers
 from ..call import Call
 from ..cloudevents import CloudEvents
@@ -48,6 +49,7 @@ from .frames import (
     Readiness,
     Registered,
     Start,
+    Stepped,
     Stop,
     Told,
     ToWorker,
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("inferstream.worker")
 
 WATCH = 0.25
-"""Seconds between two looks at whether a model says of itself that it is ready."""
+"""Seconds between two looks at whether a model says of itself that it is ready, and at what its steps do."""
 
 
 class Instance:
@@ -73,7 +75,11 @@ class Instance:
     def __init__(self, local: Local, flags: memoryview) -> None:
         self.local = local
         self.ready = True
-        self.handler: Handler = Limits(Started(local, flags), local.slots, 2**31)
+        self.steps = StepMeters()
+        local.meter_steps(self.steps)
+        self.handler: Handler = Limits(
+            Started(local, flags), local.slots, 2**31, local.settings.priority_aging
+        )
 
 
 class Started:
@@ -169,6 +175,7 @@ class Worker:
         instance = self._instances.pop(frame.instance, None)
         if instance is not None:
             await instance.local.unload()
+            self._tell_steps(frame.instance, instance)
         self._send(Unloaded(frame.instance))
         del instance
         gc.unfreeze()  # or what the model leaves behind would never be collected
@@ -252,6 +259,12 @@ class Worker:
                 if instance.local.ready is not instance.ready:
                     instance.ready = not instance.ready
                     self._send(Readiness(number, instance.ready))
+                self._tell_steps(number, instance)
+
+    def _tell_steps(self, number: int, instance: Instance) -> None:
+        changes = instance.steps.drain()
+        if changes is not None:
+            self._send(Stepped(number, changes))
 
     def _freed(self) -> None:
         """Called from whatever thread drops the last view of a tensor."""

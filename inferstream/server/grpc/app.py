@@ -13,7 +13,7 @@ from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION_SERVIC
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidSettings
 from ...protos.dataplane_pb2_grpc import METHODS, classes_of
-from ...protos.messages import SERVICE
+from ...protos.messages import LEGACY_SERVICE, SERVICE
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..options import grpc_options
@@ -38,9 +38,6 @@ MAX_STREAMS = 4096
 """Calls in progress on one connection."""
 
 SOURCE = "_custom_grpc_server_settings"
-
-LEGACY_SERVICE = "inference.model_repository.ModelRepositoryService"
-"""MLServer's older name for the repository calls, with the same messages."""
 
 
 class GrpcServer:
@@ -95,11 +92,9 @@ class GrpcServer:
         handlers = {}
         for method in METHODS:
             if hasattr(repository, method.name):
-                kept = method.name == "RepositoryIndex"
-                name = method.name if kept else method.name.removeprefix("Repository")
                 request, _ = classes_of(method)
                 behaviour = getattr(repository, method.name)
-                handlers[name] = self._unary(LEGACY_SERVICE, name, request, behaviour)
+                handlers[method.name] = self._unary(LEGACY_SERVICE, method.name, request, behaviour)
         self._add(LEGACY_SERVICE, handlers)
 
     def _add_health(self, health: Health) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...dataplane.cloudevents import CloudEvents
+from ...dataplane.urgency import header_priority
 from ...types import Headers, InferenceResponse
 from ..headers import EventHeaders, model_headers
 
@@ -17,6 +18,8 @@ LARGEST_METADATA = 3072
 
 PER_HEADER = 32
 """Bytes that HTTP/2 counts for a header beside its name and value."""
+
+PRIORITY = "x-request-priority"
 
 _NAME = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
 _VALUE = re.compile(r"[ -~]*")
@@ -31,6 +34,12 @@ def deadline_of(context: Any) -> float | None:
     """The client's deadline on the event loop's clock, in seconds; None when it set none."""
     remaining = context.time_remaining()
     return None if remaining is None else asyncio.get_running_loop().time() + remaining
+
+
+def priority_of(metadata: Headers) -> int:
+    """The priority the client gives the call; 0 when it gives none. Raises InvalidRequest."""
+    found = [value for name, value in metadata.raw if name == PRIORITY]
+    return header_priority(found[-1]) if found else 0
 
 
 class ResponseHeaders:

@@ -9,7 +9,7 @@ from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataR
 from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_responses import dump_response
 from ...protos.messages import ModelReadyResponse, ServerLiveResponse, ServerReadyResponse
-from .context import ResponseHeaders, deadline_of, headers_of
+from .context import ResponseHeaders, deadline_of, headers_of, priority_of
 
 
 class InferenceService:
@@ -41,13 +41,15 @@ class InferenceService:
         return ModelMetadataResponseConverter.from_types(metadata)
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        metadata = headers_of(context)
         call = Call(
             Operation.INFER,
             request.model_name,
             request.model_version or None,
             request_from(request),
-            headers_of(context),
+            metadata,
             deadline=deadline_of(context),
+            priority=priority_of(metadata),
         )
         async with await self._dataplane.open(call) as reply:
             response = reply.first

@@ -11,7 +11,7 @@ from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_responses import dump_response
 from ...settings import Settings
 from ...types import Headers, InferenceRequest
-from .context import ResponseHeaders, deadline_of, headers_of
+from .context import ResponseHeaders, deadline_of, headers_of, priority_of
 from .rpc import Exchange
 from .triton import TritonStream
 
@@ -76,6 +76,7 @@ class StreamService:
             metadata,
             more=self._later(exchange, message.model_name, request, metadata),
             deadline=deadline_of(exchange.context),
+            priority=priority_of(metadata),
         )
         typed = wants_typed(message)
         response = None

@@ -11,7 +11,7 @@ from ...protos.grpc_responses import dump_response, length
 from ...protos.messages import ModelInferResponse, ModelStreamInferResponse
 from ...types import Headers
 from ..status import Profile
-from .context import deadline_of
+from .context import deadline_of, priority_of
 from .rpc import Exchange, outcome
 
 AT_ONCE = 64
@@ -39,6 +39,7 @@ class TritonStream:
         self._profile = profile
         self._exchange = exchange
         self._metadata = metadata
+        self._priority = priority_of(metadata)
         self._fatal = metadata.get("triton_grpc_error") == "true"
         self._writing = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -133,6 +134,7 @@ class TritonStream:
             request_from(message),
             self._metadata,
             deadline=deadline_of(self._exchange.context),
+            priority=self._priority,
         )
 
     async def _send(self, part: bytes) -> None:

@@ -25,7 +25,9 @@ class RestApp(Served):
     """Everything that is HTTP on the main port: an ASGI application, and a shorter way to the inference routes."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
-        super().__init__(settings.max_connections, direct=settings.cors_settings is None)
+        super().__init__(
+            settings.max_connections, None if settings.cors_settings else settings.max_body_bytes
+        )
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._inference = InferenceDoor(dataplane, settings)
         self._resources = build_resources(dataplane, settings, meters)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.reply import Reply
+from ...dataplane.urgency import header_priority
 from ...protos import json_requests, sse
 from ...protos.generate import dump_flat, is_v2, parse_flat
 from ...protos.json_events import EventWriter
@@ -55,10 +56,18 @@ class InferenceDoor:
         try:
             body = await read_body(exchange.head, exchange.body, self._limit)
             asked = self._parse(exchange, body, route)
-            limit = exchange.head.seconds()
+            limit, said = exchange.head.seconds(), exchange.head.priority
             deadline = None if limit is None else asyncio.get_running_loop().time() + limit
             call = Call(
-                operation, model, version, asked.request, Headers(headers), None, deadline, exchange.task
+                operation,
+                model,
+                version,
+                asked.request,
+                Headers(headers),
+                None,
+                deadline,
+                exchange.task,
+                0 if said is None else header_priority(said),
             )
             async with await self._dataplane.open(call) as reply:
                 if operation is Operation.STREAM:
@@ -81,7 +90,7 @@ class InferenceDoor:
             return Asked(*json_requests.raw_request(memoryview(body), inputs), False, False)
         text = body if length is None else body[:length]
         tail = None if length is None else memoryview(body)[length:]
-        document = json_requests.load(text)
+        document = json_requests.load_request(text)
         if route.either and length is None:
             inputs = self._dataplane.declared_inputs(route.model, route.version)
             forced = next((value for key, value in exchange.headers if key == DIALECT), b"")

@@ -37,6 +37,7 @@ class Head:
         "expect",
         "json_length",
         "media_type",
+        "priority",
         "timeout",
     )
 
@@ -48,6 +49,7 @@ class Head:
         self.content_length = find(b"content-length")
         self.expect = find(b"expect")
         self.json_length = find(b"inference-header-content-length")
+        self.priority = find(b"x-request-priority")
         self.timeout = find(b"x-request-timeout")
 
     def header_length(self, size: int) -> int | None:

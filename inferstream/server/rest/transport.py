@@ -26,17 +26,14 @@ SLOWEST_BYTES_PER_SECOND = 16 * 1024
 KEEP_ALIVE = 75
 """Seconds an idle connection is kept; longer than what proxies keep theirs, so that they close first."""
 
-DIRECT_BYTES = 64 * 1024
-"""A body of at most this many bytes is collected here; a larger one takes ASGI's way, which can hold it back."""
-
 
 class Served:
     """What connections need of the application that uvicorn serves."""
 
-    def __init__(self, max_connections: int, direct: bool) -> None:
+    def __init__(self, max_connections: int, direct_bytes: int | None) -> None:
         self.max_connections = max_connections
-        self.direct = direct
-        """Whether requests may go past ASGI, because no middleware has anything to add to their answers."""
+        self.direct_bytes = direct_bytes
+        """The largest body of a request that may go past ASGI; None where middleware adds to the answers."""
         self.openings = Openings()
 
     async def infer(self, exchange: Exchange, route: Route) -> int:
@@ -47,7 +44,7 @@ class Served:
 class Connection(HttpToolsProtocol):
     """One HTTP connection.
 
-    Inference requests with a small body are served here, directly, once they are there as a whole; all
+    Inference requests whose body may be had are served here, directly, once they are there as a whole; all
     others are uvicorn's. An inference `hold`s its connection; when the client leaves, its task is cancelled,
     which no ASGI application can learn on its own without a second task per request.
     """
@@ -117,13 +114,14 @@ class Connection(HttpToolsProtocol):
     def _as_direct(self) -> DirectExchange | None:
         """The request as one that is served here; None for all that is uvicorn's."""
         parser = self.parser
-        if parser.get_method() != b"POST" or not self._served.direct or parser.should_upgrade():
+        largest = self._served.direct_bytes
+        if parser.get_method() != b"POST" or largest is None or parser.should_upgrade():
             return None
         route = route_of_target(self.url)
         if route is None or (self.cycle is not None and not self.cycle.response_complete):
             return None
         head = Head(self.headers)
-        if head.expect or head.content_length is None or int(head.content_length) > DIRECT_BYTES:
+        if head.expect or head.content_length is None or int(head.content_length) > largest:
             return None
         if parser.get_http_version() != "1.1":
             return None

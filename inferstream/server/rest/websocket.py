@@ -12,6 +12,7 @@ from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.interruption import Interruption
 from ...dataplane.reply import Reply
+from ...dataplane.urgency import header_priority
 from ...errors import (
     AlreadyExists,
     Cancelled,
@@ -64,13 +65,16 @@ class WebSocketDoor:
         template = VERSIONED if version else PLAIN
         try:
             self._origins.check(headers)
-            limit = Head(headers).seconds()
+            head = Head(headers)
+            urgency = head.seconds(), header_priority(head.priority)
             if not self._dataplane.model_ready(name, version):
                 raise ModelNotReady(name, version)
         except InferstreamError as error:
             self._meters.rest.ended("GET", template, str(status_of(error, self.profile).http), 0.0)
             raise
-        return Conversation(self._dataplane, self._meters, socket, (name, version), headers, limit, template)
+        return Conversation(
+            self._dataplane, self._meters, socket, (name, version), headers, urgency, template
+        )
 
 
 class Running:
@@ -97,7 +101,7 @@ class Conversation:
         socket: WebSocket,
         model: tuple[str, str | None],
         headers: list[tuple[bytes, bytes]],
-        limit: float | None,
+        urgency: tuple[float | None, int],
         template: str,
     ) -> None:
         self._dataplane = dataplane
@@ -105,7 +109,7 @@ class Conversation:
         self._socket = socket
         self._model, self._version = model
         self._headers = Headers(headers)
-        self._limit = limit
+        self._limit, self._priority = urgency
         self._template = template
         self._opened = perf_counter()
         self._loop = asyncio.get_running_loop()
@@ -175,6 +179,7 @@ class Conversation:
             self._headers,
             more=later,
             deadline=None if self._limit is None else self._loop.time() + self._limit,
+            priority=self._priority,
         )
         call.task = task = self._loop.create_task(self._answer(call, wish, request.id))
         self._running[request.id] = Running(call, later, task)

@@ -23,6 +23,7 @@ from inferstream.errors import (
     ModelError,
     WorkerLost,
 )
+from inferstream.rows import RowErrors
 from inferstream.telemetry.batches import BatchMeters
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
 
@@ -39,6 +40,7 @@ class Model:
         self.cancelled = 0
         self.most = self.now = 0
         self.error: Callable[[], Exception] = lambda: ModelError("poison")
+        self.names_rows = False
         self.shape: list[int] | None = None
 
     @property
@@ -60,7 +62,7 @@ class Model:
             self.now -= 1
         tensor = call.request.inputs[0]
         values = tensor.data.flat()
-        if POISON in values:
+        if POISON in values and not self.names_rows:
             raise self.error()
         output = ResponseOutput(
             name="y",
@@ -68,7 +70,10 @@ class Model:
             datatype="FP32",
             data=[value * 2 for value in values],
         )
-        return Reply(InferenceResponse(model_name="m", id=call.request.id, outputs=[output]))
+        response = InferenceResponse(model_name="m", id=call.request.id, outputs=[output])
+        if POISON in values:
+            raise RowErrors({i: "poison" for i, value in enumerate(values) if value == POISON}, response)
+        return Reply(response)
 
     def open(self, index: int) -> None:
         if not self.gates[index].done():
@@ -300,6 +305,21 @@ async def test_what_no_request_is_to_blame_for_is_not_tried_again(error: Inferst
     await emptied(stage)
 
 
+async def test_a_model_that_names_the_rows_that_failed_is_not_run_again() -> None:
+    stage = around(model := Model(), size=8)
+    model.names_rows = True
+    found = [Caller(stage, values) for values in ([0.0], [1.0, 2.0], [3.0, POISON], [4.0], [POISON])]
+    await finish(model, found)
+    assert model.sizes == [1, 6]
+    for caller in found:
+        if POISON in caller.values:
+            assert isinstance(caller.task.exception(), ModelError)
+            assert str(caller.task.exception()) == "poison"
+        else:
+            caller.check()
+    await emptied(stage)
+
+
 async def test_an_output_that_cannot_be_split_is_an_error_for_each_member() -> None:
     stage = around(model := Model())
     found = [Caller(stage, [float(i)]) for i in range(3)]
@@ -383,14 +403,14 @@ EVENTS = st.lists(
     st.integers(2, 5),
     st.integers(1, 3),
     st.sampled_from([1e-9, NEVER]),
-    st.sampled_from([lambda: ModelError("poison"), lambda: WorkerLost("gone")]),
+    st.sampled_from([lambda: ModelError("poison"), lambda: WorkerLost("gone"), None]),
 )
 def test_every_caller_gets_its_own_answer_or_one_error(
-    events: list, size: int, slots: int, wait: float, error: Callable[[], Exception]
+    events: list, size: int, slots: int, wait: float, error: Callable[[], Exception] | None
 ) -> None:
     async def play() -> None:
         stage = around(model := Model(), size, wait, slots)
-        model.error = error
+        model.error, model.names_rows = error or model.error, error is None
         found: list[Caller] = []
         cancelled: set[Caller] = set()
         for event in events:
@@ -417,6 +437,7 @@ def test_every_caller_gets_its_own_answer_or_one_error(
             elif POISON in caller.values:
                 assert isinstance(caller.task.exception(), (ModelError, WorkerLost))
             elif isinstance(caller.task.exception(), WorkerLost):
+                assert error is not None
                 assert isinstance(error(), WorkerLost)
             else:
                 caller.check()

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from inferstream.dataplane.call import identify
 from inferstream.dataplane.checks import Declaration
-from inferstream.dataplane.stages.merging import key_of, merge, split
-from inferstream.errors import InvalidOutput
+from inferstream.dataplane.stages.merging import deal, key_of, merge, split
+from inferstream.errors import InvalidOutput, ModelError
+from inferstream.rows import RowErrors
 from inferstream.types import (
     InferenceRequest,
     InferenceResponse,
@@ -258,3 +259,48 @@ def test_a_responses_parameters_and_headers_reach_each_caller() -> None:
         assert part.parameters.get("took") == 3
         assert part.parameters.headers == {"x-model": "yes"}
         assert (part.id, part.model_name, part.model_version) == (id, "m", "7")
+
+
+def test_how_urgent_callers_are_neither_parts_nor_reaches_a_batch() -> None:
+    said = [{"priority": 1}, {"timeout": 10**6, "priority": 9}, {}]
+    requests = [request(parameters=Parameters(temperature=1, **own)) for own in said]
+    for one in requests:
+        identify(one, {})
+    assert len({key_of(one, ANY) for one in requests}) == 1
+    assert dict(merge(requests, "batch").parameters.items()) == {"temperature": 1}
+    assert key_of(request(parameters=Parameters(priority=1)), ANY) == key_of(
+        request(parameters=Parameters()), ANY
+    )
+
+
+def answer_to(*requests: InferenceRequest) -> InferenceResponse:
+    rows = sum(one.inputs[0].shape[0] for one in requests)
+    output = ResponseOutput(name="y", shape=[rows], datatype="INT32", data=list(range(rows)))
+    return InferenceResponse(model_name="m", outputs=[output])
+
+
+def test_rows_that_failed_cost_only_their_callers_the_answer() -> None:
+    asked = [request([rows, 2]) for rows in (2, 1, 3)]
+    first, second, third = deal(RowErrors({4: "b", 3: ModelError("a", 418)}, answer_to(*asked)), asked)
+    assert first.outputs[0].data.peek() == [0, 1]
+    assert second.outputs[0].data.peek() == [2]
+    assert isinstance(third, ModelError)
+    assert (third.message, third.status_code) == ("a", 418)
+
+
+def test_when_every_row_failed_no_answer_is_needed() -> None:
+    asked = [request(), request()]
+    assert [str(error) for error in deal(RowErrors({0: "a", 1: "b"}, None), asked)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (RowErrors({2: "a"}, answer_to(request(), request())), "failed row 2 of a batch of 2 rows"),
+        (RowErrors({0: "a"}, None), "answered none of the others"),
+        (RowErrors({0: "a"}, answer_to(request())), "shape"),
+    ],
+)
+def test_row_errors_that_do_not_fit_the_batch_are_the_models_fault(error: RowErrors, why: str) -> None:
+    with pytest.raises(InvalidOutput, match=why):
+        deal(error, [request(), request()])

@@ -24,6 +24,12 @@ def settings_file(tmp_path: Path) -> str:
     return str(tmp_path / "model-settings.json")
 
 
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders stay at the end of `sys.path`, where other tests would find what these have written there."""
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+
+
 @pytest.mark.parametrize(("theirs", "ours"), OURS.items())
 def test_mlservers_names_of_runtimes_are_ours(settings_file: str, theirs: str, ours: str) -> None:
     assert resolve_class(theirs, settings_file) is resolve_class(ours, settings_file)

@@ -16,15 +16,18 @@ from inferstream.codecs import (
     StringCodec,
     StringRequestCodec,
     decode_args,
-    decode_inference_request,
-    decode_request_input,
-    encode_inference_response,
-    encode_response_output,
     get_decoded,
     get_decoded_or_raw,
     has_decoded,
     register_input_codec,
     register_request_codec,
+)
+
+from .utils import (
+    decode_inference_request,
+    decode_request_input,
+    encode_inference_response,
+    encode_response_output,
 )
 
 __all__ = [

@@ -1,1 +1,5 @@
-"""Clients of the gRPC service."""
+"""The gRPC server and its clients."""
+
+from .server import GRPCServer
+
+__all__ = ["GRPCServer"]

@@ -1,9 +1,14 @@
 """Between the protocol's types and its gRPC messages."""
 
 from inferstream.protos.converters import (
+    InferInputTensorConverter,
+    InferOutputTensorConverter,
+    InferRequestedOutputTensorConverter,
+    InferTensorContentsConverter,
     ModelInferRequestConverter,
     ModelInferResponseConverter,
     ModelMetadataResponseConverter,
+    ParametersConverter,
     RepositoryIndexRequestConverter,
     RepositoryIndexResponseConverter,
     RepositoryIndexResponseItemConverter,
@@ -12,9 +17,14 @@ from inferstream.protos.converters import (
 )
 
 __all__ = [
+    "InferInputTensorConverter",
+    "InferOutputTensorConverter",
+    "InferRequestedOutputTensorConverter",
+    "InferTensorContentsConverter",
     "ModelInferRequestConverter",
     "ModelInferResponseConverter",
     "ModelMetadataResponseConverter",
+    "ParametersConverter",
     "RepositoryIndexRequestConverter",
     "RepositoryIndexResponseConverter",
     "RepositoryIndexResponseItemConverter",

@@ -1,9 +1,20 @@
 """Where models are found."""
 
-from inferstream.repository import FolderRepository, ModelRepository
-from inferstream.settings import MODEL_SETTINGS_FILE
+from typing import Any
 
-DEFAULT_MODEL_SETTINGS_FILENAME = MODEL_SETTINGS_FILE
-SchemalessModelRepository = FolderRepository
+from .repository import DEFAULT_MODEL_SETTINGS_FILENAME, ModelRepository, SchemalessModelRepository
 
-__all__ = ["DEFAULT_MODEL_SETTINGS_FILENAME", "ModelRepository", "SchemalessModelRepository"]
+__all__ = [
+    "DEFAULT_MODEL_SETTINGS_FILENAME",
+    "ModelRepository",
+    "ModelRepositoryFactory",
+    "SchemalessModelRepository",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ModelRepositoryFactory":
+        from .factory import ModelRepositoryFactory  # late: models need no web framework
+
+        return ModelRepositoryFactory
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,6 +10,7 @@ import pytest
 from inferstream.dataplane.workers.frames import Start
 from inferstream.dataplane.workers.process import WorkerProcess
 from inferstream.dataplane.workers.spawning import Program
+from inferstream.dataplane.workers.tally import StepTally
 
 
 def _refuse(*_: object) -> int:
@@ -32,12 +33,12 @@ async def test_a_worker_that_cannot_be_started_leaves_nothing_behind(
     before, children = len(os.listdir("/proc/self/fd")), _children()
     monkeypatch.setattr(os, name, _refuse)
     with pytest.raises(OSError, match="Too many"):
-        WorkerProcess(Program("worker.py", sys.executable, {}), Start(False, False, None))
+        WorkerProcess(Program("worker.py", sys.executable, {}), Start(False, False, None), StepTally({}))
     assert len(os.listdir("/proc/self/fd")) == before
     assert _children() == children
 
 
 async def test_what_ends_is_told_once() -> None:
-    process = WorkerProcess(Program("worker.py", "/bin/false", {}), Start(False, False, None))
+    process = WorkerProcess(Program("worker.py", "/bin/false", {}), Start(False, False, None), StepTally({}))
     await process.ended.wait()
     assert process.how == "exited with status 1"

@@ -116,7 +116,7 @@ class Inside:
         return pack_request(InferenceRequest(id="r", inputs=[tensor]), self.arena.put)
 
     def open(self, count: int = 1) -> None:
-        self.tell(Open(7, 1, False, 8, False, None, self.request(count)))
+        self.tell(Open(7, 1, False, 8, False, None, 5, self.request(count)))
 
 
 @pytest.fixture

@@ -1,0 +1,144 @@
+"""The servers that are compared: started, found, and looked at from outside."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+MODELS = HERE / "models"
+MLSERVER = HERE / ".mlserver"
+"""Where MLServer is installed, if it is: an environment of its own, since it needs other versions."""
+
+
+class Target(NamedTuple):
+    name: str
+    process: subprocess.Popen
+    ports: dict[str, int]
+
+
+def start_bare(cpus: set[int]) -> list[Target]:
+    """The floors, one process for each kind of work."""
+    found = []
+    for kind in ("rest", "grpc", "grpc-sync"):
+        port = free_port()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.bare", kind, str(port)],
+            cwd=HERE.parent,
+            preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+        )
+        found.append(Target("bare", process, {kind: port}))
+    for target in found:
+        wait_for(*target.ports.values())
+    return found
+
+
+def start_ours(cpus: set[int], name: str, workers: int = 0, models: Path = MODELS) -> Target:
+    """A server on these cores, started as a user would."""
+    ports = [part for kind in ("http", "grpc", "metrics") for part in (f"--{kind}-port", "0")]
+    ours = subprocess.Popen(
+        [sys.executable, "-m", "inferstream", "start", str(models), *ports],
+        cwd=HERE.parent,
+        env={**os.environ, "INFERSTREAM_PARALLEL_WORKERS": str(workers)},
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+    )
+    found: dict[str, int] = {}
+    for line in ours.stderr:
+        if match := re.match(r"(REST|gRPC) .*?:(\d+)(/docs)?$", line.strip()):
+            found[match[1].lower()] = int(match[2])
+        if "grpc" in found:
+            break
+    return Target(name, ours, found)
+
+
+def start_mlserver(cpus: set[int], folder: Path) -> Target:
+    """MLServer on the same models, of which only the name of the imported package differs."""
+    for model in MODELS.iterdir():
+        copied = Path(shutil.copytree(model, folder / model.name))
+        for code in copied.glob("*.py"):
+            code.write_text(code.read_text().replace("from inferstream", "from mlserver"))
+        settings = copied / "model-settings.json"
+        text = settings.read_text()
+        if '"name"' not in text:
+            settings.write_text(text.replace("{", f'{{"name": "{model.name}", ', 1))
+    ports = {"rest": free_port(), "grpc": free_port(), "metrics": free_port()}
+    variables = {
+        "MLSERVER_HTTP_PORT": str(ports["rest"]),
+        "MLSERVER_GRPC_PORT": str(ports["grpc"]),
+        "MLSERVER_METRICS_PORT": str(ports["metrics"]),
+        "MLSERVER_PARALLEL_WORKERS": "0",  # as its documentation asks of whoever streams
+        "MLSERVER_GZIP_ENABLED": "false",
+        "MLSERVER_DEBUG": "false",
+        "MLSERVER_GRPC_MAX_MESSAGE_LENGTH": str(2**28),
+    }
+    process = subprocess.Popen(
+        [str(MLSERVER / "bin" / "mlserver"), "start", str(folder)],
+        cwd=folder,
+        env={**os.environ, **variables},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+    )
+    wait_for(ports["rest"], ports["grpc"])
+    return Target("MLServer", process, ports)
+
+
+def stop(targets: list[Target]) -> None:
+    for target in targets:
+        target.process.terminate()
+    for target in targets:
+        try:
+            target.process.wait(10)
+        except subprocess.TimeoutExpired:
+            target.process.kill()
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def wait_for(*ports: int, seconds: float = 30) -> None:
+    """Return when somebody listens on each of these ports."""
+    until = time.monotonic() + seconds
+    for port in ports:
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def tree_cpu(pid: int) -> float:
+    """User and system time of a process and its children so far."""
+    children: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        children += map(int, task.read_text().split())
+    return sum(map(cpu_seconds, (pid, *children)))
+
+
+def memory(pid: int, field: str = "VmRSS") -> int:
+    """Bytes of memory of a process: resident now (`VmRSS`), or at most since `forget_peak` (`VmHWM`)."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(rf"{field}:\s+(\d+)", status)[1]) * 1024
+
+
+def forget_peak(pid: int) -> None:
+    Path(f"/proc/{pid}/clear_refs").write_text("5")

@@ -1,0 +1,117 @@
+"""What is measured beside its floor: the rows of the tables."""
+
+from collections.abc import Callable, Coroutine
+from typing import NamedTuple
+
+import numpy as np
+
+from . import load
+
+CALLERS = 32
+SMALL = np.array([[1.5, 2.5, 3.5, 4.5]], np.float32)
+IMAGE = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)
+LARGE = np.random.default_rng(0).random((4, 1024, 1024), np.float32)
+
+
+class Work(NamedTuple):
+    name: str
+    unit: str
+    transport: str
+    bare: str
+    """The kind of bare server that does the same."""
+    goal: float
+    """The server's CPU at most, as a multiple of the bare server's."""
+    run: Callable[[int, float], Coroutine[None, None, int]]
+    """Puts load on a port for so many seconds; returns how many units were done."""
+    elsewhere: bool = True
+    """Whether MLServer can do it, too."""
+    quick: bool = False
+
+
+def _tensor(function: Callable[..., Coroutine[None, None, int]], array: np.ndarray, callers: int):
+    return lambda port, seconds: function(port, array, callers, seconds)
+
+
+WORKS = (
+    Work(
+        "REST infer, FP32 [1,4]",
+        "request",
+        "rest",
+        "rest",
+        1.6,
+        lambda port, seconds: load.rest_infer(port, CALLERS, seconds),
+        quick=True,
+    ),
+    Work(
+        "gRPC infer, FP32 [1,4], typed",
+        "request",
+        "grpc",
+        "grpc",
+        1.1,
+        lambda port, seconds: load.grpc_infer(port, CALLERS, seconds),
+        quick=True,
+    ),
+    Work(
+        "gRPC infer, FP32 [1,4], raw",
+        "request",
+        "grpc",
+        "grpc",
+        1.1,
+        lambda port, seconds: load.grpc_raw(port, SMALL, CALLERS, seconds, "doubler"),
+    ),
+    Work(
+        "SSE, 256 tokens",
+        "token",
+        "rest",
+        "rest",
+        1.0,
+        lambda port, seconds: load.sse_tokens(port, CALLERS, seconds),
+        quick=True,
+    ),
+    Work(
+        "gRPC stream, 256 messages",
+        "message",
+        "grpc",
+        "grpc",
+        1.15,
+        lambda port, seconds: load.grpc_tokens(port, CALLERS, seconds),
+        quick=True,
+    ),
+    Work(
+        "REST JSON, FP32 [1,3,224,224]",
+        "tensor",
+        "rest",
+        "rest",
+        0.5,
+        _tensor(load.rest_json, IMAGE, 4),
+        quick=True,
+    ),
+    Work("REST JSON, 16 MB of FP32", "tensor", "rest", "rest", 0.5, _tensor(load.rest_json, LARGE, 1)),
+    Work(
+        "REST binary, FP32 [1,3,224,224]",
+        "tensor",
+        "rest",
+        "rest",
+        1.3,
+        _tensor(load.rest_binary, IMAGE, 4),
+        elsewhere=False,
+    ),
+    Work(
+        "REST binary, 16 MB of FP32",
+        "tensor",
+        "rest",
+        "rest",
+        1.3,
+        _tensor(load.rest_binary, LARGE, 1),
+        elsewhere=False,
+    ),
+    Work(
+        "gRPC raw, FP32 [1,3,224,224]",
+        "tensor",
+        "grpc",
+        "grpc-sync",
+        1.2,
+        _tensor(load.grpc_raw, IMAGE, 4),
+    ),
+    Work("gRPC raw, 16 MB of FP32", "tensor", "grpc", "grpc-sync", 1.2, _tensor(load.grpc_raw, LARGE, 1)),
+)

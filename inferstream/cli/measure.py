@@ -1,0 +1,168 @@
+"""`server bench`: load on one model of a running server, its figures, and whether they are good enough."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+from ..clients.bench.callers import Caller
+from ..clients.bench.figures import Limits, figures
+from ..clients.bench.load import Load, Plan
+from ..clients.bench.samples import from_file, from_metadata
+from ..clients.transport import Target
+from ..errors import CallFailed, InvalidSettings
+from ..event_loop import new_event_loop
+from ..types import InferenceRequest, MetadataModelResponse
+from .batch import TransportName
+
+TICK = 0.2
+"""Seconds between two looks at the progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, and how: the user's own request or one of `rows` rows, for a whole answer or a stream."""
+
+    transport: TransportName
+    stream: bool
+    request: Path | None
+    rows: int
+    headers: Mapping[str, str]
+
+
+def run(target: Target, question: Question, plan: Plan, limits: Limits, output: Path | None) -> int:
+    """Run the load and print its figures; 0 when every limit holds, 130 after Ctrl-C, else 1."""
+    console = Console(stderr=True, highlight=False)
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            found = runner.run(_measure(target, question, plan, console))
+        if output is not None:
+            output.write_text(json.dumps(found, indent=1) + "\n")
+    except KeyboardInterrupt:
+        return 130
+    except (CallFailed, InvalidSettings) as error:
+        return _error(error.message)
+    except OSError as error:
+        return _error(f"{error.filename}: {error.strerror}")
+    _show(found, console)
+    broken = limits.broken(found)
+    for limit in broken:
+        console.print(f"not good enough: {limit}", style="red", soft_wrap=True)
+    if not found["answered"]:
+        return _error("no call was answered")
+    return 1 if broken else 0
+
+
+def _error(reason: str) -> int:
+    print(f"error: {reason}", file=sys.stderr)  # noqa: T201  # a command line's last word
+    return 1
+
+
+async def _measure(target: Target, question: Question, plan: Plan, console: Console) -> dict[str, Any]:
+    async with AsyncExitStack() as stack:
+        connect = await (_over_grpc if question.transport == "grpc" else _over_rest)(target, question, stack)
+        load = Load(plan, connect)
+        stack.push_async_callback(_ended, asyncio.create_task(_progress(load, plan, console)))
+        seen = await load.run()
+    how = {"rate": plan.rate} if plan.rate else {}
+    return {
+        "model": target.model,
+        "transport": question.transport,
+        "stream": question.stream,
+        "callers": plan.callers,
+        "asked": how,
+        **figures(seen),
+    }
+
+
+async def _over_rest(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], Caller]:
+    from ..clients.bench.rest import RestCaller
+    from ..clients.rest import RestTransport
+    from ..protos.json_client import HEADER_LENGTH, dump_request
+
+    transport = RestTransport(target)
+    stack.push_async_callback(transport.aclose)
+    text, blobs = dump_request(_request(question, await transport.metadata()), target.binary)
+    headers = dict(question.headers)
+    if target.binary:
+        headers |= {HEADER_LENGTH: str(len(text)), "Content-Type": "application/octet-stream"}
+    body = b"".join((text, *blobs))
+    action = "generate_stream" if question.stream else "infer"
+    return lambda: RestCaller(target, action, body, headers)
+
+
+async def _over_grpc(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], Caller]:
+    from ..clients.bench.grpc import GrpcCaller
+    from ..clients.grpc import GrpcTransport
+    from ..protos.converters import ModelInferRequestConverter
+
+    transport = GrpcTransport(target)
+    stack.push_async_callback(transport.aclose)
+    request = _request(question, await transport.metadata())
+    message = ModelInferRequestConverter.from_types(request, target.model, use_raw=target.binary)
+    data = message.SerializeToString()
+    channel = await transport.channel()
+    return lambda: GrpcCaller(channel, target.timeout, question.stream, data, question.headers)
+
+
+def _request(question: Question, metadata: MetadataModelResponse) -> InferenceRequest:
+    if question.request is not None:
+        return from_file(question.request)
+    return from_metadata(metadata, question.rows)
+
+
+async def _progress(load: Load, plan: Plan, console: Console) -> None:
+    """A bar over the time of the run; where nobody looks at a terminal, nothing."""
+    if not console.is_terminal:
+        return
+    columns = (TextColumn("bench"), BarColumn(), TextColumn("{task.fields[state]}"))
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("bench", total=plan.warmup + plan.seconds, state="warming up")
+        started = time.monotonic()
+        while True:
+            await asyncio.sleep(TICK)
+            passed = time.monotonic() - started
+            if (measured := passed - plan.warmup) > 0:
+                seen = load.seen
+                state = f"{seen.answered / measured:,.0f}/s, {seen.failed} failed"
+                progress.update(task, completed=passed, state=state)
+            else:
+                progress.update(task, completed=passed)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def _show(found: dict[str, Any], console: Console) -> None:
+    title = f"{found['model']} over {found['transport']}, {found['callers']} callers, {found['seconds']:g} s"
+    table = Table(title=title, title_justify="left")
+    columns = ("mean", "p50", "p90", "p95", "p99", "max")
+    for name in ("ms", *columns):
+        table.add_column(name, justify="left" if name == "ms" else "right")
+    for name, label in (
+        ("latency_ms", "latency"),
+        ("first_item_ms", "first item"),
+        ("gap_ms", "between items"),
+    ):
+        if (times := found.get(name)) is not None:
+            table.add_row(label, *(f"{times[column]:.2f}" for column in columns))
+    console.print(table)
+    line = f"{found['answered']} answered, {found['rate']:,.1f} a second"
+    if "items" in found:
+        line += f"; {found['items']} items, {found['item_rate']:,.1f} a second"
+    console.print(line)
+    if found["late"]:
+        console.print(f"{found['late']} fell due and never began, all callers being busy", style="yellow")
+    for reason, calls in found["failures"].items():
+        console.print(f"{calls} failed: {reason}", style="red", soft_wrap=True)

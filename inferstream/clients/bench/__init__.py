@@ -1,0 +1,1 @@
+"""Load on one model of a server, and what its callers saw."""

@@ -1,0 +1,103 @@
+"""What was seen of the calls, and the figures it comes to."""
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+PERCENTILES = (50, 90, 95, 99)
+
+Spread = dict[str, float]
+"""Milliseconds by name: `mean`, `p50` … `p99`, `max`."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """Seconds that calls took, to their first item and between items; and how the others failed."""
+
+    latencies: "array[float]" = field(default_factory=lambda: array("d"))
+    firsts: "array[float]" = field(default_factory=lambda: array("d"))
+    gaps: "array[float]" = field(default_factory=lambda: array("d"))
+    due: int = 0
+    """Calls that should have begun, where a rate was asked for."""
+    items: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    began: float = 0.0
+    ended: float = 0.0
+
+    @property
+    def answered(self) -> int:
+        return len(self.latencies)
+
+    @property
+    def failed(self) -> int:
+        return self.failures.total()
+
+
+def figures(seen: Seen) -> dict[str, Any]:
+    """Everything that was found, as JSON has it. Times are milliseconds, rates per second."""
+    seconds = max(seen.ended - seen.began, 1e-9)
+    found: dict[str, Any] = {
+        "seconds": round(seconds, 3),
+        "answered": seen.answered,
+        "failed": seen.failed,
+        "failures": dict(seen.failures.most_common()),
+        "late": max(seen.due - seen.answered - seen.failed, 0),
+        "rate": round(seen.answered / seconds, 2),
+        "latency_ms": spread(seen.latencies),
+    }
+    if seen.items:
+        found["items"] = seen.items
+        found["item_rate"] = round(seen.items / seconds, 2)
+        found["first_item_ms"] = spread(seen.firsts)
+        found["gap_ms"] = spread(seen.gaps)
+    return found
+
+
+def spread(seconds: "array[float]") -> Spread | None:
+    """Mean, percentiles and maximum in milliseconds; None of nothing."""
+    if not seconds:
+        return None
+    times = np.frombuffer(seconds) * 1e3
+    found = {"mean": times.mean()}
+    found |= {f"p{share}": np.percentile(times, share) for share in PERCENTILES}
+    found["max"] = times.max()
+    return {name: round(float(value), 3) for name, value in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What must hold for a run to pass; None: anything. Times are milliseconds, rates per second, errors a share."""
+
+    max_p50: float | None = None
+    max_p99: float | None = None
+    max_first_p99: float | None = None
+    max_gap_p99: float | None = None
+    min_rate: float | None = None
+    max_errors: float | None = None
+
+    def broken(self, found: dict[str, Any]) -> list[str]:
+        """The limits that do not hold, in words; one on what was not measured does not hold."""
+        calls = found["answered"] + found["failed"]
+        upper = [
+            ("latency p50", self.max_p50, _of(found, "latency_ms", "p50"), "ms"),
+            ("latency p99", self.max_p99, _of(found, "latency_ms", "p99"), "ms"),
+            ("first item p99", self.max_first_p99, _of(found, "first_item_ms", "p99"), "ms"),
+            ("gap p99", self.max_gap_p99, _of(found, "gap_ms", "p99"), "ms"),
+            ("errors", self.max_errors, found["failed"] / calls if calls else None, "of the calls"),
+        ]
+        broken = [
+            f"{name} {'was not measured' if value is None else f'{value:g}'}, at most {limit:g} {unit}"
+            for name, limit, value, unit in upper
+            if limit is not None and (value is None or value > limit)
+        ]
+        if self.min_rate is not None and found["rate"] < self.min_rate:
+            broken.append(f"rate {found['rate']:g}, at least {self.min_rate:g} per second")
+        return broken
+
+
+def _of(found: dict[str, Any], kind: str, name: str) -> float | None:
+    times: Spread | None = found.get(kind)
+    return None if times is None else times[name]

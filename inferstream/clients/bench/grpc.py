@@ -1,0 +1,46 @@
+"""A caller over gRPC; all share one channel, as those of one client would."""
+
+from collections.abc import AsyncIterator, Mapping
+
+import grpc
+
+from ...errors import CallFailed
+from ...protos.messages import SERVICE
+from .callers import ItemCame
+
+
+class GrpcCaller:
+    """Sends the bytes of one message over and over; of a stream, counts the messages that come back."""
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        timeout: float,
+        stream: bool,
+        message: bytes,
+        headers: Mapping[str, str],
+    ) -> None:
+        # Bytes in, bytes out: to parse an answer costs the load more than all else.
+        self._unary = channel.unary_unary(f"/{SERVICE}/ModelInfer", None, None)
+        self._streaming = channel.stream_stream(f"/{SERVICE}/ModelStreamInfer", None, None)
+        self._timeout = timeout
+        self._stream = stream
+        self._message = message
+        self._metadata = [(name.lower(), value) for name, value in headers.items()]
+
+    async def call(self, came: ItemCame) -> None:
+        try:
+            if not self._stream:
+                await self._unary(self._message, metadata=self._metadata, timeout=self._timeout)
+                return
+            async for _ in self._streaming(self._one(), metadata=self._metadata, timeout=self._timeout):
+                came(1)
+        except grpc.aio.AioRpcError as error:
+            late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+            raise CallFailed("timeout" if late else f"{error.code().name}: {error.details()}") from error
+
+    async def _one(self) -> AsyncIterator[bytes]:
+        yield self._message
+
+    async def aclose(self) -> None:
+        """The channel is not the caller's own."""

@@ -1,0 +1,134 @@
+"""Load: so many callers at a time, or so many calls a second."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+from ...errors import CallFailed
+from .callers import Caller
+from .figures import Seen
+
+MOST_FAILURES = 50
+"""Kinds of failures that are told apart; the rest are counted together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much load, and for how long.
+
+    With `rate`, calls begin at so many a second whether or not others have ended (open loop), and at most
+    `callers` are under way; without, each of `callers` makes its next call when its last has ended.
+    `seconds` are measured after `warmup` seconds that are not.
+    """
+
+    callers: int
+    rate: float | None
+    seconds: float
+    warmup: float
+
+
+class Load:
+    """Runs a plan once; `seen` grows as it does."""
+
+    def __init__(self, plan: Plan, connect: Callable[[], Caller]) -> None:
+        self._plan = plan
+        self._connect = connect
+        self._loop = asyncio.get_running_loop()
+        self.seen = Seen()
+
+    async def run(self) -> Seen:
+        """Make the calls; the run is over when the last that began in time has ended."""
+        plan, seen = self._plan, self.seen
+        callers = [self._connect() for _ in range(plan.callers)]
+        start = self._loop.time()
+        seen.began, seen.ended = start + plan.warmup, start + plan.warmup + plan.seconds
+        try:
+            async with asyncio.TaskGroup() as group:
+                if plan.rate is None:
+                    for caller in callers:
+                        group.create_task(self._one_after_another(caller))
+                else:
+                    group.create_task(self._as_they_fall_due(plan.rate, start, callers, group))
+        finally:
+            for caller in callers:
+                await caller.aclose()
+        seen.ended = max(seen.ended, self._loop.time())
+        return seen
+
+    async def _one_after_another(self, caller: Caller) -> None:
+        while (now := self._loop.time()) < self.seen.ended:
+            if not await self._call(caller, now):
+                await asyncio.sleep(0.01)  # a server that refuses is not asked as fast as it can refuse
+
+    async def _as_they_fall_due(
+        self, rate: float, start: float, callers: list[Caller], group: asyncio.TaskGroup
+    ) -> None:
+        idle: asyncio.LifoQueue[Caller] = asyncio.LifoQueue()
+        for caller in callers:
+            idle.put_nowait(caller)
+
+        async def call(caller: Caller, due: float) -> None:
+            await self._call(caller, due)
+            idle.put_nowait(caller)
+
+        for number in count():
+            due = start + number / rate
+            if due >= self.seen.ended:
+                return
+            if (wait := due - self._loop.time()) > 0:
+                await asyncio.sleep(wait)
+            self.seen.due += due >= self.seen.began
+            caller = await idle.get()
+            if self._loop.time() >= self.seen.ended:
+                self.seen.due = round(rate * self._plan.seconds)
+                return
+            group.create_task(call(caller, due))
+
+    async def _call(self, caller: Caller, began: float) -> bool:
+        """One call, timed from when it should have begun: a server that is late cannot hide it."""
+        items = Items(self._loop.time, began)
+        try:
+            await caller.call(items.came)
+        except CallFailed as error:
+            self._failed(error.message, began)
+            return False
+        ended = self._loop.time()
+        seen = self.seen
+        if began >= seen.began:
+            seen.latencies.append(ended - began)
+            if items.count:
+                seen.items += items.count
+                seen.firsts.append(items.first)
+                seen.gaps.extend(items.gaps)
+        return True
+
+    def _failed(self, reason: str, began: float) -> None:
+        seen = self.seen
+        if began >= seen.began:
+            known = reason in seen.failures or len(seen.failures) < MOST_FAILURES
+            seen.failures[reason if known else "others"] += 1
+
+
+class Items:
+    """When the items of one stream came, in seconds since the call began and between them."""
+
+    __slots__ = ("_clock", "_last", "count", "first", "gaps")
+
+    def __init__(self, clock: Callable[[], float], began: float) -> None:
+        self._clock = clock
+        self._last = began
+        self.count = 0
+        self.first = 0.0
+        self.gaps: list[float] = []
+
+    def came(self, items: int) -> None:
+        """So many have just come, together."""
+        now = self._clock()
+        if self.count:
+            self.gaps.append(now - self._last)
+        else:
+            self.first = now - self._last
+        self.gaps.extend([0.0] * (items - 1))
+        self.count += items
+        self._last = now

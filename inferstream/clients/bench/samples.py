@@ -1,0 +1,62 @@
+"""A request to send: the user's own, or one made of what the model says of its inputs."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from ...errors import InvalidRequest, InvalidSettings
+from ...protos.json_requests import build_request, load
+from ...types import InferenceRequest, MetadataModelResponse, RequestInput, TensorData
+from ...types.datatypes import DTYPES
+
+WORD = "hello"
+
+
+def from_file(path: Path) -> InferenceRequest:
+    """The V2 request in a JSON file. Raises InvalidSettings."""
+    try:
+        text = path.read_bytes()
+        request, _ = build_request(load(text), text, None)
+    except OSError as error:
+        raise InvalidSettings(f"{path}: {error.strerror}") from error
+    except (InvalidRequest, ValidationError) as error:
+        raise InvalidSettings(f"{path}: {error}") from error
+    return request
+
+
+def from_metadata(metadata: MetadataModelResponse, rows: int) -> InferenceRequest:
+    """A request of the shapes and datatypes that a model declares: `rows` in its first dimension, 1 in the others.
+
+    Raises InvalidSettings for a model that declares no inputs.
+    """
+    if not metadata.inputs:
+        raise InvalidSettings(f"model {metadata.name} declares no inputs; give a request with --request FILE")
+    random = np.random.default_rng(0)
+    inputs = []
+    for declared in metadata.inputs:
+        shape = [
+            rows if size < 0 and not index else max(size, 1) for index, size in enumerate(declared.shape)
+        ]
+        parameters = declared.parameters
+        fields: dict[str, Any] = {
+            "name": declared.name,
+            "datatype": declared.datatype,
+            "shape": shape,
+            "data": _values(declared.datatype, shape, random),
+        }
+        if parameters is not None and parameters.content_type is not None:
+            fields["parameters"] = {"content_type": parameters.content_type}
+        inputs.append(RequestInput(**fields))
+    return InferenceRequest(inputs=inputs)
+
+
+def _values(datatype: str, shape: list[int], random: np.random.Generator) -> TensorData:
+    size = int(np.prod(shape))
+    if datatype == "BYTES":
+        return TensorData([WORD] * size)
+    dtype = DTYPES[datatype]
+    if dtype.kind == "f":
+        return TensorData(random.random(size).astype(dtype))
+    return TensorData(random.integers(0, 2, size).astype(dtype))

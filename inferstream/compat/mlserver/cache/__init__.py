@@ -1,0 +1,6 @@
+"""Caches of responses."""
+
+from .cache import ResponseCache
+from .local import LocalCache
+
+__all__ = ["LocalCache", "ResponseCache"]

@@ -1,0 +1,28 @@
+"""Images of model folders."""
+
+from pathlib import Path
+
+from inferstream.cli.image import IGNORED, dockerfile
+from inferstream.compat.replaced import unsupported
+
+
+def generate_dockerfile(base_image: str = "") -> str:
+    """A Dockerfile that serves the working folder."""
+    return dockerfile(Path())
+
+
+def write_dockerfile(folder: str, dockerfile: str, include_dockerignore: bool = True) -> str:
+    """Write a Dockerfile into `folder`; returns its path."""
+    path = Path(folder, "Dockerfile")
+    path.write_text(dockerfile)
+    if include_dockerignore:
+        path.with_name("Dockerfile.dockerignore").write_text(IGNORED)
+    return str(path)
+
+
+def build_image(folder: str, dockerfile: str, image_tag: str, no_cache: bool = False) -> str:
+    """Raises Unsupported."""
+    raise unsupported(f"{__name__}.build_image", "`server build FOLDER --tag TAG` builds images")
+
+
+__all__ = ["build_image", "generate_dockerfile", "write_dockerfile"]

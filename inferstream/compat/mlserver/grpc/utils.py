@@ -1,0 +1,48 @@
+"""Between gRPC's calls and MLServer's errors and headers, for servicers of one's own."""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+import grpc
+
+from ..errors import MLServerError
+from ..logging import logger
+
+STATUS_CODE_MAPPING = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    404: grpc.StatusCode.NOT_FOUND,
+    422: grpc.StatusCode.FAILED_PRECONDITION,
+    500: grpc.StatusCode.INTERNAL,
+}
+
+
+def to_headers(context: Any) -> dict[str, str]:
+    """The metadata of a call, which comes from its client, by name."""
+    metadata = (*(context.invocation_metadata() or ()), *(context.trailing_metadata() or ()))
+    return dict(metadata)
+
+
+def to_metadata(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Headers as gRPC sends them."""
+    return tuple((key.lower(), value) for key, value in headers.items())
+
+
+def handle_mlserver_error(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A unary RPC whose MLServerError ends it with the status that fits; anything else is INTERNAL."""
+
+    @wraps(f)
+    async def rpc(self: Any, request: Any, context: Any) -> Any:
+        try:
+            return await f(self, request, context)
+        except MLServerError as error:
+            code = STATUS_CODE_MAPPING.get(error.status_code, grpc.StatusCode.UNKNOWN)
+            await context.abort(code, error.message)
+        except Exception:
+            logger.exception("an RPC failed")
+            await context.abort(grpc.StatusCode.INTERNAL, "The call failed.")
+
+    return rpc
+
+
+__all__ = ["STATUS_CODE_MAPPING", "handle_mlserver_error", "to_headers", "to_metadata"]

@@ -1,0 +1,5 @@
+"""The Kafka endpoint."""
+
+from .server import KafkaServer
+
+__all__ = ["KafkaServer"]

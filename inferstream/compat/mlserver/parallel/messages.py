@@ -1,0 +1,26 @@
+"""What goes between server and workers."""
+
+from inferstream.compat.replaced import Replaced
+
+from .utils import WORKERS
+
+
+class ModelRequestMessage(Replaced):
+    """A call for a worker."""
+
+    instead = WORKERS
+
+
+class ModelResponseMessage(Replaced):
+    """What came of it."""
+
+    instead = WORKERS
+
+
+class ModelUpdateMessage(Replaced):
+    """A model to load or unload."""
+
+    instead = WORKERS
+
+
+__all__ = ["ModelRequestMessage", "ModelResponseMessage", "ModelUpdateMessage"]

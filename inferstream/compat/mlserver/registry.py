@@ -1,0 +1,25 @@
+"""The models that are loaded."""
+
+from inferstream import MLModel, ModelSettings
+from inferstream.compat.replaced import Replaced
+
+
+class MultiModelRegistry(Replaced):
+    """The loaded models of a server."""
+
+    instead = "mlserver.MLServer keeps them"
+
+
+class SingleModelRegistry(Replaced):
+    """The loaded versions of one model."""
+
+    instead = "mlserver.MLServer keeps them"
+
+
+def model_initialiser(model_settings: ModelSettings) -> MLModel:
+    """A model, not loaded, of the class its settings name."""
+    model: MLModel = model_settings.implementation(model_settings)
+    return model
+
+
+__all__ = ["MultiModelRegistry", "SingleModelRegistry", "model_initialiser"]

@@ -1,0 +1,5 @@
+"""The REST server."""
+
+from .server import RESTServer
+
+__all__ = ["RESTServer"]

@@ -1,0 +1,124 @@
+"""One stream that advances by steps: the responses made for it wait here until they are read."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from contextvars import copy_context
+from typing import Any
+
+from ...context import request_context
+from ...model import Finished
+from ...types import InferenceRequest, InferenceResponse
+from .threads import AHEAD
+
+
+class SteppedStream(AsyncIterator[InferenceResponse]):
+    """A request on its way through the steps, read at its reader's own pace.
+
+    `changed` is told when it has been left, or may advance again. Made in the task of its call, whose
+    context `admit` will see.
+    """
+
+    __slots__ = (
+        "_changed",
+        "_error",
+        "_loop",
+        "_reader",
+        "_released",
+        "_request_context",
+        "_responses",
+        "context",
+        "over",
+        "priority",
+        "request",
+        "state",
+        "waits",
+    )
+
+    def __init__(
+        self, request: InferenceRequest, priority: int, changed: Callable[["SteppedStream"], None]
+    ) -> None:
+        self.request = request
+        self.priority = priority
+        self.waits = True
+        """Whether it has no place yet."""
+        self.context = copy_context()
+        self.state: Any = None
+        self.over = False
+        """Whether it advances no more: because it has ended, or because nobody reads it any more."""
+        self._changed = changed
+        self._loop = asyncio.get_running_loop()
+        self._responses: deque[InferenceResponse] = deque()
+        self._error: BaseException | None = None
+        self._reader: asyncio.Future[None] | None = None
+        self._request_context = request_context()
+        self._released: Future[None] = Future()
+        self._request_context.thread = self._released
+
+    @property
+    def advances(self) -> bool:
+        """Whether the next step should hold it: a reader that is behind has it left out."""
+        return not self.over and len(self._responses) < AHEAD
+
+    def take(self, emission: Any) -> None:
+        """What a step has made for it. An object of no such kind is refused when it is read."""
+        if self.over or emission is None:
+            return
+        if type(emission) is InferenceResponse:
+            self._responses.append(emission)
+        elif isinstance(emission, Finished):
+            self._responses.extend(emission.responses)
+            self.over = True
+        elif isinstance(emission, BaseException):
+            self.fail(emission)
+        elif isinstance(emission, (list, tuple)):
+            self._responses.extend(emission)
+        else:
+            self._responses.append(emission)
+        self._wake()
+
+    def fail(self, error: BaseException) -> None:
+        """End it with `error`, which is read after what came before."""
+        if self.over:
+            return
+        if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
+            # These mean something to whoever reads: the end of a stream, of a task, of the process.
+            kind = type(error).__name__
+            error, cause = RuntimeError(f"model code raised {kind}"), error
+            error.__cause__ = cause
+        self._error = error
+        self.over = True
+        self._wake()
+
+    def _wake(self) -> None:
+        reader = self._reader
+        if reader is not None and not reader.done():
+            reader.set_result(None)
+
+    async def __anext__(self) -> InferenceResponse:
+        responses = self._responses
+        while not responses:
+            if self.over:
+                raise self._error or StopAsyncIteration
+            self._reader = self._loop.create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+        if len(responses) == AHEAD:
+            self._changed(self)
+        return responses.popleft()
+
+    async def aclose(self) -> None:
+        """Leave: nothing more is made, and the state goes before the next step; does not wait for that."""
+        self._responses.clear()
+        self._request_context.cancelled = True
+        if not self.over:
+            self.over = True
+            self._changed(self)
+
+    def released(self) -> None:
+        """Nothing is kept for it any more."""
+        self.state = None
+        self._released.set_result(None)

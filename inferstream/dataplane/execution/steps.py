@@ -1,0 +1,205 @@
+"""Advances the streams of one model together: who has a place is in the next step, who leaves is not."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextvars import Context
+from time import perf_counter
+from typing import Any
+
+from ...errors import InferenceFailed, InferstreamError, InvalidOutput, StepFailed
+from ...model import StepModel
+from ...telemetry.context import model_name_var, model_version_var
+from ...telemetry.steps import StepMeters
+from ...types import InferenceRequest, InferenceResponse
+from ..queue import Queue
+from .calling import Caller, Method
+from .payloads import Payloads
+from .stepped import SteppedStream
+
+logger = logging.getLogger("inferstream.model")
+
+CLOSE_LIMIT = 5.0
+"""Seconds that unloading waits for a step to end, and then for what it holds to be released."""
+
+
+class Steps:
+    """Admits streams while fewer than `most` are active, steps over all of them, and releases who is over.
+
+    One task does this for as long as there are streams, and nothing else calls these methods of the model.
+    `aging` is what a step of priority is worth to those that wait, in seconds.
+    """
+
+    def __init__(self, model: StepModel, most: int, aging: float) -> None:
+        self._model = model
+        self._most = most
+        self._admit_one, self._step_all = Method(model.admit), Method(model.step)
+        self._release_one = Method(model.release)
+        self._releases = type(model).release is not StepModel.release
+        self._caller = Caller(f"steps-{model.name}")
+        self._context = Context()
+        self._context.run(model_name_var.set, model.name)
+        self._context.run(model_version_var.set, model.version or "")
+        self._waiting: Queue[SteppedStream] = Queue(aging)
+        self._active: list[SteppedStream] = []
+        self._task: asyncio.Task[None] | None = None
+        self._resting: asyncio.Future[None] | None = None
+        self.meters = StepMeters()
+
+    async def open(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
+        """The responses to these requests: each is a stream of its own, one after another as they arrive."""
+        return self._each(payloads) if payloads.more else self._join(await anext(payloads), payloads.priority)
+
+    def _join(self, request: InferenceRequest, priority: int) -> SteppedStream:
+        loop = asyncio.get_running_loop()
+        stream = SteppedStream(request, priority, self._changed)
+        self._waiting.add(stream, priority, loop.time())
+        self.meters.waiting += 1
+        if self._task is None:
+            self._task = loop.create_task(self._run(), context=self._context.copy())
+        self._wake()
+        return stream
+
+    async def _each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
+        async for request in payloads:
+            stream = self._join(request, payloads.priority)
+            try:
+                async for response in stream:
+                    yield response
+            finally:
+                await stream.aclose()
+
+    async def close(self) -> None:
+        """Return when every state has been released; a step that does not end is left behind."""
+        self._end_all(StepFailed(f"Model {self._model.name} is being unloaded."))
+        task = self._task
+        if task is not None and not await _ends(task):
+            logger.error("model %s is still in a step; no longer waiting", self._model.name)
+            task.cancel()
+            await _ends(task)
+        self._caller.close()
+
+    def _changed(self, stream: SteppedStream) -> None:
+        """A stream has been left, or its reader has caught up."""
+        if stream.over and stream.waits:
+            self._waiting.remove(stream, stream.priority)
+            self._waits_no_more(stream)
+            stream.released()
+        self._wake()
+
+    def _waits_no_more(self, stream: SteppedStream) -> None:
+        stream.waits = False
+        self.meters.waiting -= 1
+
+    def _next(self) -> SteppedStream:
+        """Whose turn it is to have a place."""
+        stream = self._waiting.pop()
+        self._waits_no_more(stream)
+        return stream
+
+    def _wake(self) -> None:
+        if self._resting is not None and not self._resting.done():
+            self._resting.set_result(None)
+
+    async def _run(self) -> None:
+        try:
+            while self._active or self._waiting:
+                await self._release()
+                await self._admit()
+                await self._release()  # who left meanwhile is not in the step
+                advancing = [stream for stream in self._active if stream.advances]
+                if advancing:
+                    await self._step(advancing)
+                elif self._idle:
+                    await self._rest()
+        finally:
+            self._end_all(StepFailed(f"The steps of model {self._model.name} were interrupted."))
+            await self._release()
+            self._task = None
+
+    @property
+    def _idle(self) -> bool:
+        """Whether nothing can be done until a reader reads or leaves, or a stream joins."""
+        if self._waiting and len(self._active) < self._most:
+            return False
+        return bool(self._active) and not any(stream.over for stream in self._active)
+
+    async def _rest(self) -> None:
+        self._resting = asyncio.get_running_loop().create_future()
+        try:
+            await self._resting
+        finally:
+            self._resting = None
+
+    async def _admit(self) -> None:
+        """Give the places that are free to those that wait."""
+        count = min(self._most - len(self._active), len(self._waiting))
+        if not count:
+            return
+        admitted = [self._next() for _ in range(count)]
+        arguments = [(stream.request, stream.context) for stream in admitted]
+        outcomes = await self._caller.each(self._admit_one, arguments)
+        for stream, outcome in zip(admitted, outcomes, strict=True):
+            if outcome.error is not None:
+                stream.fail(outcome.error)
+                stream.released()
+            else:
+                stream.state = outcome.value
+                self._active.append(stream)
+                self.meters.active += 1
+
+    async def _release(self) -> None:
+        """Let the model know of every stream that is over."""
+        over = [stream for stream in self._active if stream.over]
+        if not over:
+            return
+        self._active = [stream for stream in self._active if not stream.over]
+        self.meters.active -= len(over)
+        if self._releases:
+            arguments = [(stream.state, self._context) for stream in over]
+            for outcome in await self._caller.each(self._release_one, arguments):
+                if outcome.error is not None:
+                    logger.error("model %s failed in release", self._model.name, exc_info=outcome.error)
+        for stream in over:
+            stream.released()
+
+    async def _step(self, streams: Sequence[SteppedStream]) -> None:
+        states = [stream.state for stream in streams]
+        started = perf_counter()
+        outcome = await self._caller.once(self._step_all, states, self._context)
+        self.meters.stepped(len(states), perf_counter() - started)
+        try:
+            if outcome.error is not None:
+                raise outcome.error
+            emissions = list(outcome.value)
+            if len(emissions) != len(states):
+                raise InvalidOutput(f"step answered {len(emissions)} for {len(states)} states")
+        except BaseException as error:
+            self._fail(streams, error)
+            return
+        for stream, emission in zip(streams, emissions, strict=True):
+            stream.take(emission)
+
+    def _fail(self, streams: Sequence[SteppedStream], error: BaseException) -> None:
+        """End every stream of a step with what the model raised; the log is told once."""
+        name = self._model.name
+        if not isinstance(error, InferstreamError) or isinstance(error, InferenceFailed):
+            logger.error("model %s failed in a step over %d streams", name, len(streams), exc_info=error)
+            text = f"Model {name} failed in a step that this request was part of; the server's log says why."
+            error = StepFailed(text)
+        for stream in streams:
+            stream.fail(error)
+
+    def _end_all(self, error: Exception) -> None:
+        while self._waiting:
+            stream = self._next()
+            stream.fail(error)
+            stream.released()
+        for stream in self._active:
+            stream.fail(error)
+        self._wake()
+
+
+async def _ends(task: asyncio.Task[Any]) -> bool:
+    done, _ = await asyncio.wait([task], timeout=CLOSE_LIMIT)
+    return bool(done)

@@ -1,0 +1,161 @@
+"""Answers what is known, and computes what many ask at the same time once."""
+
+import asyncio
+from collections.abc import Awaitable
+from functools import partial
+from hashlib import blake2b
+from itertools import count
+from typing import Any
+
+from ...errors import InferenceFailed
+from ...telemetry.caches import CacheMeters
+from ...types import Headers, InferenceRequest, InferenceResponse
+from ..call import Call, Operation
+from ..handler import Handler
+from ..reply import Reply
+from .flight import Flight
+from .sharing import EACH_ITS_OWN, UNENCODABLE, canonical, common, copied
+from .snapshot import Snapshot
+from .store import Answer, Key, Store
+
+HASH_IN_THREAD = 2**20
+"""Bytes of inputs above which a request is compared with others off the event loop."""
+
+CANCELLED = InferenceFailed("The computation of this request was cancelled.")
+"""Read by nobody, unless something else than the last of its callers ends a computation."""
+
+_owners = count(1)
+
+
+class Cache:
+    """Keeps answers of one load of a model for `seconds`; a call with later requests passes by.
+
+    What is asked again while it is computed joins that computation, which runs for all who wait and ends
+    with the last of them. It has the time limit of the model alone; each caller's own is its own.
+    """
+
+    def __init__(self, inner: Handler, store: Store, seconds: float, meters: CacheMeters) -> None:
+        self._inner = inner
+        self._store = store
+        self._seconds = seconds
+        self._meters = meters
+        self._owner = next(_owners)
+        self._flights: dict[Key, Flight] = {}
+
+    def __call__(self, call: Call) -> Awaitable[Reply]:
+        return self._inner(call) if call.more is not None else self._answer(call)
+
+    def clear(self) -> None:
+        """Forget every answer."""
+        self._store.forget(self._owner)
+
+    async def _answer(self, call: Call) -> Reply:
+        digest = await _digest(call.operation, call.request)
+        if digest is None:
+            return await self._inner(call)
+        key = (self._owner, digest)
+        known = self._store.get(key)
+        if known is not None:
+            self._meters.hits += 1
+            return await _replayed(known, call.request.id)
+        flight = self._flights.get(key)
+        if flight is not None and flight.kept:
+            self._meters.joined += 1
+        else:
+            self._meters.misses += 1
+            flight = self._start(key, call)
+        return await flight.reply(call.request.id)
+
+    def _start(self, key: Key, call: Call) -> Flight:
+        request = _shared(call.request)
+        shared = Call(call.operation, call.model, call.version, request, {}, priority=call.priority)
+        flight = self._flights[key] = Flight(self._store)
+        flight.task = asyncio.get_running_loop().create_task(self._run(flight, shared))
+        flight.task.add_done_callback(partial(self._landed, key, flight))
+        return flight
+
+    async def _run(self, flight: Flight, call: Call) -> None:
+        async with await self._inner(call) as reply:
+            if reply.single:
+                assert reply.first is not None
+                flight.single = True
+                flight.add(reply.first)
+                return
+            async for response in reply:
+                flight.add(response)
+                await flight.wanted()
+
+    def _landed(self, key: Key, flight: Flight, task: asyncio.Task[None]) -> None:
+        if self._flights.get(key) is flight:
+            del self._flights[key]
+        error = CANCELLED if task.cancelled() else task.exception()
+        if error is not None:
+            flight.give_up()
+        elif flight.kept:
+            self._store.put(key, flight.responses, flight.single, flight.size, self._seconds)
+        flight.end(error)
+
+
+async def _digest(operation: Operation, request: InferenceRequest) -> bytes | None:
+    """Equal only for requests that ask the same, whatever their ids, headers and time limits; None without telling."""
+    outputs = request.outputs or ()
+    try:
+        head = [
+            operation.value,
+            common(request.parameters, EACH_ITS_OWN),
+            [(output.name, common(output.parameters)) for output in outputs],
+            [(each.name, each.datatype, each.shape, common(each.parameters)) for each in request.inputs],
+        ]
+        parts = [canonical(head), *map(_values, request.inputs)]
+    except UNENCODABLE:
+        return None
+    if sum(map(len, parts)) > HASH_IN_THREAD:
+        return await asyncio.to_thread(_hash, parts)
+    return _hash(parts)
+
+
+def _values(tensor: Any) -> bytes | memoryview:
+    """The values of a tensor as bytes; a list of texts tells a missing one from an empty one."""
+    data = tensor.data
+    return canonical(data.peek()) if tensor.datatype == "BYTES" else data.to_raw(tensor.datatype)
+
+
+def _hash(parts: list[bytes | memoryview]) -> bytes:
+    digest = blake2b(digest_size=32)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()
+
+
+def _shared(request: InferenceRequest) -> InferenceRequest:
+    """What many may have asked: without headers, priority and time limit, which belong to single callers."""
+    parameters = copied(request.parameters, {"headers": Headers(())}, EACH_ITS_OWN)
+    given: dict[str, object] = {"id": request.id, "inputs": request.inputs, "parameters": parameters}
+    if request.outputs is not None:
+        given["outputs"] = request.outputs
+    return InferenceRequest.trusted(given)
+
+
+class Replay:
+    """The later responses of an answer that is known."""
+
+    __slots__ = ("_request_id", "_responses")
+
+    def __init__(self, responses: list[Snapshot], request_id: str | None) -> None:
+        self._responses = iter(responses)
+        self._request_id = request_id
+
+    async def __anext__(self) -> InferenceResponse:
+        for snapshot in self._responses:
+            return snapshot.response(self._request_id)
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        self._responses = iter(())
+
+
+async def _replayed(answer: Answer, request_id: str | None) -> Reply:
+    replay = Replay(answer.responses, request_id)
+    first = await anext(replay, None)
+    return Reply(first) if answer.single else Reply(first, replay)

@@ -1,0 +1,157 @@
+"""One computation and everybody who waits for it: each reads all its responses, at its own pace."""
+
+import asyncio
+
+from ...types import InferenceResponse
+from ..interruption import Interruption
+from ..reply import Reply
+from .snapshot import Snapshot
+from .store import Store
+
+WINDOW = 2**20
+"""Bytes of a stream too large to be kept that its fastest reader may be ahead of its slowest."""
+
+
+class Flight:
+    """Records the responses of one call for its readers; the last reader who leaves ends it.
+
+    As long as all of it is `kept`, others may join. A stream that outgrows the store forgets what everybody
+    has read. The model goes on when a reader has read everything.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.kept = True
+        self.single = False
+        self.ended = False
+        self.size = 0
+        self.responses: list[Snapshot] = []
+        self.error: BaseException | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._store = store
+        self._forgotten = 0
+        self._readers: set[Reader] = set()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._paused: asyncio.Future[None] | None = None
+
+    async def reply(self, request_id: str | None) -> Reply:
+        """The reply to one of the callers, once the first response is there."""
+        reader = Reader(self, request_id)
+        self._readers.add(reader)
+        try:
+            first = await reader.__anext__()
+        except StopAsyncIteration:
+            return Reply(None, reader)
+        except BaseException:
+            self.leave(reader)
+            raise
+        if not self.single:
+            return Reply(first, reader)
+        self.leave(reader)
+        return Reply(first)
+
+    def add(self, response: InferenceResponse) -> None:
+        """The next response is there."""
+        snapshot = Snapshot(response)
+        if self.kept and not (
+            self.size + snapshot.size <= self._store.largest and self._store.reserve(snapshot.size)
+        ):
+            self.give_up()
+        self.responses.append(snapshot)
+        self.size += snapshot.size
+        self._wake_readers()
+
+    def give_up(self) -> None:
+        """Keep this no longer: it is too large, has failed, or nobody wants it."""
+        if self.kept:
+            self.kept = False
+            self._store.release(self.size)
+            self._forget()
+
+    def end(self, error: BaseException | None) -> None:
+        """There are no more responses."""
+        self.ended = True
+        self.error = error
+        self._wake_readers()
+
+    async def wanted(self) -> None:
+        """Wait until a reader has read everything, and no other is too far behind."""
+        while not self._waiting or (not self.kept and self.size > WINDOW):
+            self._paused = asyncio.get_running_loop().create_future()
+            try:
+                await self._paused
+            finally:
+                self._paused = None
+
+    def at(self, position: int) -> Snapshot | None:
+        """The response at this position, if it is there already."""
+        index = position - self._forgotten
+        return self.responses[index] if index < len(self.responses) else None
+
+    async def more(self) -> None:
+        """Ask for one more response, and wait until there is one or there are no more."""
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiting)
+        self._go_on()
+        try:
+            await waiting
+        finally:
+            self._waiting.discard(waiting)
+
+    def read(self) -> None:
+        """A reader has read a response."""
+        if not self.kept:
+            self._forget()
+
+    def leave(self, reader: "Reader") -> None:
+        """A reader wants no more."""
+        self._readers.discard(reader)
+        if self._readers or self.single or self.ended:
+            self.read()
+            return
+        self.give_up()
+        task = self.task
+        assert task is not None
+        Interruption(task, lambda: not task.done())
+
+    def _forget(self) -> None:
+        """Forget what everybody has read."""
+        lowest = min((reader.position for reader in self._readers), default=self._forgotten)
+        for snapshot in self.responses[: lowest - self._forgotten]:
+            self.size -= snapshot.size
+        del self.responses[: lowest - self._forgotten]
+        self._forgotten = lowest
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._paused is not None and not self._paused.done():
+            self._paused.set_result(None)
+
+    def _wake_readers(self) -> None:
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._waiting.clear()
+
+
+class Reader:
+    """The responses of a flight as one caller reads them."""
+
+    __slots__ = ("_flight", "_request_id", "position")
+
+    def __init__(self, flight: Flight, request_id: str | None) -> None:
+        self._flight = flight
+        self._request_id = request_id
+        self.position = 0
+
+    async def __anext__(self) -> InferenceResponse:
+        flight = self._flight
+        while (snapshot := flight.at(self.position)) is None:
+            if flight.ended:
+                raise flight.error or StopAsyncIteration
+            await flight.more()
+        self.position += 1
+        flight.read()
+        return snapshot.response(self._request_id)
+
+    async def aclose(self) -> None:
+        self._flight.leave(self)

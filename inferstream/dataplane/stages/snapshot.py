@@ -1,0 +1,69 @@
+"""A response as it was when the model made it, for any number of callers and for later."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+from ...types import Headers, InferenceResponse, Parameters, ResponseOutput, TensorData
+
+OVERHEAD = 512
+"""Bytes that a response counts for beside its tensors, and each of its tensors beside its values."""
+
+PER_VALUE = 40
+"""Bytes that a value counts for in a list of Python objects, beside the bytes of a text."""
+
+Output = tuple[dict[str, Any], Callable[[], TensorData]]
+
+
+class Snapshot:
+    """Shares no memory with the model, which may write into its arrays again; `size` is in bytes, roughly."""
+
+    __slots__ = ("_given", "_outputs", "size")
+
+    def __init__(self, response: InferenceResponse) -> None:
+        self.size = OVERHEAD
+        self._given: dict[str, Any] = {
+            "model_name": response.model_name,
+            "model_version": response.model_version,
+        }
+        if response.parameters is not None:
+            self._given["parameters"] = _copied(response.parameters)
+        self._outputs = [self._output(tensor) for tensor in response.outputs]
+
+    def _output(self, tensor: ResponseOutput) -> Output:
+        given: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype, "shape": [*tensor.shape]}
+        if tensor.parameters is not None:
+            given["parameters"] = _copied(tensor.parameters)
+        values, size = _frozen(tensor.data, tensor.datatype)
+        self.size += OVERHEAD + size
+        return given, values
+
+    def response(self, id: str | None) -> InferenceResponse:
+        """The response to the request of this id."""
+        outputs = [ResponseOutput.trusted({**given, "data": data()}) for given, data in self._outputs]
+        return InferenceResponse.trusted({**self._given, "id": id, "outputs": outputs})
+
+
+def _copied(parameters: Parameters) -> Parameters:
+    given: dict[str, Any] = {}
+    if parameters.content_type is not None:
+        given["content_type"] = parameters.content_type
+    if parameters.headers is not None and not isinstance(parameters.headers, Headers):
+        given["headers"] = dict(
+            parameters.headers
+        )  # the model's own; those of a request belong to its caller
+    return Parameters.trusted(given, deepcopy(parameters.__pydantic_extra__ or {}))
+
+
+def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], int]:
+    """What makes the values anew in the form they have here, and how many bytes they take."""
+    if data.is_raw:
+        raw = bytes(data.to_raw(datatype))
+        return partial(TensorData.from_raw, raw, datatype), len(raw)
+    if datatype != "BYTES" and data.values is None:
+        array = data.to_numpy(datatype).copy()
+        return partial(TensorData, array), array.nbytes
+    values = [*data.flat()]
+    texts = sum(len(value) for value in values if value) if datatype == "BYTES" else 0
+    return partial(TensorData, values), texts + PER_VALUE * len(values)

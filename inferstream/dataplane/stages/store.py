@@ -1,0 +1,93 @@
+"""What the response cache holds: answers of all models, in bounded room and for a bounded time."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ...telemetry.caches import StoreMeters
+from .snapshot import Snapshot
+
+Key = tuple[int, bytes]
+"""Whose answer, and to what."""
+
+LARGEST_SHARE = 4
+"""An answer may take this part of the room, one in so many, so that none drives out all the others."""
+
+
+class Answer(NamedTuple):
+    """The responses to a request; `single` if they are one whole answer and no stream."""
+
+    responses: list[Snapshot]
+    single: bool
+    size: int
+    until: float
+
+
+class Store:
+    """At most `entries` answers of `room` bytes in all; the one used longest ago makes way for a new one.
+
+    What is still being recorded takes room too. `seconds` is how long answers are good for unless their
+    model says otherwise, on this `clock`.
+    """
+
+    def __init__(
+        self, entries: int, room: int, seconds: float, clock: Callable[[], float], meters: StoreMeters
+    ) -> None:
+        self.seconds = seconds
+        self._entries = entries
+        self._room = room
+        self._clock = clock
+        self._meters = meters
+        self._answers: OrderedDict[Key, Answer] = OrderedDict()
+
+    @property
+    def largest(self) -> int:
+        """Bytes that one answer may take."""
+        return self._room // LARGEST_SHARE
+
+    def get(self, key: Key) -> Answer | None:
+        """The answer, unless there is none or it is too old."""
+        answer = self._answers.get(key)
+        if answer is None:
+            return None
+        if answer.until <= self._clock():
+            self._drop(key)
+            return None
+        self._answers.move_to_end(key)
+        return answer
+
+    def reserve(self, size: int) -> bool:
+        """Take room for so many bytes more of something being recorded; False if there is none to be made."""
+        meters = self._meters
+        while meters.bytes + size > self._room and self._answers:
+            self._evict()
+        if meters.bytes + size > self._room:
+            return False
+        meters.bytes += size
+        return True
+
+    def release(self, size: int) -> None:
+        """Give back room that was reserved."""
+        self._meters.bytes -= size
+
+    def put(self, key: Key, responses: list[Snapshot], single: bool, size: int, seconds: float) -> None:
+        """Keep an answer, for which `size` bytes are reserved, for so many seconds."""
+        if key in self._answers:
+            self._drop(key)
+        while len(self._answers) >= self._entries:
+            self._evict()
+        self._answers[key] = Answer(responses, single, size, self._clock() + seconds)
+        self._meters.entries += 1
+
+    def forget(self, owner: int) -> None:
+        """Drop every answer of one owner."""
+        for key in [key for key in self._answers if key[0] == owner]:
+            self._drop(key)
+
+    def _evict(self) -> None:
+        self._drop(next(iter(self._answers)))
+        self._meters.evicted += 1
+
+    def _drop(self, key: Key) -> None:
+        self.release(self._answers.pop(key).size)
+        self._meters.entries -= 1

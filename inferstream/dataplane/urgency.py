@@ -1,0 +1,58 @@
+"""What a request says of its own urgency: Triton's parameters `priority` and `timeout`."""
+
+import asyncio
+
+from ..errors import InvalidRequest
+from ..types import Parameters
+from .call import Call
+
+HIGHEST, LOWEST = 1, 9
+"""Priorities that differ: 1 goes first, and what is above 9 counts as 9."""
+
+LONGEST = 10**15
+"""Microseconds that a request may give itself at most: thirty years."""
+
+PRIORITY = "priority"
+TIMEOUT = "timeout"
+
+
+def heed(call: Call, parameters: Parameters) -> None:
+    """Let a call's priority and deadline be what its request's parameters say.
+
+    The priority wins over a header's; of several deadlines the earliest counts. Raises InvalidRequest.
+    """
+    said = parameters.__pydantic_extra__
+    if not said:
+        return
+    priority, timeout = said.get(PRIORITY), said.get(TIMEOUT)
+    if priority is not None:
+        call.priority = as_priority(priority, f'parameter "{PRIORITY}"') or call.priority
+    if timeout is not None:
+        _limit(call, timeout)
+
+
+def _limit(call: Call, timeout: object) -> None:
+    if type(timeout) is not int or not 0 <= timeout <= LONGEST:
+        raise InvalidRequest(f'parameter "{TIMEOUT}" must be a whole number of microseconds, got {timeout!r}')
+    if timeout:
+        deadline = asyncio.get_running_loop().time() + timeout / 1e6
+        call.deadline = deadline if call.deadline is None else min(call.deadline, deadline)
+
+
+def as_priority(given: object, where: str) -> int:
+    """A priority as calls carry it; 0 leaves it to the model. Raises InvalidRequest that names `where`."""
+    if type(given) is not int or given < 0:
+        raise InvalidRequest(
+            f"{where} must be a whole number, {HIGHEST} for the highest priority and more for lower ones, "
+            f"or 0 for the model's default; got {given!r}"
+        )
+    return min(given, LOWEST)
+
+
+def header_priority(value: bytes | str | None) -> int:
+    """The priority in the header X-Request-Priority; 0 without one. Raises InvalidRequest."""
+    if value is None:
+        return 0
+    text = value if isinstance(value, str) else value.decode("latin-1")
+    given = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else text
+    return as_priority(given, "X-Request-Priority")

@@ -1,0 +1,33 @@
+"""What model code raises when some rows of a request fail and the others do not."""
+
+from collections.abc import Mapping
+from operator import index
+
+from .errors import ModelError
+from .types import InferenceResponse
+
+
+class RowErrors(ModelError):
+    """The errors of single rows, by their index in the first dimension, and the response to the others.
+
+    `response` has a row for every row of the request; what it holds in those that failed is never sent.
+    It may be None if all failed. A batch tells the callers of a row that failed its error and gives the
+    others their answers; whoever asked alone gets the first of the errors. Raises ValueError without any
+    error, or for an index below 0.
+    """
+
+    def __init__(self, errors: Mapping[int, ModelError | str], response: InferenceResponse | None) -> None:
+        self.errors = {index(row): _as_error(error) for row, error in sorted(errors.items())}
+        self.response = response
+        if not self.errors or min(self.errors) < 0:
+            raise ValueError("RowErrors needs the errors of one row or more, each counted from 0")
+        first = next(iter(self.errors.values()))
+        super().__init__(first.message, first.status_code)
+
+    def within(self, start: int, stop: int) -> ModelError | None:
+        """The first error of these rows, `stop` not among them; None if none of them failed."""
+        return next((error for row, error in self.errors.items() if start <= row < stop), None)
+
+
+def _as_error(error: ModelError | str) -> ModelError:
+    return error if isinstance(error, ModelError) else ModelError(error)

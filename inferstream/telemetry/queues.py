@@ -1,0 +1,39 @@
+"""Meters of the queue of one model."""
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from .durations import Durations
+
+
+class QueueMeters:
+    """How many calls wait, how long those waited that had to, and how many left the queue otherwise."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.waits = Durations()
+        self.full = 0
+        self.expired = 0
+        self.cancelled = 0
+
+
+def collect(found: Iterable[tuple[list[str], int, QueueMeters]]) -> Iterable[Metric]:
+    """The families of these models' meters, each with the model's name and version and its calls in progress."""
+    names = ["model", "version"]
+    depth = GaugeMetricFamily("inferstream_queue_depth", "Calls that wait for their turn", labels=names)
+    active = GaugeMetricFamily("inferstream_calls_active", "Calls that no longer wait", labels=names)
+    waits = HistogramMetricFamily(
+        "inferstream_queue_wait_seconds", "Seconds waited by calls that had to wait", labels=names
+    )
+    dropped = CounterMetricFamily(
+        "inferstream_queue_dropped", "Calls refused by the queue or ended in it", labels=[*names, "reason"]
+    )
+    for labels, in_progress, meters in found:
+        depth.add_metric(labels, meters.depth)
+        active.add_metric(labels, max(in_progress - meters.depth, 0))
+        waits.add_metric(labels, meters.waits.buckets(), meters.waits.total)
+        dropped.add_metric([*labels, "full"], meters.full)
+        dropped.add_metric([*labels, "expired"], meters.expired)
+        dropped.add_metric([*labels, "cancelled"], meters.cancelled)
+    return (depth, active, waits, dropped)

@@ -1,0 +1,81 @@
+"""Meters of the steps of one model."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from .counts import Counts
+from .durations import Durations
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+
+class StepChanges(NamedTuple):
+    """What has happened since the last look: changes of the gauges, and histograms of that time alone."""
+
+    active: int
+    waiting: int
+    sizes: list[int]
+    states: int
+    durations: list[int]
+    seconds: float
+
+
+class StepMeters:
+    """How many streams advance or wait for a place, how many were in each step, and how long it took."""
+
+    def __init__(self) -> None:
+        self.active = 0
+        self.waiting = 0
+        self.sizes = Counts()
+        self.durations = Durations()
+        self._told = (0, 0)
+
+    def stepped(self, states: int, seconds: float) -> None:
+        """One step over so many states has taken so many seconds."""
+        self.sizes.observe(states)
+        self.durations.observe(seconds)
+
+    def drain(self) -> StepChanges | None:
+        """What has happened since this was last asked, for meters elsewhere; None if nothing has."""
+        gauges = (self.active, self.waiting)
+        sizes, durations = self.sizes, self.durations
+        if gauges == self._told and not any(sizes.counts):
+            return None
+        active, waiting = self._told
+        self._told = gauges
+        self.sizes, self.durations = Counts(), Durations()
+        return StepChanges(
+            self.active - active,
+            self.waiting - waiting,
+            sizes.counts,
+            sizes.total,
+            durations.counts,
+            durations.total,
+        )
+
+    def add(self, changes: StepChanges) -> None:
+        """Count what has happened elsewhere."""
+        self.active += changes.active
+        self.waiting += changes.waiting
+        self.sizes.add(changes.sizes, changes.states)
+        self.durations.add(changes.durations, changes.seconds)
+
+
+def collect(found: Iterable[tuple[list[str], StepMeters]]) -> "Iterable[Metric]":
+    """The families of these models' meters, each with the model's name and version."""
+    from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily  # late: not in workers
+
+    names = ["model", "version"]
+    active = GaugeMetricFamily("inferstream_streams_active", "Streams that advance by steps", labels=names)
+    waiting = GaugeMetricFamily(
+        "inferstream_streams_waiting", "Streams that wait for a place among those", labels=names
+    )
+    sizes = HistogramMetricFamily("inferstream_step_size", "Streams in a step", labels=names)
+    seconds = HistogramMetricFamily("inferstream_step_seconds", "Seconds per step", labels=names)
+    for labels, meters in found:
+        active.add_metric(labels, meters.active)
+        waiting.add_metric(labels, meters.waiting)
+        sizes.add_metric(labels, meters.sizes.buckets(), meters.sizes.total)
+        seconds.add_metric(labels, meters.durations.buckets(), meters.durations.total)
+    return (active, waiting, sizes, seconds)

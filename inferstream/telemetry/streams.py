@@ -1,0 +1,58 @@
+"""Meters of the streams of one model."""
+
+from collections.abc import Iterable
+from time import perf_counter
+
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+
+from .durations import Durations
+
+
+class StreamMeters:
+    """How many responses streams have had, how long the first one took, and each other after it."""
+
+    def __init__(self) -> None:
+        self.items = 0
+        self.first = Durations()
+        self.gaps = Durations()
+
+
+class Pace:
+    """Counts the responses of one stream as they pass, and the seconds between them."""
+
+    __slots__ = ("_last", "_meters")
+
+    def __init__(self, meters: StreamMeters, called: float) -> None:
+        self._meters = meters
+        self._last = perf_counter()
+        meters.first.observe(self._last - called)
+        meters.items += 1
+
+    def passed(self) -> None:
+        """One more response is on its way to the client."""
+        now = perf_counter()
+        meters = self._meters
+        meters.items += 1
+        meters.gaps.observe(now - self._last)
+        self._last = now
+
+
+def collect(found: Iterable[tuple[list[str], StreamMeters]]) -> Iterable[Metric]:
+    """The families of these models' meters, each with the model's name and version."""
+    names = ["model", "version"]
+    items = CounterMetricFamily("inferstream_stream_items", "Responses sent in streams", labels=names)
+    first = HistogramMetricFamily(
+        "inferstream_time_to_first_item_seconds",
+        "Seconds from call to a stream's first response",
+        labels=names,
+    )
+    gaps = HistogramMetricFamily(
+        "inferstream_time_between_items_seconds",
+        "Seconds from one response of a stream to the next, its reader's included",
+        labels=names,
+    )
+    for labels, meters in found:
+        items.add_metric(labels, meters.items)
+        first.add_metric(labels, meters.first.buckets(), meters.first.total)
+        gaps.add_metric(labels, meters.gaps.buckets(), meters.gaps.total)
+    return (items, first, gaps)

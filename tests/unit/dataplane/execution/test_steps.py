@@ -1,0 +1,370 @@
+"""Streams that advance together: who is in a step, what each gets, and that every state is released once."""
+
+import asyncio
+import logging
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inferstream import Finished, MLModel, ModelSettings, StepModel
+from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.execution.local import Local
+from inferstream.dataplane.execution.threads import AHEAD
+from inferstream.errors import (
+    DeadlineExceeded,
+    Draining,
+    InferenceFailed,
+    InvalidOutput,
+    ModelError,
+    StepFailed,
+    Unsupported,
+)
+from inferstream.server.custom import build_answering
+from inferstream.types import InferenceRequest
+from tests.unit.dataplane.execution.stepping import (
+    FAIL,
+    FINISH,
+    REFUSE,
+    Asynchronous,
+    Blocking,
+    Client,
+    Scripted,
+    Served,
+    item,
+    turns,
+)
+
+BOTH = pytest.mark.parametrize("implementation", [Asynchronous, Blocking])
+
+
+@BOTH
+async def test_streams_of_any_length_end_with_all_their_items(implementation: type[Scripted]) -> None:
+    served = Served(implementation, max_active=4)
+    for count in (1, 5, 3, 40, 0, 2):
+        served.ask([1] * count)
+    served.ask([0, 3, 0, 0, 2, 1])
+    await served.finish()
+    for client in served.clients:
+        client.check()
+        assert client.error is None
+    assert max(served.model.sizes) == 4
+    assert len(served.model.threads) == 1
+
+
+async def test_who_comes_later_joins_the_next_step_and_who_is_done_leaves() -> None:
+    served = Served(Asynchronous)
+    first = served.ask([1] * 4)
+    await turns()
+    await served.tick()
+    assert first.items == [0]
+    second = served.ask([1] * 2)
+    await turns()
+    await served.tick()
+    assert served.model.sizes == [1, 1], "the step that was under way is not changed"
+    await served.tick(2)
+    assert served.model.sizes == [1, 1, 2, 2]
+    assert second.task.done()
+    await served.finish()
+    assert first.items == [0, 1, 2, 3]
+
+
+async def test_a_place_that_becomes_free_is_taken_in_the_next_step() -> None:
+    served = Served(Asynchronous, max_active=2)
+    long, short, waiting = served.ask([1] * 9), served.ask([1]), served.ask([1] * 2)
+    await turns()
+    assert (served.meters.steps.active, served.meters.steps.waiting) == (2, 1)
+    await served.tick()
+    assert (served.meters.steps.active, served.meters.steps.waiting) == (2, 0)
+    assert short.task.done()
+    await served.tick()
+    assert waiting.items == [0]
+    assert served.model.sizes == [2, 2]
+    await served.finish()
+    assert long.items == list(range(9))
+
+
+@pytest.mark.parametrize(("aging", "second"), [(60.0, "r3"), (0.0, "r1")])
+async def test_the_more_urgent_has_the_free_place_as_far_as_aging_says(aging: float, second: str) -> None:
+    served = Served(Asynchronous, max_active=2, max_concurrency=9, priority_aging=aging)
+    for priority in (5, 9, 5, 1):
+        served.ask([1, 1, 1], priority=priority)
+        await turns()
+    assert [state.id for state in served.model.alive] == ["r0"]
+    await served.tick()
+    assert [state.id for state in served.model.alive] == ["r0", second]
+    await served.finish()
+    for client in served.clients:
+        client.check()
+
+
+@pytest.mark.parametrize("way", ["leave", "expire"])
+async def test_who_leaves_is_released_before_the_next_step(way: str) -> None:
+    served = Served(Asynchronous)
+    leaving, staying = served.ask([1] * 9), served.ask([1] * 3)
+    await turns()
+    await served.tick()
+    context = served.model.alive[0].context
+    assert not context.cancelled
+    getattr(leaving, way)()
+    await turns()
+    assert leaving.task.done(), "it does not wait for the step that is under way"
+    assert context.cancelled
+    assert served.model.released == 0, "nothing is released during a step"
+    await served.tick()
+    assert served.model.released == 1
+    await served.tick()
+    assert served.model.sizes == [2, 2, 1]
+    await served.finish()
+    staying.check()
+    assert leaving.items == [0]
+    if way == "expire":
+        assert isinstance(leaving.error, DeadlineExceeded)
+
+
+async def test_who_leaves_while_waiting_is_never_admitted() -> None:
+    served = Served(Asynchronous, max_active=1)
+    first, leaving, last = (served.ask([1] * 2) for _ in range(3))
+    await turns()
+    leaving.leave()
+    await turns()
+    assert served.meters.steps.waiting == 1
+    await served.finish()
+    assert served.model.admitted == 2
+    first.check()
+    last.check()
+
+
+@BOTH
+async def test_what_is_wrong_with_one_ends_one(implementation: type[Scripted]) -> None:
+    served = Served(implementation)
+    refused, failing = served.ask([1], REFUSE), served.ask([1, 1, 0], FAIL)
+    fine = served.ask([1] * 5)
+    await served.finish()
+    assert isinstance(refused.error, ModelError)
+    assert refused.error.status_code == 409
+    assert (failing.items, str(failing.error)) == ([0, 1], "no more for r1")
+    fine.check()
+    assert fine.error is None
+    assert served.model.released == 2
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "raised", [ValueError("secret"), SystemExit(), StopIteration(), StopAsyncIteration()]
+)
+async def test_a_step_that_raises_ends_all_in_it_and_nobody_after(
+    implementation: type[Scripted], raised: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = Served(implementation)
+    served.model.broken = [raised]
+    ended = [served.ask([1] * 3) for _ in range(3)]
+    await turns()
+    await served.tick()
+    await asyncio.wait([client.task for client in ended], timeout=10)
+    for client in ended:
+        assert isinstance(client.error, StepFailed)
+        assert "secret" not in client.error.message
+    assert [record.levelno for record in caplog.records] == [logging.ERROR], "the log is told once"
+    after = served.ask([1] * 3)
+    await served.finish()
+    after.check()
+    assert after.error is None
+
+
+async def test_an_error_of_the_models_own_words_reaches_all_in_the_step() -> None:
+    served = Served(Asynchronous)
+    served.model.broken = [ModelError("the device is gone", status_code=503)]
+    ended = [served.ask([1]) for _ in range(2)]
+    await turns()
+    await served.finish()
+    for client in ended:
+        assert client.error.message == "the device is gone"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (lambda emissions: emissions[:-1], StepFailed),
+        (lambda emissions: None, StepFailed),
+        (lambda emissions: [42] * len(emissions), InvalidOutput),
+        (lambda emissions: [[item("x", 0), "no"]] * len(emissions), InvalidOutput),
+        (lambda emissions: [StopAsyncIteration()] * len(emissions), InferenceFailed),
+        (lambda emissions: [ValueError("secret")] * len(emissions), InferenceFailed),
+    ],
+)
+async def test_an_answer_that_is_none_is_an_error(answer, error: type[Exception]) -> None:
+    served = Served(Asynchronous)
+    served.model.answer = answer
+    tensor = served.ask([1] * 3), served.ask([1] * 3)
+    for client in tensor:
+        client.name = "x"
+        client.call.request.__dict__["id"] = "x"
+    await served.finish()
+    for client in tensor:
+        assert type(client.error) is error
+        assert "secret" not in client.error.message
+
+
+async def test_a_slow_reader_is_left_out_and_holds_nobody_up() -> None:
+    served = Served(Asynchronous)
+    slow, fast = served.ask([1] * 40), served.ask([1] * 40)
+    slow.pause()
+    await turns()
+    await served.tick(30)
+    assert len(fast.items) == 30
+    assert slow.items == [0]
+    assert served.model.sizes.count(2) == AHEAD + 1, "it is ahead of its reader by what may wait, and no more"
+    slow.resume()
+    await turns()
+    assert len(slow.items) == AHEAD + 1
+    await served.finish()
+    slow.check()
+    fast.check()
+
+
+async def test_when_everybody_is_slow_nothing_is_stepped_until_somebody_reads() -> None:
+    served = Served(Asynchronous)
+    served.model.free = True
+    slow = served.ask([1] * 40)
+    slow.pause()
+    await turns(100)
+    made = len(served.model.sizes)
+    assert made == AHEAD + 1
+    await turns(100)
+    assert len(served.model.sizes) == made
+    await served.finish()
+    slow.check()
+
+
+@pytest.mark.parametrize("plan", [[1], [0, 0, 1], [0, 0]])
+async def test_a_single_answer_is_the_one_response(plan: list[int]) -> None:
+    served = Served(Asynchronous)
+    client = served.ask(plan, operation=Operation.INFER)
+    await served.finish()
+    assert client.items == ([0] if sum(plan) else [])
+    assert (client.error is None) == bool(sum(plan))
+
+
+async def test_more_than_a_single_answer_is_refused_and_released() -> None:
+    served = Served(Asynchronous)
+    client = served.ask([1] * 9, operation=Operation.INFER)
+    await turns()
+    await served.tick()
+    assert served.model.alive[0].context.single
+    await served.finish()
+    assert isinstance(client.error, Unsupported)
+    assert len(served.model.sizes) < 9
+
+
+async def test_later_requests_are_streams_of_their_own() -> None:
+    served = Served(Asynchronous)
+    client = served.ask([1, 1])
+    requests = [client.call.request.model_copy(deep=True) for _ in range(2)]
+
+    async def more():
+        for request in requests:
+            yield request
+
+    client.call.more = more()
+    await served.finish()
+    assert client.items == [0, 1] * 3
+    assert served.model.admitted == 3
+
+
+async def test_unloading_releases_what_is_left_before_the_model_goes() -> None:
+    served = Served(Asynchronous)
+    client = served.ask([1] * 9)
+    await turns()
+    await served.tick()
+    served.pipeline.live.fail(Draining())
+    unloading = asyncio.create_task(served.local.unload())
+    await turns()
+    assert not unloading.done()
+    await served.tick()
+    await unloading
+    assert isinstance(client.error, Draining)
+    await served.settled()
+
+
+async def test_a_step_that_never_ends_is_left_behind_and_its_states_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inferstream.dataplane.execution.steps.CLOSE_LIMIT", 0.01)
+    served = Served(Asynchronous)
+    client = served.ask([1] * 9)
+    await turns()
+    served.pipeline.live.fail(Draining())
+    await served.local.unload()
+    assert isinstance(client.error, Draining)
+    await served.settled()
+
+
+def test_a_model_has_steps_or_a_stream_of_its_own() -> None:
+    with pytest.raises(TypeError, match="cannot have a predict_stream"):
+
+        class Two(StepModel):
+            async def predict_stream(self, payloads):
+                yield None
+
+    with pytest.raises(TypeError, match="step"):
+        type("Unfinished", (StepModel,), {"admit": lambda self, request: None})(None)
+    assert issubclass(StepModel, MLModel)
+
+
+async def test_release_is_needed_only_where_there_is_something_to_release() -> None:
+    class Plain(StepModel):
+        async def admit(self, request):
+            return request
+
+        async def step(self, states):
+            return [Finished(item(request.id, 0)) for request in states]
+
+    model = Plain(ModelSettings(implementation=Plain, name="m"))
+    local = Local(model, build_answering)
+    request = InferenceRequest(id="r", inputs=[])
+    async with await local(Call(Operation.STREAM, "m", None, request, {})) as reply:
+        assert [response.id async for response in reply] == ["r"]
+    await local.unload()
+
+
+PLANS = st.lists(st.integers(0, 3), min_size=1, max_size=14)
+ARRIVAL = st.tuples(st.just("ask"), PLANS, st.sampled_from([FINISH, FINISH, FINISH, FAIL, REFUSE]))
+TICK = st.tuples(st.just("tick"), st.integers(1, 4))
+TO_SOMEBODY = st.tuples(st.sampled_from(["leave", "expire", "pause", "resume"]), st.integers(0, 30))
+ACTIONS = st.lists(st.one_of(ARRIVAL, ARRIVAL, TICK, TO_SOMEBODY, st.just(("break",))), max_size=40)
+
+
+async def _play(implementation: type[Scripted], most: int, actions: list[tuple]) -> None:
+    served = Served(implementation, max_active=most)
+    broken = False
+    for action, *arguments in actions:
+        if action == "ask":
+            served.ask(*arguments)
+        elif action == "tick":
+            await served.tick(*arguments)
+        elif action == "break":
+            served.model.broken = [ValueError("broken")]
+            broken = True
+        elif served.clients:
+            client: Client = served.clients[arguments[0] % len(served.clients)]
+            getattr(client, action)()
+            await turns(arguments[0] % 3)
+    await served.finish()
+    for client in served.clients:
+        client.disturbed |= broken
+        client.check()
+    assert max(served.model.sizes, default=0) <= most
+
+
+@pytest.mark.parametrize("implementation", [Asynchronous, Blocking])
+@settings(max_examples=150, deadline=None)
+@given(most=st.integers(1, 5), actions=ACTIONS)
+def test_everybody_has_their_own_items_or_one_error_whatever_happens(
+    implementation: type[Scripted], most: int, actions: list[tuple]
+) -> None:
+    logging.disable(logging.CRITICAL)
+    try:
+        asyncio.run(_play(implementation, most, actions))
+    finally:
+        logging.disable(logging.NOTSET)

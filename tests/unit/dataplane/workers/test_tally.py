@@ -1,0 +1,37 @@
+"""What a process adds to the meters of steps, and takes back when it ends."""
+
+from inferstream.dataplane.workers.frames import Stepped
+from inferstream.dataplane.workers.tally import StepTally
+from inferstream.telemetry.steps import StepChanges, StepMeters
+
+
+def changes(active: int, waiting: int) -> StepChanges:
+    meters = StepMeters()
+    meters.active, meters.waiting = active, waiting
+    meters.stepped(2, 0.1)
+    found = meters.drain()
+    assert found is not None
+    return found
+
+
+def test_a_process_that_ends_takes_its_streams_along_and_leaves_its_counts() -> None:
+    meters = StepMeters()
+    dying, living = StepTally({1: meters}), StepTally({1: meters})
+    dying.came(Stepped(1, changes(3, 2)))
+    living.came(Stepped(1, changes(4, 0)))
+    dying.came(Stepped(1, changes(-1, 1)))
+    assert (meters.active, meters.waiting) == (6, 3)
+    dying.gone()
+    dying.gone()
+    assert (meters.active, meters.waiting) == (4, 0)
+    assert meters.sizes.total == 6
+
+
+def test_steps_of_a_model_that_has_gone_count_nowhere() -> None:
+    meters: dict[int, StepMeters] = {1: StepMeters()}
+    tally = StepTally(meters)
+    tally.came(Stepped(1, changes(3, 2)))
+    del meters[1]
+    tally.came(Stepped(1, changes(3, 2)))
+    tally.gone()
+    assert meters == {}
