@@ -57,7 +57,9 @@ class Pipeline:
             if limit is not None:
                 handler = Live(Deadline(handler, limit))  # computations go on when those who began them leave
             seconds = settings.cache_ttl or store.seconds
-            handler = self.cache = Cache(handler, store, seconds, meters.caching())
+            handler = self.cache = Cache(
+                handler, store, seconds, slots + settings.max_queue, meters.caching()
+            )
         elif settings.cache_enabled:
             logger.warning(
                 "model %s: cache_enabled has no effect unless the server enables it", settings.name

@@ -21,7 +21,7 @@ MODEL_SETTINGS_FILE = "model-settings.json"
 MAX_FILE_BYTES = 2**20
 
 WITHOUT_EFFECT: dict[type[EnvironmentModel], tuple[str, ...]] = {
-    Settings: ("metrics_dir",),
+    Settings: (),
     ModelSettings: ("warm_workers",),
     ModelParameters: (),
 }

@@ -60,10 +60,11 @@ def test_a_wrong_setting_names_file_and_field(serve, folder, settings: str, name
 
 
 def test_unknown_and_needless_fields_are_warned_of_once(serve, folder) -> None:
-    (folder / "settings.json").write_text('{"htpt_port": 1, "metrics_dir": "x"}')
+    (folder / "settings.json").write_text('{"htpt_port": 1}')
+    write_model(folder, "echo", "faulty_models.Echo", warm_workers=True)
     said = serve(folder).text()
     assert said.count('field "htpt_port" is unknown and ignored; did you mean "http_port"?') == 1
-    assert said.count('understood and without effect: "metrics_dir"') == 1
+    assert said.count('understood and without effect: "warm_workers"') == 1
 
 
 def test_a_folder_that_is_none_is_an_error(serve, tmp_path) -> None:

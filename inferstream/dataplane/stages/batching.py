@@ -52,16 +52,20 @@ class Member:
 class Batch:
     """Members that run together, and the task that runs them."""
 
-    __slots__ = ("members", "task")
+    __slots__ = ("begun", "members", "task")
 
     def __init__(self, members: list[Member]) -> None:
         self.members = members
+        self.begun = False
         self.task: asyncio.Task[None] | None = None
 
     def left(self) -> None:
-        """A member has left; when nobody waits any more, nobody needs the model to go on."""
+        """A member has left; when nobody waits any more, nobody needs the model to go on.
+
+        A task cancelled before its first step never runs at all, not even to say that it has ended.
+        """
         task = self.task
-        if task is not None and not any(member.waits for member in self.members):
+        if task is not None and self.begun and not any(member.waits for member in self.members):
             Interruption(task, lambda: not task.done())
 
     def end(self) -> None:
@@ -218,6 +222,7 @@ class Batching:
         self._place(line)
 
     async def _run(self, line: Line, batch: Batch) -> None:
+        batch.begun = True
         try:
             await self._answer(batch.members)
         except Exception as error:

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from itertools import count
 from typing import Any
 
-from ...errors import InferenceFailed
+from ...errors import InferenceFailed, Overloaded
 from ...telemetry.caches import CacheMeters
 from ...types import Headers, InferenceRequest, InferenceResponse
 from ..call import Call, Operation
@@ -32,10 +32,12 @@ class Cache:
 
     What is asked again while it is computed joins that computation, which runs for all who wait and ends
     with the last of them. It has the time limit of the model alone; each caller's own is its own.
+    At most `most` callers share one.
     """
 
-    def __init__(self, inner: Handler, store: Store, seconds: float, meters: CacheMeters) -> None:
+    def __init__(self, inner: Handler, store: Store, seconds: float, most: int, meters: CacheMeters) -> None:
         self._inner = inner
+        self._most = most
         self._store = store
         self._seconds = seconds
         self._meters = meters
@@ -60,6 +62,10 @@ class Cache:
             return await _replayed(known, call.request.id)
         flight = self._flights.get(key)
         if flight is not None and flight.kept:
+            if flight.readers >= self._most:
+                raise Overloaded(
+                    f"Model {call.model} is overloaded: {self._most} calls wait for this very answer already."
+                )
             self._meters.joined += 1
         else:
             self._meters.misses += 1
@@ -69,6 +75,7 @@ class Cache:
     def _start(self, key: Key, call: Call) -> Flight:
         request = _shared(call.request)
         shared = Call(call.operation, call.model, call.version, request, {}, priority=call.priority)
+        shared.trace = call.trace  # the computation lies in the span of whoever asked first
         flight = self._flights[key] = Flight(self._store)
         flight.task = asyncio.get_running_loop().create_task(self._run(flight, shared))
         flight.task.add_done_callback(partial(self._landed, key, flight))

@@ -33,6 +33,11 @@ class Flight:
         self._waiting: set[asyncio.Future[None]] = set()
         self._paused: asyncio.Future[None] | None = None
 
+    @property
+    def readers(self) -> int:
+        """Callers who have not read everything."""
+        return len(self._readers)
+
     async def reply(self, request_id: str | None) -> Reply:
         """The reply to one of the callers, once the first response is there."""
         reader = Reader(self, request_id)

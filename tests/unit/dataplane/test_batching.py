@@ -320,6 +320,21 @@ async def test_a_model_that_names_the_rows_that_failed_is_not_run_again() -> Non
     await emptied(stage)
 
 
+@pytest.mark.parametrize("late", range(8))
+async def test_a_member_cancelled_while_the_batch_before_it_ends_keeps_no_slot(late: int) -> None:
+    stage = around(model := Model(), slots=1)
+    first, leaving = Caller(stage, [0.0]), Caller(stage, [1.0])
+    await turns()
+    model.open(0)
+    await turns(late)
+    leaving.task.cancel()
+    after = Caller(stage, [2.0])
+    await finish(model, [first, leaving, after])
+    first.check()
+    after.check()
+    await emptied(stage)
+
+
 async def test_an_output_that_cannot_be_split_is_an_error_for_each_member() -> None:
     stage = around(model := Model())
     found = [Caller(stage, [float(i)]) for i in range(3)]

@@ -15,7 +15,7 @@ from inferstream.dataplane.stages.cache import Cache
 from inferstream.dataplane.stages.deadline import Deadline
 from inferstream.dataplane.stages.live import Live
 from inferstream.dataplane.stages.store import Store
-from inferstream.errors import DeadlineExceeded, ModelError
+from inferstream.errors import DeadlineExceeded, ModelError, Overloaded
 from inferstream.telemetry.caches import CacheMeters, StoreMeters
 from inferstream.types import (
     Headers,
@@ -141,13 +141,13 @@ class Caller:
 class Stage:
     """A cache between the stages that end calls and a model."""
 
-    def __init__(self, entries: int = 10, room: int = 10**6, seconds: float = EVER) -> None:
+    def __init__(self, entries: int = 10, room: int = 10**6, seconds: float = EVER, most: int = 99) -> None:
         self.model = Model()
         self.now = 0.0
         self.holds = StoreMeters()
         self.meters = CacheMeters()
         self.store = Store(entries, room, EVER, lambda: self.now, self.holds)
-        self.cache = Cache(self.model, self.store, seconds, self.meters)
+        self.cache = Cache(self.model, self.store, seconds, most, self.meters)
         self.handler = Live(Deadline(self.cache, None))
 
     def ask(
@@ -374,6 +374,17 @@ async def test_errors_are_for_all_who_wait_and_not_kept(operation: Operation) ->
     assert stage.looked_up == (2, 2, 0)
 
 
+@KINDS
+async def test_so_many_callers_share_a_computation_and_no_more(operation: Operation) -> None:
+    stage = Stage(most=2)
+    callers = [stage.ask(request(3.0), operation) for _ in range(3)]
+    await turns()
+    assert isinstance(callers[2].task.exception(), Overloaded)
+    await stage.finish(*callers)
+    assert stage.looked_up == (1, 1, 0)
+    assert [len(caller.read) > 0 for caller in callers] == [True, True, False]
+
+
 async def test_a_stream_without_any_response_is_an_answer_too() -> None:
     stage = Stage()
     for _ in range(2):
@@ -446,7 +457,7 @@ async def test_when_the_slow_leaves_the_fast_goes_on(monkeypatch: pytest.MonkeyP
 
 async def test_a_clear_forgets_the_answers_of_one_model_only() -> None:
     stage = Stage()
-    other = Cache(stage.model, stage.store, EVER, CacheMeters())
+    other = Cache(stage.model, stage.store, EVER, 99, CacheMeters())
     await stage.finish(stage.ask())
     asking = asyncio.ensure_future(other(Call(Operation.INFER, "m", None, request(), {})))
     await turns()
