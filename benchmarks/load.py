@@ -84,7 +84,7 @@ async def sse_tokens(port: int, callers: int, seconds: float) -> int:
     """How many tokens arrived."""
 
     async def caller() -> int:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
         streams = 0
         while time.perf_counter() < until:
             writer.write(STREAM)
@@ -171,7 +171,7 @@ async def grpc_raw(port: int, array: np.ndarray, callers: int, seconds: float, m
 
 async def first_events(port: int, streams: int) -> list[float]:
     """Seconds from the request to the first event, for one stream after another of a lone caller."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
     times = []
     for _ in range(streams):
         started = time.perf_counter()

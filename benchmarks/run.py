@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import statistics
+import sys
 import time
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def measure(
                 kind = work.bare if target.name == "bare" else work.transport
                 if kind not in target.ports or (target.name == "MLServer" and not work.elsewhere):
                     continue
+                print(f"\r\033[Kround {index}: {work.name}, {target.name}", end="", file=sys.stderr, flush=True)
                 before, started = cpu_seconds(target.process.pid), time.perf_counter()
                 units = runner.run(work.run(target.ports[kind], seconds if index else 0.5))
                 took = time.perf_counter() - started

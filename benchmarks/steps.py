@@ -1,8 +1,9 @@
 """What advancing streams together brings, and what it costs: 32 streams beside one after another, over SSE.
 
 The server has one core and the load another. `device` takes 5 ms a step whatever is in it, as an
-accelerator does; the example does its arithmetic on the core that also serves. The costs are those of
-models that take no time of the processor, by steps and by a generator for each stream.
+accelerator does; `char-lm` is the example, which takes so long beside its arithmetic on the core that
+also serves, and `arithmetic` the example without that. The costs are those of models that take no time
+of the processor, by steps and by a generator for each stream.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from .servers import HERE, Target, start_ours, tree_cpu
 
 TOGETHER = 32
 GOAL = 20
-GAINS = ("device", "char-lm")
+GAINS = ("device", "char-lm", "arithmetic")
 COSTS = {
     "paced": "async generators, no work",
     "stepped": "async steps, no work",
@@ -33,7 +34,7 @@ COSTS = {
     "device-generator": "generators, 5 ms a token",
     "device": "steps, 5 ms a step",
 }
-TOKENS = {"device": 64, "device-generator": 64, "char-lm": 100}
+TOKENS = {"device": 64, "device-generator": 64, "char-lm": 64, "arithmetic": 64}
 """Tokens in a stream, where they are not 256."""
 
 
@@ -48,7 +49,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         models = Path(folder) / "models"
         shutil.copytree(HERE / "step_models", models)
-        shutil.copytree(HERE.parent / "examples" / "char-lm", models / "char-lm")
+        for name in ("char-lm", "arithmetic"):
+            shutil.copytree(HERE.parent / "examples" / "char-lm", models / name)
+        settings = json.loads((models / "arithmetic" / "model-settings.json").read_text())
+        settings |= {"name": "arithmetic", "parameters": {"extra": {"device_seconds": 0}}}
+        (models / "arithmetic" / "model-settings.json").write_text(json.dumps(settings))
         targets = [start_ours({cpus[0]}, name, count, models) for name, count in (("here", 0), ("worker", 1))]
         os.sched_setaffinity(0, {cpus[-1]})
         try:

@@ -1,5 +1,6 @@
 """A character-level language model that writes for many readers at once: a step is one letter for each of them."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +29,13 @@ class Writer:
 
 
 class CharLM(StepModel):
-    """An echo state network: a fixed random recurrent layer, and a readout fitted by least squares."""
+    """An echo state network: a fixed random recurrent layer, and a readout fitted by least squares.
+
+    It is so small that `device_seconds` in its settings stands for what a step of a large model takes.
+    """
 
     def load(self) -> None:
+        self.device_seconds = self.settings.parameters.extra["device_seconds"]
         text = Path(self.settings.source).with_name("corpus.txt").read_text().replace("\n", " ")
         self.letters = sorted(set(text))
         self.codes = {letter: code for code, letter in enumerate(self.letters)}
@@ -70,6 +75,7 @@ class CharLM(StepModel):
         return writer
 
     def step(self, writers: list[Writer]) -> list[InferenceResponse | Finished | None]:
+        time.sleep(self.device_seconds)
         rows = [writer.row for writer in writers]
         remembered = self.read(self.remembered[rows], [writer.unread.pop() for writer in writers])
         self.remembered[rows] = remembered

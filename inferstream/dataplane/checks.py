@@ -1,6 +1,7 @@
 """Does a tensor agree with its shape, its datatype and what the model declares? Pure functions."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import Literal
 
 from ..errors import InvalidOutput, InvalidRequest
@@ -27,7 +28,8 @@ class Declaration:
     """What a model declares of its inputs and outputs, indexed once when it loads.
 
     `lenient` lets a shape differ from the declared one by trailing ones ([N] and [N, 1], as MLServer's
-    codecs send) and by one leading batch dimension; `strict` does not; `off` looks at no declaration.
+    codecs send) and by one leading batch dimension, and that of texts count their characters; `strict`
+    does neither; `off` looks at no declaration.
     """
 
     __slots__ = ("_inputs", "_outputs", "_required", "_strict")
@@ -51,7 +53,7 @@ class Declaration:
             raise InvalidRequest(f"{len(inputs)} inputs are more than the {MAX_TENSORS} allowed")
         names = set()
         for tensor in inputs:
-            check_input(tensor)
+            check_input(tensor, self._strict)
             names.add(tensor.name)
             if self._inputs:
                 self._check_declared(tensor)
@@ -66,7 +68,7 @@ class Declaration:
     def counts_rows(self, tensor: RequestInput) -> bool:
         """Whether a valid input's first dimension is a number of rows, as far as the declaration says."""
         shape = tensor.shape
-        if not shape:
+        if not shape or (tensor.datatype == "BYTES" and _counts_characters(tensor)):
             return False
         declared = self._inputs.get(tensor.name)
         return declared is None or _fits([shape[0] + 1, *shape[1:]], declared.shape, self._strict)
@@ -132,8 +134,11 @@ def _squeezed(shape: list[int]) -> list[int]:
     return shape[:end]
 
 
-def check_input(tensor: RequestInput) -> None:
-    """Raise InvalidRequest unless name, shape, datatype and data of one input agree."""
+def check_input(tensor: RequestInput, strict: bool = False) -> None:
+    """Raise InvalidRequest unless name, shape, datatype and data of one input agree.
+
+    Unless `strict`, a shape of texts may count their characters too.
+    """
     name, shape = tensor.name, tensor.shape
     if not name or len(name) > MAX_NAME_BYTES or not name.isprintable():
         raise InvalidRequest(f"input name {name[:40]!r} is empty, too long or not printable")
@@ -149,7 +154,26 @@ def check_input(tensor: RequestInput) -> None:
     try:
         tensor.data.check(tensor.datatype, shape)
     except ValueError as error:
-        raise InvalidRequest(f'input "{name}": {error}') from None
+        if strict or not _counts_characters(tensor):
+            raise InvalidRequest(f'input "{name}": {error}') from None
+
+
+def _counts_characters(tensor: RequestInput | ResponseOutput) -> bool:
+    """Whether a shape goes on behind the texts, [11] or [1, 11] for one of eleven letters.
+
+    MLServer's documentation writes requests and models so, counting letters or bytes as it comes.
+    """
+    shape = tensor.shape
+    if tensor.datatype != "BYTES" or prod(shape) == 1:
+        return False
+    values = tensor.data.flat()
+    if not values or not all(isinstance(value, (str, bytes)) for value in values):
+        return False
+    rows, characters = (1, prod(shape)) if len(values) == 1 else (shape[0], prod(shape[1:]))
+    if len(values) != rows or characters == 1:
+        return False
+    longest = max(len(value.encode() if isinstance(value, str) else value) for value in values)
+    return 1 < characters <= longest
 
 
 def check_output(tensor: object, model: str) -> None:
@@ -167,7 +191,12 @@ def check_output(tensor: object, model: str) -> None:
         for size in shape:
             if type(size) is not int or size < 0:
                 raise ValueError(f"shape {shape} holds something that is not a size")
-        tensor.data.check(tensor.datatype, shape)
+        try:
+            tensor.data.check(tensor.datatype, shape)
+        except ValueError:
+            if not _counts_characters(tensor):
+                raise
+            tensor.shape = [len(tensor.data.flat())]  # clients give texts the shape they are told
     except (ValueError, TypeError, AttributeError) as error:
         raise InvalidOutput(f'Model {model} answered a wrong output "{tensor.name}": {error}.') from error
 

@@ -64,7 +64,9 @@ def json_values(data: TensorData, datatype: str) -> tuple[Any, bool]:
         return _text(data.peek())
     array = data.array
     if array is None or array.dtype.kind not in "biuf":
-        return data.peek(), False
+        values = data.peek()
+        nested = type(values) is not list or (values and type(values[0]) is list)
+        return (data.flat() if nested else values), False
     flat = data.to_numpy(datatype).reshape(-1)
     return (flat if flat.dtype.isnative else flat.astype(flat.dtype.newbyteorder("="))), False
 

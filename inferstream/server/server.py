@@ -19,7 +19,9 @@ from ..errors import InvalidSettings
 from ..repository import FolderRepository, ModelRepository
 from ..settings import Settings
 from ..settings.implementation import resolve_class
+from ..telemetry.files import MetricFiles
 from ..telemetry.metrics import CONTENT_TYPE, Meters
+from ..telemetry.models import ModelMetrics
 from ..telemetry.workers import WorkerMeters
 from .custom import build_answering
 from .grpc.app import GrpcServer
@@ -49,8 +51,9 @@ class Server:
     def __init__(self, settings: Settings, repository: ModelRepository | None = None) -> None:
         self.settings = settings
         self.meters = Meters(settings.metrics_rest_server_prefix)
-        workers = WorkerMeters()
+        workers = WorkerMeters(MetricFiles(settings.metrics_dir))
         self.meters.add(workers)
+        self.meters.add(ModelMetrics(workers.files))
         self.placements = Placements(settings, workers, build_answering, WORKER)
         self.tracing = _tracing(settings)
         self.registry = Registry(

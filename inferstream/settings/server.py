@@ -107,9 +107,8 @@ class Settings(EnvironmentModel):
         "/metrics", description="Path of the metrics; null or empty for none."
     )
     metrics_rest_server_prefix: str = Field("rest_server", description="Prefix of the REST metrics' names.")
-    metrics_dir: str = Field(
-        default_factory=lambda: str(Path.cwd() / ".metrics"),
-        description="Accepted for compatibility; metrics of workers need no files.",
+    metrics_dir: str | None = Field(
+        None, description="Folder for metrics that model code in workers makes; a temporary one if absent."
     )
     cloudevents_headers: bool | None = Field(
         None, description="Give requests and answers MLServer's `Ce-*` headers; null does so in Kubernetes."

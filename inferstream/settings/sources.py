@@ -28,7 +28,7 @@ NOT_BUILT: dict[type[EnvironmentModel], tuple[str, ...]] = {
 """Fields that are read and checked, and have no effect yet."""
 
 NEEDLESS: dict[type[EnvironmentModel], tuple[str, ...]] = {
-    Settings: ("metrics_dir",),
+    Settings: (),
     ModelSettings: ("warm_workers",),
     ModelParameters: (),
 }

@@ -6,12 +6,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from .counts import Counts
+from .files import MetricFiles
 
 
 class WorkerMeters(Collector):
     """How many workers there are, how often one was started or lost, and how deep in work they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: MetricFiles) -> None:
+        self.files = files
         self._running: set[int] = set()
         self._started = 0
         self._ended = 0
@@ -22,15 +24,18 @@ class WorkerMeters(Collector):
         """A worker process has been started."""
         self._running.add(pid)
         self._started += 1
+        self.files.started(pid)
 
     def ended(self, pid: int) -> None:
         """A worker process has ended that should have gone on."""
         self._running.discard(pid)
         self._ended += 1
+        self.files.ended(pid)
 
     def stopped(self, pid: int) -> None:
         """A worker process is no longer needed."""
         self._running.discard(pid)
+        self.files.ended(pid)
 
     def retried(self) -> None:
         """A request has been given to a second worker, because the first had ended before it came to it."""

@@ -21,6 +21,7 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
     """
 
     __slots__ = (
+        "__weakref__",
         "_changed",
         "_error",
         "_loop",

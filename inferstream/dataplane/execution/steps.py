@@ -41,6 +41,7 @@ class Steps:
         self._context.run(model_name_var.set, model.name)
         self._context.run(model_version_var.set, model.version or "")
         self._waiting: Queue[SteppedStream] = Queue(aging)
+        self._entering: list[SteppedStream] = []
         self._active: list[SteppedStream] = []
         self._task: asyncio.Task[None] | None = None
         self._resting: asyncio.Future[None] | None = None
@@ -136,10 +137,11 @@ class Steps:
         count = min(self._most - len(self._active), len(self._waiting))
         if not count:
             return
-        admitted = [self._next() for _ in range(count)]
-        arguments = [(stream.request, stream.context) for stream in admitted]
+        self._entering = [self._next() for _ in range(count)]
+        arguments = [(stream.request, stream.context) for stream in self._entering]
         outcomes = await self._caller.each(self._admit_one, arguments)
-        for stream, outcome in zip(admitted, outcomes, strict=True):
+        entering, self._entering = self._entering, []
+        for stream, outcome in zip(entering, outcomes, strict=True):
             if outcome.error is not None:
                 stream.fail(outcome.error)
                 stream.released()
@@ -195,7 +197,7 @@ class Steps:
             stream = self._next()
             stream.fail(error)
             stream.released()
-        for stream in self._active:
+        for stream in (*self._entering, *self._active):
             stream.fail(error)
         self._wake()
 

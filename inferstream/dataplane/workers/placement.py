@@ -70,9 +70,15 @@ class Placements:
         self._groups = {placement: group for placement, group in self._groups.items() if not group.empty}
         if placement not in self._groups:
             self._groups[placement] = WorkerGroup(
-                _programs(placement, self._worker_script), self._settings, self._meters
+                _programs(placement, self._worker_script, self._shared()),
+                self._settings,
+                self._meters,
             )
         return self._groups[placement]
+
+    def _shared(self) -> dict[str, str]:
+        """Variables of every worker."""
+        return self._meters.files.variables() if self._settings.metrics_endpoint else {}
 
     def _workers(self, settings: ModelSettings) -> int:
         workers = settings.parallel_workers
@@ -91,10 +97,11 @@ class Placements:
     async def stop(self) -> None:
         """End every worker that is left."""
         await asyncio.gather(*(group.stop() for group in self._groups.values()))
+        self._meters.files.close()
 
 
-def _programs(placement: Placement, script: str) -> list[Program]:
-    variables = _threads(placement.workers)
+def _programs(placement: Placement, script: str, shared: dict[str, str]) -> list[Program]:
+    variables = {**shared, **_threads(placement.workers)}
     python = sys.executable
     if placement.environment is not None:
         python = str(python_in(placement.environment))

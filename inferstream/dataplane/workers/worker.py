@@ -27,35 +27,8 @@ from ..execution.local import Local
 from ..handler import Handler
 from ..reply import Reply
 from ..stages.limits import Limits
+from . import frames
 from .arena import Incoming, Outgoing
-from .frames import (
-    Ask,
-    Cancel,
-    Credit,
-    Describe,
-    Described,
-    End,
-    Failed,
-    Frame,
-    Free,
-    Load,
-    Loaded,
-    LoadFailed,
-    Logged,
-    More,
-    Open,
-    Ping,
-    Pong,
-    Readiness,
-    Registered,
-    Start,
-    Stepped,
-    Stop,
-    Told,
-    ToWorker,
-    Unload,
-    Unloaded,
-)
 from .link import Link
 from .packing import TENSORS, pack_failure, unpack_failure, unpack_request
 from .running import LaterRequests, RunningCall
@@ -112,25 +85,25 @@ class Worker:
         self._instances: dict[int, Instance] = {}
         self._calls: dict[int, RunningCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._frames: dict[type[Frame], Callable[[Any], object]] = {
-            Start: self._start,
-            Load: lambda frame: self._spawn(self._load(frame)),
-            Unload: lambda frame: self._spawn(self._unload(frame)),
-            Open: self._open,
-            More: self._more,
-            Credit: self._credit,
-            Cancel: self._cancel,
-            Describe: lambda frame: self._spawn(self._describe(frame)),
-            Ask: lambda frame: self._spawn(self._ask(frame)),
-            Ping: lambda _: self._send(Pong()),
-            Stop: lambda frame: self._spawn(self._stop(frame)),
-            Free: lambda frame: self._outgoing.free(frame.places),
+        self._frames: dict[type[frames.Frame], Callable[[Any], object]] = {
+            frames.Start: self._start,
+            frames.Load: lambda frame: self._spawn(self._load(frame)),
+            frames.Unload: lambda frame: self._spawn(self._unload(frame)),
+            frames.Open: self._open,
+            frames.More: self._more,
+            frames.Credit: self._credit,
+            frames.Cancel: self._cancel,
+            frames.Describe: lambda frame: self._spawn(self._describe(frame)),
+            frames.Ask: lambda frame: self._spawn(self._ask(frame)),
+            frames.Ping: lambda _: self._send(frames.Pong()),
+            frames.Stop: lambda frame: self._spawn(self._stop(frame)),
+            frames.Free: lambda frame: self._outgoing.free(frame.places),
         }
-        self._link = link(msgspec.msgpack.Decoder(ToWorker), self._received, lambda: os._exit(0))
+        self._link = link(msgspec.msgpack.Decoder(frames.ToWorker), self._received, lambda: os._exit(0))
         self._send = self._link.send
         self._spawn(self._watch())
 
-    def _received(self, frame: Frame) -> None:
+    def _received(self, frame: frames.Frame) -> None:
         self._frames[type(frame)](frame)
 
     def _spawn(self, work: Any) -> "asyncio.Task[None]":
@@ -139,7 +112,7 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _start(self, frame: Start) -> None:
+    def _start(self, frame: frames.Start) -> None:
         configure_logging(frame.debug, frame.structured, frame.logging)
         self._events = None if frame.events is None else CloudEvents(frame.events)
         if frame.tracing is not None:
@@ -150,7 +123,7 @@ class Worker:
             else:
                 self._tracing = Tracing(*frame.tracing)
 
-    async def _load(self, frame: Load) -> None:
+    async def _load(self, frame: frames.Load) -> None:
         settings = ModelSettings.from_complete(frame.settings)
         settings._source = frame.source
         settings.max_concurrency = settings.worker_concurrency
@@ -158,30 +131,30 @@ class Worker:
             local = Local(await load_model(settings, frame.timeout), self._build_answering)
             inputs, outputs = TENSORS.dump_json(local.inputs), TENSORS.dump_json(local.outputs)
         except InferstreamError as error:
-            self._send(LoadFailed(frame.instance, error.message))
+            self._send(frames.LoadFailed(frame.instance, error.message))
             return
         except Exception as error:
             logger.exception("model %s cannot be served", settings.name)
             reason = f"Model {settings.name} did not load: {type(error).__name__}: {error}"
-            self._send(LoadFailed(frame.instance, reason))
+            self._send(frames.LoadFailed(frame.instance, reason))
             return
         instance = self._instances[frame.instance] = Instance(local, self._outgoing.flags)
         if self._tracing is not None:
             instance.handler = _in_span(instance.handler, self._tracing)
-        self._send(Loaded(frame.instance, inputs, outputs, local.answers, local.slots, local.routes))
+        self._send(frames.Loaded(frame.instance, inputs, outputs, local.answers, local.slots, local.routes))
         _freeze()
 
-    async def _unload(self, frame: Unload) -> None:
+    async def _unload(self, frame: frames.Unload) -> None:
         instance = self._instances.pop(frame.instance, None)
         if instance is not None:
             await instance.local.unload()
             self._tell_steps(frame.instance, instance)
-        self._send(Unloaded(frame.instance))
+        self._send(frames.Unloaded(frame.instance))
         del instance
         gc.unfreeze()  # or what the model leaves behind would never be collected
         _freeze()
 
-    def _open(self, frame: Open) -> None:
+    def _open(self, frame: frames.Open) -> None:
         instance = self._instances[frame.instance]
         local = instance.local
         request = unpack_request(frame.request, self._incoming.view)
@@ -195,9 +168,9 @@ class Worker:
     def _done(self, number: int, task: "asyncio.Task[None]") -> None:
         del self._calls[number]
         if task.cancelled():
-            self._send(End(number))  # cancelled before its first step, so that nothing of it ever ran
+            self._send(frames.End(number))  # cancelled before its first step, so that nothing of it ever ran
 
-    def _more(self, frame: More) -> None:
+    def _more(self, frame: frames.More) -> None:
         # Unpacked even when nobody waits: dropping the tensors is what frees their place.
         request = None if frame.request is None else unpack_request(frame.request, self._incoming.view)
         call = self._calls.get(frame.call)
@@ -207,39 +180,39 @@ class Worker:
             self._events.add_to(request, call.model)
         call.more.came(request, unpack_failure(frame.failure) if frame.failure is not None else None)
 
-    def _credit(self, frame: Credit) -> None:
+    def _credit(self, frame: frames.Credit) -> None:
         call = self._calls.get(frame.call)
         if call is not None:
             call.credit(frame.count)
 
-    def _cancel(self, frame: Cancel) -> None:
+    def _cancel(self, frame: frames.Cancel) -> None:
         call = self._calls.get(frame.call)
         if call is not None:
             call.cancel()
 
-    async def _describe(self, frame: Describe) -> None:
+    async def _describe(self, frame: frames.Describe) -> None:
         local = self._instances[frame.instance].local
         try:
             metadata = await local.metadata()
-            self._send(Described(frame.call, metadata.model_dump_json().encode()))
+            self._send(frames.Described(frame.call, metadata.model_dump_json().encode()))
         except BaseException as error:
             self._fail(frame.call, local, error)
 
-    async def _ask(self, frame: Ask) -> None:
+    async def _ask(self, frame: frames.Ask) -> None:
         local = self._instances[frame.instance].local
         if self._tracing is not None:
             self._tracing.enter(Headers(frame.request.headers))
         try:
-            self._send(Told(frame.call, await local.ask(frame.request)))
+            self._send(frames.Told(frame.call, await local.ask(frame.request)))
         except BaseException as error:
             self._fail(frame.call, local, error)
 
     def _fail(self, call: int, local: Local, error: BaseException) -> None:
         failure = translated(error, local.settings.name, None)
         assert isinstance(failure, InferstreamError)
-        self._send(Failed(call, pack_failure(failure)))
+        self._send(frames.Failed(call, pack_failure(failure)))
 
-    async def _stop(self, frame: Stop) -> None:
+    async def _stop(self, frame: frames.Stop) -> None:
         try:
             async with asyncio.timeout(frame.grace):
                 await asyncio.gather(*(instance.local.unload() for instance in self._instances.values()))
@@ -258,13 +231,13 @@ class Worker:
             for number, instance in self._instances.items():
                 if instance.local.ready is not instance.ready:
                     instance.ready = not instance.ready
-                    self._send(Readiness(number, instance.ready))
+                    self._send(frames.Readiness(number, instance.ready))
                 self._tell_steps(number, instance)
 
     def _tell_steps(self, number: int, instance: Instance) -> None:
         changes = instance.steps.drain()
         if changes is not None:
-            self._send(Stepped(number, changes))
+            self._send(frames.Stepped(number, changes))
 
     def _freed(self) -> None:
         """Called from whatever thread drops the last view of a tensor."""
@@ -274,17 +247,17 @@ class Worker:
 
     def _give_back(self) -> None:
         self._freeing = False
-        self._send(Free(self._incoming.take_freed()))
+        self._send(frames.Free(self._incoming.take_freed()))
 
     def registered(self, name: str, description: str) -> None:
         """Model code has registered a metric."""
-        self._send_from_anywhere(Registered(name, description))
+        self._send_from_anywhere(frames.Registered(name, description))
 
     def logged(self, model: str, version: str, values: dict[str, float]) -> None:
         """Model code has logged a metric."""
-        self._send_from_anywhere(Logged(model, version, values))
+        self._send_from_anywhere(frames.Logged(model, version, values))
 
-    def _send_from_anywhere(self, frame: Frame) -> None:
+    def _send_from_anywhere(self, frame: frames.Frame) -> None:
         if threading.get_ident() == self._thread:
             self._send(frame)
         else:

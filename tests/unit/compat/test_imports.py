@@ -120,6 +120,7 @@ NAMES = {
         " ENV_FILE_SETTINGS ENV_PREFIX_MODEL_SETTINGS ENV_PREFIX_SETTINGS ModelParameters ModelSettings"
         " Settings"
     ),
+    "mlserver.tracing": "get_tracer_provider",
     "mlserver.types": (
         "Datatype InferenceErrorResponse InferenceRequest InferenceResponse MetadataModelErrorResponse"
         " MetadataModelResponse MetadataServerErrorResponse MetadataServerResponse MetadataTensor Parameters"

@@ -263,6 +263,14 @@ def test_settings_remember_their_file_and_dump_what_was_given(tmp_path) -> None:
     assert json.loads(Settings.parse_raw('{"http_port": 1}').json()) == {"http_port": 1}
 
 
+def test_spans_go_to_the_processs_provider() -> None:
+    from mlserver import Settings
+    from mlserver.tracing import get_tracer_provider
+    from opentelemetry import trace
+
+    assert get_tracer_provider(Settings()) is trace.get_tracer_provider()
+
+
 def test_coroutines_run_on_the_servers_loop() -> None:
     from mlserver.utils import AsyncManager, schedule_with_callback
 

@@ -1,10 +1,10 @@
-"""Which of a model's outputs reach the client."""
+"""Which tensors pass, and which of a model's outputs reach the client."""
 
 import pytest
 
-from inferstream.dataplane.checks import finish
+from inferstream.dataplane.checks import Declaration, Strictness, finish
 from inferstream.errors import InvalidRequest
-from inferstream.types import InferenceRequest, InferenceResponse, RequestOutput, ResponseOutput
+from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, RequestOutput, ResponseOutput
 
 
 def answered(selects: bool | None, *wanted: str) -> list[str]:
@@ -32,3 +32,45 @@ def test_a_model_that_may_select_is_believed() -> None:
 
 def test_a_model_that_selects_is_believed() -> None:
     assert answered(True, "a") == ["a", "b"]
+
+
+def declared(strictness: Strictness) -> Declaration:
+    return Declaration([], [], strictness)
+
+
+def texts(shape: list[int], data: object) -> InferenceRequest:
+    return InferenceRequest(inputs=[RequestInput(name="x", shape=shape, datatype="BYTES", data=data)])
+
+
+@pytest.mark.parametrize(
+    ("shape", "data"),
+    [
+        ([5], ["hello"]),
+        ([5], "hello"),
+        ([1, 5], [b"hello"]),
+        ([11], ["hello world 😁"]),
+        ([2, 5], ["hello", "you"]),
+        ([8, 8], "01" * 32),
+    ],
+)
+def test_a_shape_may_count_the_characters_of_texts(shape: list[int], data: object) -> None:
+    request = texts(shape, data)
+    declared("lenient").check(request)
+    assert request.inputs[0].shape == shape
+    assert not declared("lenient").counts_rows(request.inputs[0])
+    with pytest.raises(InvalidRequest):
+        declared("strict").check(request)
+
+
+@pytest.mark.parametrize(
+    ("shape", "data"), [([2], ["a"]), ([3], ["a", "b"]), ([2, 9], ["a", "b"]), ([2], []), ([2], [None])]
+)
+def test_a_shape_that_nothing_fills_is_refused(shape: list[int], data: list) -> None:
+    with pytest.raises(InvalidRequest, match="needs"):
+        declared("lenient").check(texts(shape, data))
+
+
+def test_an_answered_text_gets_the_shape_that_it_has() -> None:
+    output = ResponseOutput(name="y", shape=[5], datatype="BYTES", data=[b"hello"])
+    response = InferenceResponse(model_name="m", outputs=[output])
+    assert finish(response, InferenceRequest(inputs=[]), "m", None).outputs[0].shape == [1]

@@ -40,7 +40,7 @@ SERVER = {
     "metrics_dir": "/tmp/metrics",
     "use_structured_logging": True,
     "logging_settings": {"version": 1},
-    "kafka_enabled": False,
+    "kafka_enabled": True,
     "kafka_servers": "localhost:9092",
     "kafka_topic_input": "in",
     "kafka_topic_output": "out",
@@ -110,7 +110,7 @@ def test_what_is_without_effect_is_named_in_one_warning(
         load_model_settings(folder / MODEL_SETTINGS_FILE)
 
     server, model = caplog.messages
-    assert server == f'{folder / SETTINGS_FILE}: understood and without effect: "metrics_dir"'
+    assert server == f'{folder / SETTINGS_FILE}: understood and without effect: "kafka_enabled"'
     assert model == f'{folder / MODEL_SETTINGS_FILE}: understood and without effect: "warm_workers"'
 
 

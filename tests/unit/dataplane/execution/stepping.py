@@ -54,6 +54,7 @@ class Scripted(StepModel):
         self.answer: Callable[[list], object] = list
         self.busy = False
         self.free = False
+        self.admits = True
         self.gate = asyncio.Semaphore(0)
         self.threads: set[int] = set()
 
@@ -93,6 +94,8 @@ class Scripted(StepModel):
 
 class Asynchronous(Scripted):
     async def admit(self, request: InferenceRequest) -> State:
+        while not self.admits:
+            await asyncio.sleep(0)
         return self.begin(request)
 
     async def step(self, states: list[State]) -> object:

@@ -1,7 +1,9 @@
 """Streams that advance together: who is in a step, what each gets, and that every state is released once."""
 
 import asyncio
+import gc
 import logging
+import weakref
 
 import pytest
 from hypothesis import given, settings
@@ -111,8 +113,10 @@ async def test_who_leaves_is_released_before_the_next_step(way: str) -> None:
     assert leaving.task.done(), "it does not wait for the step that is under way"
     assert context.cancelled
     assert served.model.released == 0, "nothing is released during a step"
+    assert not context.thread.done(), "a worker says so as long as the model has something of it"
     await served.tick()
     assert served.model.released == 1
+    assert context.thread.done()
     await served.tick()
     assert served.model.sizes == [2, 2, 1]
     await served.finish()
@@ -298,6 +302,54 @@ async def test_a_step_that_never_ends_is_left_behind_and_its_states_released(
     await served.local.unload()
     assert isinstance(client.error, Draining)
     await served.settled()
+
+
+async def test_who_leaves_while_being_admitted_is_released_without_a_step() -> None:
+    served = Served(Asynchronous)
+    served.model.admits = False
+    leaving, staying = served.ask([1]), served.ask([1])
+    await turns()
+    leaving.leave()
+    await turns()
+    assert leaving.task.done()
+    served.model.admits = True
+    await turns()
+    assert (served.model.admitted, served.model.released) == (2, 1)
+    await served.finish()
+    staying.check()
+    assert served.model.sizes == [1]
+
+
+async def test_unloading_ends_who_is_waiting_and_who_is_being_admitted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inferstream.dataplane.execution.steps.CLOSE_LIMIT", 0.01)
+    served = Served(Asynchronous, max_active=1)
+    served.model.admits = False
+    clients = served.ask([1]), served.ask([1])
+    await turns()
+    await served.local.unload()
+    await turns()
+    for client in clients:
+        assert isinstance(client.error, StepFailed)
+        assert "unloaded" in client.error.message
+    await served.settled()
+
+
+async def test_what_is_over_is_let_go_of_without_a_collection() -> None:
+    served = Served(Asynchronous)
+    served.ask([1])
+    await turns()
+    stream = weakref.ref(served.local._steps._active[0])
+    state = weakref.ref(served.model.alive[0])
+    gc.disable()
+    try:
+        await served.finish()
+        served.clients.clear()
+        assert stream() is None
+        assert state() is None
+    finally:
+        gc.enable()
 
 
 def test_a_model_has_steps_or_a_stream_of_its_own() -> None:

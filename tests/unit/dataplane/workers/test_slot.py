@@ -8,6 +8,7 @@ import pytest
 from inferstream.dataplane.workers.frames import Load, Loaded
 from inferstream.dataplane.workers.slot import Slot
 from inferstream.errors import ModelLoadFailed, WorkerLost
+from inferstream.telemetry.files import MetricFiles
 from inferstream.telemetry.workers import WorkerMeters
 
 
@@ -52,7 +53,7 @@ class Place:
         self.processes: list[FakeProcess] = []
         self.outcome: Callable[[Load], None] = lambda load: None
         self.models = {instance: Load(instance, b"", None, 1) for instance in models}
-        self.slot = Slot(self._spawn, self.models, WorkerMeters(), 1)
+        self.slot = Slot(self._spawn, self.models, WorkerMeters(MetricFiles(None)), 1)
 
     def _spawn(self) -> FakeProcess:
         process = FakeProcess(len(self.processes) + 1, lambda load: self.outcome(load))
@@ -110,7 +111,7 @@ async def test_a_process_that_cannot_be_started_is_an_error_and_not_a_long_wait(
     def refuse() -> FakeProcess:
         raise PermissionError(13, "Permission denied")
 
-    slot = Slot(refuse, {}, WorkerMeters(), 1)
+    slot = Slot(refuse, {}, WorkerMeters(MetricFiles(None)), 1)
     with pytest.raises(WorkerLost, match="Permission denied"):
         await slot.running()
     await slot.stop(1)

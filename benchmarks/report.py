@@ -1,0 +1,202 @@
+"""Everything that is measured, in one run: a JSON file, and a table and a plot in the documentation."""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from . import footprint, load
+from .run import Figures, measure
+from .servers import HERE, MLSERVER, Target, forget_peak, memory, start_bare, start_mlserver, start_ours, stop
+from .works import CALLERS, LARGE, WORKS
+
+RESULT = HERE / "results.json"
+PAGE = HERE.parent / "docs" / "performance.md"
+PLOT = HERE.parent / "docs" / "performance.svg"
+BEGIN, END = "<!-- written by make bench-report -->", "<!-- end of what make bench-report writes -->"
+STREAMS = 500
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--seconds", type=float, default=2.0, help="length of one measurement")
+    options.add_argument("--rounds", type=int, default=3, help="measurements of each cell, interleaved")
+    options.add_argument("--without-mlserver", action="store_true", help="leave its column out")
+    given = options.parse_args()
+    if not given.without_mlserver:
+        install_mlserver()
+    found = run(given.rounds, given.seconds, not given.without_mlserver)
+    found["command"] = " ".join(["python -m benchmarks.report", *sys.argv[1:]])
+    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+    write(found)
+
+
+def install_mlserver() -> None:
+    """In an environment of its own, because it needs older versions than the server."""
+    if (MLSERVER / "bin" / "mlserver").exists():
+        return
+    subprocess.run([sys.executable, "-m", "venv", str(MLSERVER)], check=True)
+    subprocess.run([str(MLSERVER / "bin" / "pip"), "install", "-q", "mlserver==1.7.1"], check=True)
+
+
+def run(rounds: int, seconds: float, mlserver: bool) -> dict[str, Any]:
+    cpus = sorted(os.sched_getaffinity(0))
+    servers, callers = {cpus[0]}, {cpus[-1]}
+    found: dict[str, Any] = {
+        "cores": len(cpus),
+        "python": platform.python_version(),
+        "rounds": rounds,
+        "seconds": seconds,
+        "import": footprint.import_seconds(),
+        "start": {models: footprint.start_figures(servers, models) for models in (1, 100)},
+    }
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        targets = [*start_bare(servers), start_ours(servers, "inferstream")]
+        if mlserver:
+            targets.append(start_mlserver(servers, Path(folder)))
+        os.sched_setaffinity(0, callers)
+        try:
+            found["works"] = measure(runner, targets, list(WORKS), rounds, seconds)
+            found["streams"] = streams(runner, targets, seconds)
+            ours = next(target for target in targets if target.name == "inferstream")
+            found["raw_memory"] = raw_memory(runner, ours)
+            found["idle_stream"] = footprint.idle_stream_bytes(runner, ours)
+            found["by_connections"] = footprint.cost_by_connections(runner, ours, seconds)
+        finally:
+            stop(targets)
+        found["by_models"] = footprint.cost_by_models(runner, servers, seconds)
+    return found
+
+
+def streams(runner: asyncio.Runner, targets: list[Target], seconds: float) -> dict[str, Any]:
+    """The paced streams and the first events of every server that has SSE, one server after another."""
+    found = {}
+    for target in targets:
+        if "rest" in target.ports:
+            first = footprint.first_event_ms(runner, target)
+            paced = footprint.paced_streams(runner, target, STREAMS, max(seconds, 4.0))
+            found[target.name] = {"first_event_ms": first, **paced}
+    return found
+
+
+def raw_memory(runner: asyncio.Runner, ours: Target) -> float:
+    """The most memory that a raw 16 MB tensor over gRPC takes beyond what is there, as a multiple of it."""
+    before = memory(ours.process.pid)
+    forget_peak(ours.process.pid)
+    runner.run(load.grpc_raw(ours.ports["grpc"], LARGE, 1, 1.0))
+    return (memory(ours.process.pid, "VmHWM") - before) / LARGE.nbytes
+
+
+def write(found: dict[str, Any]) -> None:
+    """Put the tables and the plot where the documentation has them."""
+    page = PAGE.read_text()
+    head, _, rest = page.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    PAGE.write_text(f"{head}{BEGIN}\n\n{tables(found)}\n{END}{tail}")
+    plot(found["works"])
+
+
+def tables(found: dict[str, Any]) -> str:
+    lines = [
+        f"`{found['command']}` on {found['cores']} cores, Python {found['python']}: servers on one, load on "
+        f"another, {CALLERS} callers for small work, medians of {found['rounds']} interleaved rounds of "
+        f"{found['seconds']:g} s. CPU is the server's, user and system.",
+        "",
+        "| work | bare µs | inferstream µs | ratio | goal | MLServer µs | MLServer to inferstream |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for work in WORKS:
+        cells = found["works"][work.name]
+        bare, ours = cells["bare"]["cpu_us"], cells["inferstream"]["cpu_us"]
+        theirs = cells.get("MLServer")
+        there = ("", "") if theirs is None else (f"{theirs['cpu_us']:,.1f}", f"{theirs['cpu_us'] / ours:.1f}")
+        lines.append(
+            f"| {work.name}, per {work.unit} | {bare:,.1f} | {ours:,.1f} | {ours / bare:.2f} | ≤ {work.goal:g} "
+            f"| {there[0]} | {there[1]} |"
+        )
+    return "\n".join([*lines, "", *_streams(found["streams"]), "", *_footprint(found), ""])
+
+
+def _streams(found: dict[str, dict[str, float]]) -> list[str]:
+    names = list(found)
+    rows = (
+        ("time to first event, lone caller", "≤ 2 x bare", lambda one: f"{one['first_event_ms']:.2f} ms"),
+        (f"{STREAMS} streams at 10 ms: of the ideal tokens", "≥ 92 %", lambda one: f"{one['share']:.1%}"),
+        (f"{STREAMS} streams at 10 ms: gap p99", "≤ 14 ms", lambda one: f"{one['gap_p99_ms']:.1f} ms"),
+        (f"{STREAMS} streams at 10 ms: memory", "≤ 100 MB", lambda one: f"{one['rss'] / 1e6:.0f} MB"),
+    )
+    lines = [f"| SSE | goal | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
+    lines += [f"| {row} | {goal} | {' | '.join(show(found[n]) for n in names)} |" for row, goal, show in rows]
+    return lines
+
+
+def _footprint(found: dict[str, Any]) -> list[str]:
+    one, hundred = found["start"][1], found["start"][100]
+    connections, models = found["by_connections"], found["by_models"]
+    rows = (
+        ("`import inferstream`", "≤ 0.15 s", f"{found['import']:.2f} s"),
+        ("start to first 200, one model", "≤ 0.45 s", f"{one['seconds']:.2f} s, CPU {one['cpu']:.2f} s"),
+        (
+            "start to first 200, 100 models",
+            "≤ 1.0 s",
+            f"{hundred['seconds']:.2f} s, CPU {hundred['cpu']:.2f} s",
+        ),
+        ("memory, one model, idle", "≤ 75 MB", f"{one['rss'] / 1e6:.0f} MB"),
+        ("memory of a raw 16 MB tensor over gRPC", "≤ 3 x it", f"{found['raw_memory']:.1f} x"),
+        ("memory of an idle stream", "≤ 32 KiB", f"{found['idle_stream'] / 1024:.1f} KiB"),
+        (
+            "small request with 1, 32, 1,000 connections",
+            "flat",
+            ", ".join(f"{cost:.0f}" for cost in connections.values()) + " µs",
+        ),
+        (
+            "small request beside 1, 1,000 models",
+            "flat",
+            ", ".join(f"{cost:.0f}" for cost in models.values()) + " µs",
+        ),
+    )
+    return ["| beside the requests | goal | inferstream |", "|---|---|---|"] + [
+        f"| {name} | {goal} | {value} |" for name, goal, value in rows
+    ]
+
+
+def plot(works: Figures) -> None:
+    """Server CPU as multiples of the bare server's, on a logarithmic scale."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "inferstream"
+    from matplotlib import pyplot
+
+    names = [work.name for work in WORKS][::-1]
+    figure, axes = pyplot.subplots(figsize=(9, 5.5))
+    for offset, server, colour in ((0.2, "inferstream", "#1f77b4"), (-0.2, "MLServer", "#bbbbbb")):
+        ratios = [
+            works[name][server]["cpu_us"] / works[name]["bare"]["cpu_us"] if server in works[name] else 0
+            for name in names
+        ]
+        places = [index + offset for index in range(len(names))]
+        bars = axes.barh(places, ratios, height=0.38, color=colour, label=server)
+        axes.bar_label(bars, [f"{ratio:.1f}" if ratio else "" for ratio in ratios], padding=2, fontsize=8)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_xlabel("server CPU, as a multiple of a bare server that does the same")
+    axes.legend(loc="lower right")
+    figure.tight_layout()
+    figure.savefig(PLOT, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()

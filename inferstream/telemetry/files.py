@@ -1,0 +1,90 @@
+"""Files through which worker processes hand over the metrics that model code makes with `prometheus_client`.
+
+That library's own way for many processes: each writes its numbers into files, which are added up at a scrape.
+"""
+
+import logging
+import os
+import shutil
+import struct
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from prometheus_client.core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+
+logger = logging.getLogger("inferstream.telemetry")
+
+VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+
+
+class MetricFiles:
+    """A folder for the workers of one server. A worker goes on with the numbers of one that has ended.
+
+    So counters never go down, and there are no more files than there were workers at once.
+    """
+
+    def __init__(self, root: str | None) -> None:
+        self._root = root
+        self._folder: Path | None = None
+        self._ended: set[int] = set()
+
+    def variables(self) -> dict[str, str]:
+        """What workers need in their environment; none where no file can be written. Makes the folder."""
+        if self._folder is None:
+            try:
+                if self._root is not None:
+                    Path(self._root).mkdir(parents=True, exist_ok=True)
+                self._folder = Path(tempfile.mkdtemp(prefix="inferstream-metrics-", dir=self._root))
+            except OSError as error:
+                logger.warning("metrics that model code in workers makes itself are not shown: %s", error)
+                return {}
+        return {VARIABLE: str(self._folder)}
+
+    def started(self, pid: int) -> None:
+        """A worker has started and runs no model's code yet."""
+        self._ended.discard(pid)
+        ended = next((old for old in self._ended if not _lives(old)), None)
+        if ended is not None:
+            self._ended.remove(ended)
+            for file in self._of(ended):
+                file.rename(file.with_name(file.name.replace(f"_{ended}.db", f"_{pid}.db")))
+
+    def ended(self, pid: int) -> None:
+        """A worker has ended, or soon will; what it gauged is over."""
+        for file in self._of(pid):
+            if file.name.startswith("gauge_"):
+                file.unlink(missing_ok=True)
+        self._ended.add(pid)
+
+    def collect(self) -> Iterable[Metric]:
+        """The numbers of all workers, added up."""
+        if self._folder is None:
+            return ()
+        try:
+            paths = map(str, self._folder.glob("*.db"))
+            found: Iterable[Metric] = MultiProcessCollector.merge(paths)  # type: ignore[no-untyped-call]  # theirs
+        except (OSError, RuntimeError, ValueError, struct.error) as error:
+            logger.warning("the metrics of workers cannot be read: %s", error)
+            return ()
+        return found
+
+    def close(self) -> None:
+        """Remove the folder."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _of(self, pid: int) -> list[Path]:
+        return [] if self._folder is None else list(self._folder.glob(f"*_{pid}.db"))
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

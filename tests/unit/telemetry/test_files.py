@@ -1,0 +1,105 @@
+"""Metrics that processes of their own write, added up."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client import REGISTRY, Counter
+
+from inferstream.telemetry.files import MetricFiles
+from inferstream.telemetry.models import ModelMetrics
+
+WORKER = """
+from prometheus_client import Counter, Gauge, Histogram
+Counter("test_files_asked", "Asked", ["who"]).labels("me").inc(3)
+Gauge("test_files_depth", "Depth", multiprocess_mode="sum").set(7)
+Histogram("test_files_seconds", "Seconds", buckets=[1, 2]).observe(1.5)
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path):
+    found = MetricFiles(str(tmp_path / "not" / "there" / "yet"))
+    yield found
+    found.close()
+    assert not list((tmp_path / "not" / "there" / "yet").iterdir())
+
+
+def work(files: MetricFiles) -> int:
+    """A worker from its start to its end; returns its process id."""
+    child = subprocess.Popen([sys.executable, "-c", WORKER], env={**os.environ, **files.variables()})
+    files.started(child.pid)
+    assert child.wait(30) == 0
+    return child.pid
+
+
+def samples(files: MetricFiles) -> dict[str, float]:
+    return {sample.name: sample.value for metric in files.collect() for sample in metric.samples}
+
+
+def test_without_workers_there_is_nothing(tmp_path: Path) -> None:
+    files = MetricFiles(str(tmp_path / "metrics"))
+    assert list(files.collect()) == []
+    files.started(1)
+    files.ended(1)
+    files.close()
+    assert not (tmp_path / "metrics").exists()
+
+
+def test_counters_go_on_when_a_worker_follows_another(files: MetricFiles) -> None:
+    first = work(files)
+    assert samples(files)["test_files_asked_total"] == 3
+    assert samples(files)["test_files_depth"] == 7
+    files.ended(first)
+    assert samples(files)["test_files_asked_total"] == 3
+    assert "test_files_depth" not in samples(files)
+
+    work(files)
+    assert samples(files)["test_files_asked_total"] == 6
+    assert samples(files)["test_files_seconds_count"] == 2
+    assert samples(files)["test_files_depth"] == 7
+    assert len(list(Path(files.variables()["PROMETHEUS_MULTIPROC_DIR"]).glob("counter_*"))) == 1
+
+
+def test_workers_beside_each_other_are_added_up(files: MetricFiles) -> None:
+    work(files)
+    work(files)
+    assert samples(files)["test_files_asked_total"] == 6
+    assert samples(files)["test_files_depth"] == 14
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"\x64" + bytes(3) + b"\xff" * 96, b"\x64" + bytes(7) + b"\x08" + bytes(99)]
+)
+def test_a_damaged_file_hides_the_workers_and_not_the_scrape(files: MetricFiles, damage: bytes) -> None:
+    work(files)
+    folder = Path(files.variables()["PROMETHEUS_MULTIPROC_DIR"])
+    next(folder.glob("counter_*")).write_bytes(damage)
+    assert samples(files) == {}
+
+
+def test_a_folder_that_cannot_be_made_costs_the_metrics_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    files = MetricFiles(str(tmp_path / "file" / "below"))
+    assert files.variables() == {}
+    assert list(files.collect()) == []
+
+
+def test_what_is_counted_here_and_in_workers_is_one_family(files: MetricFiles) -> None:
+    counter = Counter("test_files_asked", "Asked", ["who"])
+    try:
+        counter.labels("me").inc(1)
+        counter.labels("you").inc(1)
+        work(files)
+        found = {metric.name: metric for metric in ModelMetrics(files).collect()}
+    finally:
+        REGISTRY.unregister(counter)
+    totals = {
+        sample.labels["who"]: sample.value
+        for sample in found["test_files_asked"].samples
+        if sample.name.endswith("_total")
+    }
+    assert totals == {"me": 4, "you": 1}
+    assert not [name for name in found if name.startswith(("process_", "python_"))]
