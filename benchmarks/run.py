@@ -58,7 +58,9 @@ def measure(
                 kind = work.bare if target.name == "bare" else work.transport
                 if kind not in target.ports or (target.name == "MLServer" and not work.elsewhere):
                     continue
-                print(f"\r\033[Kround {index}: {work.name}, {target.name}", end="", file=sys.stderr, flush=True)
+                print(
+                    f"\r\033[Kround {index}: {work.name}, {target.name}", end="", file=sys.stderr, flush=True
+                )
                 before, started = cpu_seconds(target.process.pid), time.perf_counter()
                 units = runner.run(work.run(target.ports[kind], seconds if index else 0.5))
                 took = time.perf_counter() - started
