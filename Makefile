@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # what they depend on, which is MLServer. They exclude Python 3.13 because it does.
 RUNTIMES := $(VENV)/mlserver-runtimes
 
-.PHONY: demo test lint bench bench-workers bench-batching bench-steps chaos overload leaks settings protos clean
+.PHONY: demo test lint bench bench-report bench-workers bench-batching bench-steps chaos overload leaks settings protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -31,6 +31,10 @@ lint: $(STAMP)
 
 bench: $(STAMP)  ## the serving path against bare uvicorn and bare grpc.aio, side by side
 	$(BIN)/python -m benchmarks.run
+
+bench-report: $(STAMP)  ## everything, beside MLServer too, into docs/performance.md: ten minutes
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m benchmarks.report
 
 bench-workers: $(STAMP)  ## what the way through a worker process costs
 	$(BIN)/python -m benchmarks.workers

@@ -17,8 +17,10 @@ from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
 from ..repository import FolderRepository, ModelRepository
+from ..repository.mlserver_imports import install
 from ..settings import Settings
 from ..settings.implementation import resolve_class
+from ..settings.sources import SETTINGS_FILE
 from ..telemetry.files import MetricFiles
 from ..telemetry.metrics import CONTENT_TYPE, Meters
 from ..telemetry.models import ModelMetrics
@@ -32,6 +34,7 @@ from .rest.server import HttpServer, metrics_app
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracing
+    from .kafka.door import KafkaDoor
 
 logger = logging.getLogger("inferstream.server")
 
@@ -40,6 +43,9 @@ UNLOAD_LIMIT = 2.0
 
 WORKER = str(Path(__file__).with_name("bootstrap.py"))
 """The script that a worker process runs."""
+
+LAST_ANSWERS = 2.0
+"""Seconds that answers already made may take to reach Kafka."""
 
 LAST_RESORT = 5.0
 """Seconds after the grace period when the process ends whatever still runs in it."""
@@ -66,6 +72,7 @@ class Server:
         self.access = Access(settings.host, settings.allow_open_repository)
         self.dataplane = DataPlane(settings, self.registry, self.access)
         self.ports: dict[str, int] = {}
+        self._kafka = _kafka(self.dataplane, settings) if settings.kafka_enabled else None
         self._stopping = asyncio.Event()
         self._http: dict[str, HttpServer] = {}
         self._watchdog: threading.Timer | None = None
@@ -84,6 +91,8 @@ class Server:
             self._start_http(sockets)
             await grpc.start()
             if await self._load():
+                if self._kafka is not None:
+                    self._kafka.start()
                 started(self)
                 if watch:
                     root = Path(self.settings.model_repository_root)
@@ -190,10 +199,14 @@ class Server:
         if self._watchdog is None:
             self._watch_the_end()
         self.registry.leaving = True
+        if self._kafka is not None:
+            self._kafka.pause()
         if self.registry.started:
             logger.info("stopping: no longer ready")
             await asyncio.sleep(settings.shutdown_delay)
         await self.registry.stop(settings.shutdown_grace)
+        if self._kafka is not None:
+            await self._kafka.stop(LAST_ANSWERS)
         await asyncio.gather(grpc.stop(), *(server.stop() for server in self._http.values()))
         await self.registry.unload_all(UNLOAD_LIMIT)
         await self.placements.stop()
@@ -215,15 +228,29 @@ def _tracing(settings: Settings) -> "Tracing | None":
     return Tracing(*settings.tracing)
 
 
+def _kafka(dataplane: DataPlane, settings: Settings) -> "KafkaDoor":
+    """The Kafka endpoint. Raises InvalidSettings without the extra."""
+    try:
+        from .kafka.door import KafkaDoor
+    except ModuleNotFoundError as missing:
+        raise InvalidSettings(
+            f'kafka_enabled needs `pip install "inferstream[kafka]"`: {missing.name} is not installed'
+        ) from None
+    return KafkaDoor(dataplane, settings)
+
+
 def repository_of(settings: Settings) -> ModelRepository:
     """The repository that the settings name. Raises InvalidSettings."""
-    implementation = settings.model_repository_implementation
+    implementation, root = settings.model_repository_implementation, settings.model_repository_root
     if implementation is None:
-        return FolderRepository(settings.model_repository_root)
-    found: Any = resolve_class(implementation, None)
-    if not issubclass(found, ModelRepository):
-        raise InvalidSettings(f'model_repository_implementation "{implementation}" is not a ModelRepository')
-    repository: ModelRepository = found(
-        root=settings.model_repository_root, **settings.model_repository_implementation_args
-    )
+        return FolderRepository(root)
+    try:
+        install()
+        found: Any = resolve_class(implementation, str(Path(root, SETTINGS_FILE)))
+        if not issubclass(found, ModelRepository):
+            raise InvalidSettings("it is not a ModelRepository")
+        repository: ModelRepository = found(root=root, **settings.model_repository_implementation_args)
+    except Exception as error:  # code of the user's own, which may raise anything
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InvalidSettings(f'model_repository_implementation "{implementation}": {reason}') from error
     return repository

@@ -134,10 +134,17 @@ class Settings(EnvironmentModel):
     cache_ttl: float | None = Field(
         None, gt=0, description="Seconds an answer may be given again; for ever if absent."
     )
-    kafka_enabled: bool = Field(False, description="Serve requests from a Kafka topic.")
+    kafka_enabled: bool = Field(
+        False, description="Serve requests from a Kafka topic; needs the extra `kafka`."
+    )
     kafka_servers: str = Field("localhost:9092", description="Kafka bootstrap servers.")
     kafka_topic_input: str = Field("mlserver-input", description="Topic of requests.")
     kafka_topic_output: str = Field("mlserver-output", description="Topic of responses.")
+    kafka_group: str = Field("inferstream", min_length=1, description="Servers that share the messages.")
+    kafka_offset_reset: Literal["latest", "earliest"] = Field(
+        "latest", description="Where a group begins that has never committed anything."
+    )
+    kafka_max_in_flight: int = Field(64, ge=1, description="Messages that are worked on at once.")
 
     custom_rest_server_settings: dict[str, Any] | None = Field(
         None,

@@ -20,13 +20,6 @@ SETTINGS_FILE = "settings.json"
 MODEL_SETTINGS_FILE = "model-settings.json"
 MAX_FILE_BYTES = 2**20
 
-NOT_BUILT: dict[type[EnvironmentModel], tuple[str, ...]] = {
-    Settings: ("kafka_enabled",),
-    ModelSettings: (),
-    ModelParameters: (),
-}
-"""Fields that are read and checked, and have no effect yet."""
-
 NEEDLESS: dict[type[EnvironmentModel], tuple[str, ...]] = {
     Settings: (),
     ModelSettings: ("warm_workers",),
@@ -126,7 +119,7 @@ def unknown_fields(settings: type[EnvironmentModel], values: Mapping[str, Any]) 
 
 def without_effect(settings: type[EnvironmentModel]) -> tuple[str, ...]:
     """The fields of `settings` that may be set and change nothing."""
-    return NOT_BUILT[settings] + NEEDLESS[settings]
+    return NEEDLESS[settings]
 
 
 def _warn_without_effect(source: str, *parts: EnvironmentModel | None) -> None:

@@ -41,7 +41,7 @@ class EventStream:
     """One stream on its way to one client.
 
     Events that a model makes without waiting leave together, because the system call is most of what
-    an event costs; as soon as the model waits for anything, whatever is there has left.
+    an event costs; as soon as the model waits for anything, whatever is there has left. The first leaves alone.
     A single timer watches the stream: it sends a comment when the model is silent for `heartbeat`
     seconds, and drops a client that has read nothing for `stall` seconds.
     `headers` go beside those that make the answer a stream of events.
@@ -76,7 +76,7 @@ class EventStream:
         await self._flush(last=True)
 
     async def _run(self, reply: Reply, write: Write) -> None:
-        last = breathed = perf_counter()
+        last, breathed = 0.0, perf_counter()  # the first event leaves alone, for the client waits for it
         async for response in reply:
             event = write(response)
             self._events.append(event)

@@ -1,0 +1,1 @@
+"""Requests from a Kafka topic, answers to another."""

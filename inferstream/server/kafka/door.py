@@ -1,0 +1,110 @@
+"""Keeps a connection to a Kafka cluster, and answers what comes over it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from ...dataplane.dataplane import DataPlane
+from ...settings import Settings
+from .quiet import quieten
+from .session import Session
+
+logger = logging.getLogger("inferstream.kafka")
+
+SHORTEST, LONGEST = 0.5, 30.0
+"""Seconds between two attempts to connect, doubled from one to the next."""
+
+AGAIN = 500
+"""Milliseconds between the attempts that the client library makes on its own."""
+
+LONGEST_CALL = 3_600_000
+"""Milliseconds that answering may keep a consumer from asking for more before its group gives it up."""
+
+
+class KafkaDoor:
+    """The endpoint: connects when it can, again whenever it must, and leaves nothing half answered at the end."""
+
+    def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
+        self._dataplane = dataplane
+        self._settings = settings
+        self._session: Session | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    def start(self) -> None:
+        """Connect and serve until `stop`."""
+        quieten("aiokafka")
+        self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        pause = SHORTEST
+        while not self._stopping:
+            try:
+                async with self._connected() as session:
+                    logger.info(
+                        "reading %s of %s", self._settings.kafka_topic_input, self._settings.kafka_servers
+                    )
+                    pause = SHORTEST
+                    await session.run()
+            except (KafkaError, OSError, TimeoutError) as error:
+                logger.warning(
+                    "Kafka at %s: %s; again in %g s", self._settings.kafka_servers, _reason(error), pause
+                )
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Session]:
+        settings = self._settings
+        producer = AIOKafkaProducer(
+            bootstrap_servers=settings.kafka_servers,
+            acks="all",
+            max_request_size=settings.max_body_bytes,
+            retry_backoff_ms=AGAIN,
+        )
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=settings.kafka_servers,
+            group_id=settings.kafka_group,
+            auto_offset_reset=settings.kafka_offset_reset,
+            enable_auto_commit=False,
+            retry_backoff_ms=AGAIN,
+            max_poll_interval_ms=LONGEST_CALL,
+            rebalance_timeout_ms=60_000,
+        )
+        try:
+            await producer.start()
+            session = self._session = Session(self._dataplane, settings, consumer, producer)
+            consumer.subscribe([settings.kafka_topic_input], listener=session)
+            await consumer.start()
+            yield session
+        finally:
+            self._session = None
+            for part in (consumer, producer):
+                with suppress(KafkaError, OSError):
+                    await part.stop()
+
+    def pause(self) -> None:
+        """Take no more messages; what is being answered goes on."""
+        self._stopping = True
+        if self._session is not None:
+            self._session.leaving.set()
+        elif self._task is not None:
+            self._task.cancel()
+
+    async def stop(self, grace: float) -> None:
+        """Send the last answers and say so to the cluster, within `grace` seconds."""
+        if self._task is None:
+            return
+        self.pause()
+        await asyncio.wait([self._task], timeout=grace)
+        self._task.cancel()
+        await asyncio.wait([self._task], timeout=grace)
+
+
+def _reason(error: Any) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

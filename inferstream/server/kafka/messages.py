@@ -1,0 +1,73 @@
+"""Kafka messages to requests, and responses to messages."""
+
+from typing import Any, NamedTuple
+
+from ...dataplane.call import Call, Operation
+from ...dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
+from ...errors import InferstreamError, InvalidRequest, PayloadTooLarge, Unsupported
+from ...protos import json_requests
+from ...protos.json_responses import dump, dump_response
+from ...types import Headers, InferenceResponse
+from ..headers import model_headers
+
+PREFIXES = ("inferstream-", "mlserver-")
+"""Of the headers that say what a message asks for; ours go first."""
+
+Pairs = list[tuple[str, bytes]]
+
+
+class Message(NamedTuple):
+    """What is sent to the topic of answers."""
+
+    key: bytes | None
+    value: bytes
+    headers: Pairs
+
+
+def call_of(record: Any, limit: int) -> Call:
+    """The inference a record asks for, with a value of at most `limit` bytes.
+
+    Raises InvalidRequest, PayloadTooLarge, Unsupported.
+    """
+    asked = {name: value.decode("latin-1") for name, value in record.headers}
+    model = _asked(asked, "model")
+    if not model:
+        raise InvalidRequest('The message has no header "mlserver-model".')
+    method = _asked(asked, "method") or "infer"
+    if method != "infer":
+        raise Unsupported(f'The method "{method}" is not known here; "infer" is.')
+    value = record.value or b""
+    if len(value) > limit:
+        raise PayloadTooLarge(f"The message is larger than the {limit} bytes allowed.")
+    request, _ = json_requests.build_request(json_requests.load(value), value, None)
+    if (key := key_of(record)) is not None:
+        request.id = json_requests.check_id(key)
+    return Call(Operation.INFER, model, _asked(asked, "version"), request, Headers(record.headers))
+
+
+def _asked(headers: dict[str, str], name: str) -> str | None:
+    return next((headers[prefix + name] for prefix in PREFIXES if prefix + name in headers), None)
+
+
+def key_of(record: Any) -> str | None:
+    """A record's key as a request id; None where it has none."""
+    return None if record.key is None else record.key.decode("utf-8", "replace")
+
+
+def answer(call: Call, response: InferenceResponse, events: CloudEvents | None) -> Message:
+    """The message for a response: its id as key, its headers as headers."""
+    headers: dict[str, str] = {}
+    if events is not None and response.id:
+        headers = {**events.of_model(call.model, RESPONSE), ID: response.id, REQUEST_ID: response.id}
+    headers.update(model_headers(response.parameters))
+    text, _ = dump_response(response)
+    key = None if response.id is None else response.id.encode()
+    return Message(key, text, [(name, value.encode()) for name, value in headers.items()])
+
+
+def refusal(record: Any, error: InferstreamError) -> Message:
+    """The message that says why there is no answer."""
+    document = {"error": error.message, "code": error.code.value}
+    if (key := key_of(record)) is not None:
+        document["id"] = key
+    return Message(record.key, dump(document), [("inferstream-error", error.code.value.encode())])

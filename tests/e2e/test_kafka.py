@@ -1,0 +1,178 @@
+"""Requests by Kafka, answered once at least, whatever becomes of server and broker."""
+
+import asyncio
+import itertools
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker import Broker
+from tests.serving import Running, eventually, fp32, text, write_model
+
+_groups = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    started = Broker()
+    yield started
+    started.stop()
+
+
+class Endpoint:
+    """A server with topics and a group of its own."""
+
+    def __init__(self, root: Path, broker: Broker, workers: int = 0, **settings: object) -> None:
+        self.broker = broker
+        self.name = f"g{next(_groups)}"
+        self.asked, self.answered = f"{self.name}-in", f"{self.name}-out"
+        folder = root / "models"
+        for model in ("Echo", "Slow", "Failing", "Headed"):
+            write_model(folder, model.lower(), f"faulty_models.{model}")
+        kafka = {
+            "kafka_enabled": True,
+            "kafka_servers": broker.address,
+            "kafka_topic_input": self.asked,
+            "kafka_topic_output": self.answered,
+            "kafka_group": self.name,
+            "kafka_offset_reset": "earliest",
+            "server_name": "shop",
+            "cloudevents_headers": True,
+            "max_body_bytes": 2**20,
+            "parallel_workers": workers,
+        }
+        (folder / "settings.json").write_text(json.dumps({**kafka, **settings}))
+        self.running = Running(folder)
+
+    async def send(self, *messages: tuple[str | None, object, str]) -> None:
+        """Send requests, each a key, a document and a model."""
+        found = [
+            (key, json.dumps(document).encode(), {"mlserver-model": model})
+            for key, document, model in messages
+        ]
+        await self.broker.send(self.asked, *found)
+
+    async def answers(self, *keys: str) -> dict[str, dict]:
+        records = await self.broker.received(self.answered, keys)
+        return {key: json.loads(record.value) for key, record in records.items()}
+
+
+@pytest.fixture(scope="module")
+def endpoint(workers: int, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    started = Endpoint(tmp_path_factory.mktemp("kafka"), broker, workers, kafka_max_in_flight=4)
+    yield started
+    assert started.running.stop() == 0, started.running.text()
+
+
+async def test_a_request_is_answered_under_its_key(endpoint: Endpoint) -> None:
+    await endpoint.send(("one", fp32([1.0, 2.0], id="other"), "echo"))
+    record = (await endpoint.broker.received(endpoint.answered, ["one"]))["one"]
+    answer = json.loads(record.value)
+    assert (answer["id"], answer["model_name"]) == ("one", "echo")
+    assert answer["outputs"][0]["data"] == [1.0, 2.0]
+    headers = {name: value.decode() for name, value in record.headers}
+    assert headers["Ce-Type"] == "io.seldon.serving.inference.response"
+    assert (headers["Ce-Id"], headers["Ce-Modelid"], headers["Ce-Inferenceservicename"]) == (
+        "one",
+        "echo",
+        "shop",
+    )
+
+
+async def test_a_models_headers_are_headers(endpoint: Endpoint) -> None:
+    own = json.dumps({"x-own": "yes"})
+    await endpoint.send(("headed", text(parameters={"set": own}), "headed"))
+    record = (await endpoint.broker.received(endpoint.answered, ["headed"]))["headed"]
+    assert dict(record.headers)["x-own"] == b"yes"
+
+
+async def test_whatever_is_wrong_is_answered_too(endpoint: Endpoint) -> None:
+    good = json.dumps(fp32([1.0])).encode()
+    wrong = {
+        "no model": (good, {}, "invalid"),
+        "unknown model": (good, {"mlserver-model": "nobody"}, "not_found"),
+        "unknown version": (good, {"mlserver-model": "echo", "mlserver-version": "9"}, "not_found"),
+        "another method": (good, {"mlserver-model": "echo", "mlserver-method": "train"}, "unsupported"),
+        "no JSON": (b"{", {"mlserver-model": "echo"}, "invalid"),
+        "nothing": (b"", {"mlserver-model": "echo"}, "invalid"),
+        "no request": (b"[]", {"mlserver-model": "echo"}, "invalid"),
+        "too large": (b" " * (2**20 + 1), {"mlserver-model": "echo"}, "too_large"),
+        "a failing model": (good, {"mlserver-model": "failing"}, "internal"),
+    }
+    await endpoint.broker.send(
+        endpoint.asked, *((key, value, headers) for key, (value, headers, _) in wrong.items())
+    )
+    await endpoint.broker.send(
+        endpoint.asked, ("ours", good, {"inferstream-model": "echo", "mlserver-model": "x"})
+    )
+    answers = await endpoint.answers(*wrong, "ours")
+    for key, (_, _, code) in wrong.items():
+        assert (answers[key]["code"], answers[key]["id"]) == (code, key)
+        assert "canary" not in answers[key]["error"]
+    assert answers["ours"]["outputs"]
+    assert "nobody not found" in endpoint.running.text()
+
+
+async def test_so_many_messages_are_worked_on_at_once(endpoint: Endpoint) -> None:
+    keys = [f"slow-{number}" for number in range(12)]
+    await endpoint.send(*((key, text(parameters={"seconds": 0.2}), "slow") for key in keys))
+    most = 0.0
+    answers = asyncio.create_task(endpoint.answers(*keys))
+    while not answers.done():
+        most = max(most, endpoint.running.metric("inferstream_calls_in_progress", model="slow"))
+        await asyncio.sleep(0.01)
+    assert set(await answers) == set(keys)
+    assert 1 <= most <= 4
+
+
+async def test_what_is_in_progress_at_the_end_is_answered_and_committed(
+    tmp_path: Path, broker: Broker
+) -> None:
+    endpoint = Endpoint(tmp_path, broker)
+    await endpoint.send(("before", fp32([1.0]), "echo"), ("last", text(parameters={"seconds": 1}), "slow"))
+    eventually(lambda: endpoint.running.noted("start last"), 30)
+    assert endpoint.running.stop() == 0, endpoint.running.text()
+    assert (await endpoint.answers("last"))["last"]["outputs"]
+    assert await broker.committed(endpoint.asked, endpoint.name) == 2
+
+
+async def test_what_has_no_answer_is_not_committed(tmp_path: Path, broker: Broker) -> None:
+    endpoint = Endpoint(tmp_path, broker)
+    await endpoint.send(
+        ("first", fp32([1.0]), "echo"),
+        ("hanging", text(parameters={"seconds": 60}), "slow"),
+        ("third", fp32([1.0]), "echo"),
+    )
+    await endpoint.answers("first", "third")
+    eventually(lambda: endpoint.running.noted("start hanging"))
+    endpoint.running.process.send_signal(signal.SIGKILL)
+    endpoint.running.process.wait(10)
+    assert await broker.committed(endpoint.asked, endpoint.name) <= 1
+
+
+async def test_the_server_starts_without_a_broker_and_finds_it_later_and_again(tmp_path: Path) -> None:
+    broker = Broker(start=False)
+    endpoint = Endpoint(tmp_path, broker)
+    try:
+        assert endpoint.running.infer("echo", fp32([1.0])).status_code == 200
+        eventually(lambda: f"Kafka at {broker.address}" in endpoint.running.text(), 30)
+        broker.start()
+        await endpoint.send(("late", fp32([1.0]), "echo"))
+        assert (await endpoint.answers("late"))["late"]["outputs"]
+        broker.stop()
+        eventually(lambda: "[aiokafka" in endpoint.running.text().partition("reading")[2], 30)
+        broker.start()
+        await endpoint.send(("later", fp32([1.0]), "echo"))
+        assert (await endpoint.answers("later"))["later"]["outputs"]
+    finally:
+        assert endpoint.running.stop() == 0, endpoint.running.text()
+        broker.stop()
+
+
+def test_the_server_ends_in_time_without_a_broker(tmp_path: Path) -> None:
+    endpoint = Endpoint(tmp_path, Broker(start=False))
+    eventually(lambda: "Kafka at" in endpoint.running.text(), 30)
+    assert endpoint.running.stop() == 0, endpoint.running.text()

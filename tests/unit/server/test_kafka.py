@@ -1,0 +1,81 @@
+"""What a message asks for, and which messages are done with."""
+
+import json
+from typing import NamedTuple
+
+import pytest
+
+from inferstream.errors import InferstreamError, InvalidRequest, PayloadTooLarge, Unsupported
+from inferstream.server.kafka.messages import call_of, refusal
+from inferstream.server.kafka.offsets import Offsets
+from inferstream.server.server import Server
+from inferstream.settings import Settings
+
+
+class Record(NamedTuple):
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = (("mlserver-model", b"m"),)
+
+
+VALUE = json.dumps(
+    {"id": "a", "inputs": [{"name": "x", "datatype": "INT32", "shape": [1], "data": [1]}]}
+).encode()
+
+
+def test_offsets_are_committed_in_their_order() -> None:
+    offsets = Offsets()
+    for offset in (5, 6, 9):
+        offsets.begin(offset)
+    offsets.end(6)
+    assert offsets.take() is None
+    offsets.end(5)
+    assert (offsets.take(), offsets.take()) == (7, None)
+    offsets.end(9)
+    assert offsets.take() == 10
+
+
+def test_a_record_becomes_a_call() -> None:
+    headers = (
+        ("mlserver-model", b"m"),
+        ("mlserver-version", b"2"),
+        ("mlserver-method", b"infer"),
+        ("X-A", b"1"),
+    )
+    call = call_of(Record(VALUE, b"key", headers), 1000)
+    assert (call.model, call.version, call.request.id, call.headers["x-a"]) == ("m", "2", "key", "1")
+    assert call_of(Record(VALUE), 1000).request.id == "a"
+    assert (
+        call_of(Record(VALUE, None, (("mlserver-model", b"x"), ("inferstream-model", b"y"))), 1000).model
+        == "y"
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "error"),
+    [
+        (Record(VALUE, None, ()), InvalidRequest),
+        (Record(None), InvalidRequest),
+        (Record(b"\xff"), InvalidRequest),
+        (Record(VALUE, b"a\nb"), InvalidRequest),
+        (Record(VALUE, b"a" * 5000), InvalidRequest),
+        (Record(VALUE + b" " * 1000), PayloadTooLarge),
+        (Record(VALUE, None, (("mlserver-model", b"m"), ("mlserver-method", b"stream"))), Unsupported),
+    ],
+)
+def test_a_record_that_asks_for_nothing_is_refused(record: Record, error: type[InferstreamError]) -> None:
+    with pytest.raises(error) as raised:
+        call_of(record, 1000)
+    message = refusal(record, raised.value)
+    assert message.key == record.key
+    assert json.loads(message.value)["code"] == raised.value.code.value
+
+
+async def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    for name in ("door", "session"):
+        monkeypatch.delitem(sys.modules, f"inferstream.server.kafka.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "aiokafka", None)
+    with pytest.raises(Exception, match=r"inferstream\[kafka\]"):
+        Server(Settings(kafka_enabled=True))
