@@ -193,9 +193,10 @@ class ModelNotReady(InferstreamError):
 
     code = Code.NOT_READY
 
-    def __init__(self, name: str, version: str | None = None) -> None:
+    def __init__(self, name: str, version: str | None = None, *, failed: bool = False) -> None:
         which = f"Model {name} with version {version}" if version else f"Model {name}"
-        super().__init__(f"{which} is not ready yet.")
+        why = "did not load; the server's log says why" if failed else "is not ready yet"
+        super().__init__(f"{which} {why}.")
 
 
 class Overloaded(InferstreamError):

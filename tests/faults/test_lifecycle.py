@@ -39,6 +39,15 @@ def test_a_port_in_use_is_one_clear_line_before_any_model_loads(serve, folder, f
     assert "already in use" in line
 
 
+def test_one_port_for_two_protocols_is_one_clear_line(serve, folder) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    server = serve(folder, "--http-port", port, "--grpc-port", port, wait=False)
+    assert server.process.wait(20) == 1
+    assert server.text().splitlines() == [f"error: gRPC port {port} on 127.0.0.1 is already in use"]
+
+
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
