@@ -11,6 +11,7 @@ RUNTIMES := $(VENV)/mlserver-runtimes
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
+	@echo "Setting up $(VENV); the first time this takes a minute or two."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,sklearn,pandas,protos]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps --upgrade \
@@ -21,7 +22,7 @@ demo: $(STAMP)  ## start the server on the examples, stream an answer over REST 
 	$(BIN)/python scripts/demo.py
 
 test: lint  ## lint, type check, layers, and every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --maxschedchunk 8
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

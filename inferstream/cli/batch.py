@@ -91,7 +91,7 @@ async def _run(name: TransportName, target: Target, files: Files, pace: Pace, co
         parts.append(f"{lines.skipped} answered before")
     console.print(f"{', '.join(parts)} in {time.monotonic() - started:.1f} s")
     if stopped or batch.unreachable:
-        why = "stopped" if stopped else f"{target.url} cannot be reached any more"
+        why = "stopped" if stopped else f"{target.url} cannot be reached any more: {batch.unreachable}"
         console.print(f"{why}; with --resume the same command goes on from here", soft_wrap=True)
     if stopped:
         return 128 + stopped

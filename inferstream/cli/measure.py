@@ -146,7 +146,8 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 def _show(found: dict[str, Any], console: Console) -> None:
     title = f"{found['model']} over {found['transport']}, {found['callers']} callers, {found['seconds']:g} s"
-    table = Table(title=title, title_justify="left")
+    console.print(title)
+    table = Table(box=None, pad_edge=False, header_style="bold")
     columns = ("mean", "p50", "p90", "p95", "p99", "max")
     for name in ("ms", *columns):
         table.add_column(name, justify="left" if name == "ms" else "right")
@@ -157,7 +158,8 @@ def _show(found: dict[str, Any], console: Console) -> None:
     ):
         if (times := found.get(name)) is not None:
             table.add_row(label, *(f"{times[column]:.2f}" for column in columns))
-    console.print(table)
+    if found["answered"]:
+        console.print(table)
     line = f"{found['answered']} answered, {found['rate']:,.1f} a second"
     if "items" in found:
         line += f"; {found['items']} items, {found['item_rate']:,.1f} a second"

@@ -50,7 +50,8 @@ class Batch:
         self._batches: Iterator[list[Line]] = lines.batches()
         self._merges = True
         self._heard = 0
-        self.unreachable = False
+        self.unreachable = ""
+        """Why nobody answers any more; empty while somebody does."""
 
     async def run(self) -> None:
         """Ask for every line; returns early, with `unreachable`, when nobody answers any more."""
@@ -127,7 +128,7 @@ class Batch:
                 self._heard += 1
             elif heard == self._heard:
                 # Nobody was heard during all these attempts: the rest of the file would fail the same way.
-                self.unreachable = True
+                self.unreachable = error.message
             raise
         self._heard += 1
         return response

@@ -100,8 +100,14 @@ class Registry:
         """The model, ready or not. Raises ModelNotFound, and ModelNotReady where loading is under way or failed."""
         served = self._served.get((name, version)) if version else self._defaults.get(name)
         if served is None:
-            keys = [key for key in self._states if key[0] == name and (not version or key[1] == version)]
-            raise ModelNotReady(name, version) if keys else ModelNotFound(name, version)
+            states = {
+                state
+                for (known, its), (state, _) in self._states.items()
+                if known == name and version in (None, "", its)
+            }
+            if not states:
+                raise ModelNotFound(name, version)
+            raise ModelNotReady(name, version, failed=states == {State.UNAVAILABLE})
         return served
 
     @property

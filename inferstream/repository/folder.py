@@ -24,6 +24,9 @@ Stamp = tuple[int, int, int]
 """Inode, time of change in ns, size in bytes: different when a file is."""
 
 MAX_NAME = 128
+PACKAGES = "site-packages"
+"""What is installed in a Python environment that lies in the repository; our own templates are there."""
+
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\:]|(^|/)\.{1,2}(/|$)|^/|/$|//")
 
 
@@ -114,9 +117,9 @@ class FolderRepository(ModelRepository):
 
 
 def settings_files(root: Path) -> Iterator[Path]:
-    """Every settings file under `root`, in the order of their paths; hidden folders are left out."""
+    """Every settings file under `root`, in the order of their paths; hidden folders and packages are left out."""
     for folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")) and name != PACKAGES)
         if MODEL_SETTINGS_FILE in files:
             yield Path(folder, MODEL_SETTINGS_FILE)
 

@@ -7,12 +7,13 @@ from ..errors import InvalidSettings
 
 
 def bind(host: str, port: int, name: str) -> socket.socket:
-    """A bound TCP socket; port 0 takes a free one. Raises InvalidSettings naming the port and whose it is."""
+    """A TCP socket that listens; port 0 takes a free one. Raises InvalidSettings naming the port and whose it is."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
+        sock.listen()  # until it does, others may bind the same port, our own gRPC among them
     except OSError as error:
         sock.close()
         raise unusable(host, port, name, error) from None

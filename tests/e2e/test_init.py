@@ -19,12 +19,17 @@ def init(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_templates_are_those_that_are_tested() -> None:
-    assert templates() == ["predict", "sklearn", "stream"]
+    assert templates() == ["predict", "sklearn", "steps", "stream"]
 
 
 @pytest.mark.parametrize(
     ("template", "answers"),
-    [("predict", ["[2.0,5.0]"]), ("sklearn", ["[0,2]"]), ("stream", ['"What"', '"capital?"'])],
+    [
+        ("predict", ["[2.0,5.0]"]),
+        ("sklearn", ["[0,2]"]),
+        ("steps", ['"number":1,', '"number":3,']),
+        ("stream", ['"What"', '"capital?"']),
+    ],
 )
 def test_a_template_starts_and_answers_as_told(tmp_path: Path, template: str, answers: list[str]) -> None:
     folder = tmp_path / "my model"
@@ -62,5 +67,5 @@ def test_nothing_is_replaced(tmp_path: Path) -> None:
 def test_an_unknown_template_is_one_line_that_names_the_known(tmp_path: Path, flags: list[str]) -> None:
     ran = init(tmp_path / "m", *flags)
     assert ran.returncode == 1
-    assert "predict, sklearn, stream" in ran.stderr
+    assert "predict, sklearn, steps, stream" in ran.stderr
     assert not (tmp_path / "m").exists()

@@ -72,7 +72,9 @@ def test_a_broken_model_leaves_the_others_alone_and_the_index_says_why(serve, tm
         assert found[name]["state"] == "UNAVAILABLE"
         assert reason in found[name]["reason"], found[name]
         assert str(tmp_path) not in found[name]["reason"]
-    assert server.infer("raises", text()).status_code == 503
+    refused = server.infer("raises", text())
+    assert refused.status_code == 503
+    assert refused.json()["error"] == "Model raises did not load; the server's log says why."
     assert server.stop() == 0
 
 

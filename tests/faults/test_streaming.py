@@ -353,7 +353,7 @@ def test_a_full_queue_refuses_at_once_and_a_cancelled_wait_never_runs(server: Ru
     statuses: list[int] = []
 
     def ask(name: str) -> None:
-        answer = server.infer("limited", text(id=name, parameters={"seconds": 1}))
+        answer = server.infer("limited", text(id=name, parameters={"seconds": 2}))
         statuses.append(answer.status_code)
 
     first = threading.Thread(target=ask, args=("one",))

@@ -22,6 +22,9 @@ from .origins import Origins
 
 LOAD_PARAMETERS = "a load takes a name only: what a model is, its folder says"
 
+MODELS = "/v2/models/"
+POSTED = "Method Not Allowed: a model is sent POST at its infer, infer_stream, generate or generate_stream"
+
 
 class JSONAnswer(Response):
     """A JSON body, of plain values or of one of our types."""
@@ -185,9 +188,12 @@ def _handle_errors(app: FastAPI, settings: Settings) -> None:
     async def ours(_: Request, error: Exception) -> Response:
         return answer(wrap(error))
 
-    async def routing(_: Request, error: Exception) -> Response:
+    async def routing(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return JSONAnswer({"error": str(error.detail)}, error.status_code, dict(error.headers or {}))
+        message = str(error.detail)
+        if error.status_code == 405 and request.method == "POST" and request.url.path.startswith(MODELS):
+            message = POSTED  # most likely a slip in the last word of an inference's path
+        return JSONAnswer({"error": message}, error.status_code, dict(error.headers or {}))
 
     app.add_exception_handler(InferstreamError, ours)
     app.add_exception_handler(HTTPException, routing)

@@ -1,0 +1,43 @@
+"""Streams that advance together, one step of all of them at a time."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferstream import Finished, StepModel
+from inferstream.codecs import NumpyCodec
+from inferstream.errors import ModelError
+from inferstream.types import InferenceRequest, InferenceResponse
+
+
+@dataclass
+class State:
+    upto: int
+    said: int = 0
+
+
+class Model(StepModel):
+    def admit(self, request: InferenceRequest) -> State:
+        """What this request's stream needs; raising refuses the request, and nobody else's."""
+        upto = int(NumpyCodec.decode_input(request.inputs[0])[0])
+        if upto < 1:
+            raise ModelError("upto must be at least 1", status_code=400)
+        return State(upto)
+
+    def step(self, states: list[State]) -> list[InferenceResponse | Finished | None]:
+        """The next item of each stream, in the order of `states`; what costs time is done once for all."""
+        time.sleep(0.05)
+        return [self._advance(state) for state in states]
+
+    def release(self, state: State) -> None:
+        """Give back what the state holds: called once, however its stream has ended."""
+
+    def _advance(self, state: State) -> InferenceResponse | Finished:
+        state.said += 1
+        response = InferenceResponse(
+            model_name=self.name,
+            model_version=self.version,
+            outputs=[NumpyCodec.encode_output("number", np.array([state.said]))],
+        )
+        return Finished(response) if state.said == state.upto else response
