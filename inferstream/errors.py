@@ -3,11 +3,11 @@
     InferstreamError
     ├── ModelError                 what model code raises to answer with a message and a status of its own
     ├── InvalidRequest             the request is wrong
-    │   ├── CodecError             a payload and a codec do not fit
+    │   ├── CodecError             a payload and a codec do not fit; a ModelError too, as MLServer has it
     │   │   ├── CodecNotFound
     │   │   ├── OutputNotFound
     │   │   └── InputsNotFound
-    │   └── InvalidModelURI
+    │   └── InvalidModelURI        likewise
     ├── PayloadTooLarge
     ├── UnsupportedEncoding
     ├── NotFound                   nothing answers to a name
@@ -70,8 +70,8 @@ class ModelError(InferstreamError):
 
     code = Code.INVALID
 
-    def __init__(self, message: str, status_code: int = 400) -> None:
-        super().__init__(message)
+    def __init__(self, msg: str, status_code: int = 400) -> None:
+        super().__init__(msg)
         self.status_code = status_code
         self.code = _code_of_status(status_code)
 
@@ -102,8 +102,8 @@ class InvalidRequest(InferstreamError):
         self.detail = detail
 
 
-class CodecError(InvalidRequest):
-    """A payload cannot be decoded or encoded by the codec that was chosen for it."""
+class CodecError(InvalidRequest, ModelError):
+    """A payload cannot be decoded or encoded by the codec that was chosen for it; raised into model code."""
 
 
 class CodecNotFound(CodecError):
@@ -140,8 +140,8 @@ class InputsNotFound(CodecError):
         super().__init__(f"The request has no input for: {expected}.")
 
 
-class InvalidModelURI(InvalidRequest):
-    """`parameters.uri` of a model names nothing that exists."""
+class InvalidModelURI(InvalidRequest, ModelError):
+    """`parameters.uri` of a model names nothing that exists; raised into model code."""
 
     def __init__(self, name: str, uri: str | None = None) -> None:
         super().__init__(f"Invalid URI for model {name}" + (f": {uri}" if uri else ""))
@@ -270,13 +270,9 @@ class InvalidOutput(InferenceFailed):
 class StepFailed(InferstreamError):
     """A step failed for every stream in it; the log has been told once, for all of them."""
 
-    code = Code.INTERNAL
-
 
 class ModelLoadFailed(InferstreamError):
     """A model could not be loaded; the message says why in one line."""
-
-    code = Code.INTERNAL
 
 
 class CallFailed(InferstreamError):

@@ -65,7 +65,7 @@ def main() -> int:
                 stderr=subprocess.STDOUT,
             )
         try:
-            return asyncio.run(run(port(output), log, given.seconds, given.factor))
+            return asyncio.run(run(server.pid, port(output), log, given.seconds, given.factor))
         finally:
             server.terminate()
             print("the server ended with", server.wait(40))
@@ -153,12 +153,18 @@ async def ask_at_a_pace(client: Client, first: float, period: float, until: floa
         due = max(due + period, time.monotonic())
 
 
-async def run(port: int, log: Path, seconds: int, factor: float) -> int:
+def cpu(pid: int) -> float:
+    """Seconds of processor time that the server has used, without its workers."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def run(pid: int, port: int, log: Path, seconds: int, factor: float) -> int:
     best = await peak(port, min(10, seconds))
     callers, health = [Client(port, f"load-{i}") for i in range(CALLERS)], Client(port, "health")
     watching = asyncio.create_task(watch(health))
     period = CALLERS / (factor * CAPACITY)
-    start = time.monotonic()
+    start, used = time.monotonic(), cpu(pid)
     firsts = [start + i * period / CALLERS for i in range(CALLERS)]
     await asyncio.gather(
         *(
@@ -168,6 +174,8 @@ async def run(port: int, log: Path, seconds: int, factor: float) -> int:
     )
     took = time.monotonic() - start
     watching.cancel()
+    asked = sum(len(client.statuses) for client in callers)
+    print(f"the server used {(cpu(pid) - used) / asked * 1e6:.0f} µs of a core for each request")
     return report(callers, health, log, best, took)
 
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from inferstream.settings import ModelParameters, ModelSettings, Settings
-from inferstream.settings.sources import without_effect
+from inferstream.settings.sources import WITHOUT_EFFECT
 
 TARGET = Path(__file__).parent.parent / "docs" / "settings.md"
 INTRODUCTION = """# Settings
@@ -26,7 +26,7 @@ set are named in one warning.
 def table(settings: type[BaseModel]) -> str:
     lines = ["| field | type | default | |", "|---|---|---|---|"]
     for name, field in settings.model_fields.items():
-        mark = " †" if name in without_effect(settings) else ""
+        mark = " †" if name in WITHOUT_EFFECT[settings] else ""
         kind = str(field.annotation).replace("typing.", "").removeprefix("<class '").removesuffix("'>")
         kind = kind.rpartition(".")[2] if kind.startswith("inferstream.") else kind
         shown = kind.replace("inferstream.types.metadata.", "").replace("inferstream.settings.server.", "")

@@ -1,7 +1,7 @@
 """One server with well-behaved and faulty models for every test that does not need its own."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,15 +26,25 @@ def server(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
 
 
 @pytest.fixture
-def serve(tmp_path: Path, workers: int) -> Iterator[object]:
-    """Start servers on folders of the test's own; they are stopped when the test ends."""
+def start() -> Iterator[Callable[..., Running]]:
+    """Start servers for what has nothing to do with workers; they are stopped when the test ends."""
     started: list[Running] = []
 
     def start(folder: Path, *flags: str, **options: object) -> Running:
-        options.setdefault("INFERSTREAM_PARALLEL_WORKERS", str(workers))
         started.append(Running(folder, *flags, **options))
         return started[-1]
 
     yield start
     for running in started:
         running.stop()
+
+
+@pytest.fixture
+def serve(start: Callable[..., Running], workers: int) -> Callable[..., Running]:
+    """Start servers on folders of the test's own, with and without workers."""
+
+    def serve(folder: Path, *flags: str, **options: object) -> Running:
+        options.setdefault("INFERSTREAM_PARALLEL_WORKERS", str(workers))
+        return start(folder, *flags, **options)
+
+    return serve

@@ -72,7 +72,7 @@ class Server:
         self.access = Access(settings.host, settings.allow_open_repository)
         self.dataplane = DataPlane(settings, self.registry, self.access)
         self.ports: dict[str, int] = {}
-        self._kafka = _kafka(self.dataplane, settings) if settings.kafka_enabled else None
+        self._kafka = _kafka(self.dataplane, settings, self.tracing) if settings.kafka_enabled else None
         self._stopping = asyncio.Event()
         self._http: dict[str, HttpServer] = {}
         self._watchdog: threading.Timer | None = None
@@ -228,7 +228,7 @@ def _tracing(settings: Settings) -> "Tracing | None":
     return Tracing(*settings.tracing)
 
 
-def _kafka(dataplane: DataPlane, settings: Settings) -> "KafkaDoor":
+def _kafka(dataplane: DataPlane, settings: Settings, tracing: "Tracing | None") -> "KafkaDoor":
     """The Kafka endpoint. Raises InvalidSettings without the extra."""
     try:
         from .kafka.door import KafkaDoor
@@ -236,7 +236,7 @@ def _kafka(dataplane: DataPlane, settings: Settings) -> "KafkaDoor":
         raise InvalidSettings(
             f'kafka_enabled needs `pip install "inferstream[kafka]"`: {missing.name} is not installed'
         ) from None
-    return KafkaDoor(dataplane, settings)
+    return KafkaDoor(dataplane, settings, tracing)
 
 
 def repository_of(settings: Settings) -> ModelRepository:

@@ -67,12 +67,19 @@ def status_of(error: InferstreamError, profile: Profile = "default") -> Status:
     return status
 
 
+def retry_after(error: BaseException) -> int | None:
+    """Seconds after which asking again may help, for errors that pass."""
+    if isinstance(error, Overloaded):
+        return error.retry_after
+    passes = (Code.NOT_READY, Code.WORKER_LOST, Code.DRAINING)
+    return 1 if isinstance(error, InferstreamError) and error.code in passes else None
+
+
 def http_headers(error: InferstreamError) -> list[tuple[bytes, bytes]]:
     """Response headers that an error brings along."""
-    if isinstance(error, Overloaded):
-        return [(b"retry-after", b"%d" % error.retry_after)]
-    if error.code in (Code.NOT_READY, Code.WORKER_LOST, Code.DRAINING):
-        return [(b"retry-after", b"1")]
+    seconds = retry_after(error)
+    if seconds is not None:
+        return [(b"retry-after", b"%d" % seconds)]
     if error.code is Code.UNSUPPORTED_ENCODING:
         return [(b"accept-encoding", b"gzip, deflate")]
     return []

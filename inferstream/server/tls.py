@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 
 from ..errors import InvalidSettings
+from ..settings.paths import expanded
 
 OPTIONS = (
     "ssl_certfile",
@@ -50,7 +51,7 @@ class Certificates:
         given = options.get(name)
         if not isinstance(given, str) or not given:
             raise InvalidSettings(f'{self._source}: field "{name}" must name a file, got {given!r}')
-        path = self._folder / given
+        path = self._folder / expanded(given)
         try:
             size = path.stat().st_size
             with path.open("rb"):

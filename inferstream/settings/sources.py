@@ -20,12 +20,12 @@ SETTINGS_FILE = "settings.json"
 MODEL_SETTINGS_FILE = "model-settings.json"
 MAX_FILE_BYTES = 2**20
 
-NEEDLESS: dict[type[EnvironmentModel], tuple[str, ...]] = {
+WITHOUT_EFFECT: dict[type[EnvironmentModel], tuple[str, ...]] = {
     Settings: (),
     ModelSettings: ("warm_workers",),
     ModelParameters: (),
 }
-"""Fields of MLServer's that are read and checked, for which there is nothing left to do."""
+"""Fields of MLServer's that may be set and change nothing: there is nothing left for them to do."""
 
 
 def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) -> Settings:
@@ -117,11 +117,6 @@ def unknown_fields(settings: type[EnvironmentModel], values: Mapping[str, Any]) 
     return faults
 
 
-def without_effect(settings: type[EnvironmentModel]) -> tuple[str, ...]:
-    """The fields of `settings` that may be set and change nothing."""
-    return NEEDLESS[settings]
-
-
 def _warn_without_effect(source: str, *parts: EnvironmentModel | None) -> None:
     fields = [f'"{name}"' for part in parts if part is not None for name in _set_in_vain(part)]
     if fields:
@@ -130,7 +125,7 @@ def _warn_without_effect(source: str, *parts: EnvironmentModel | None) -> None:
 
 def _set_in_vain(settings: EnvironmentModel) -> list[str]:
     found = []
-    for name in without_effect(type(settings)):
+    for name in WITHOUT_EFFECT[type(settings)]:
         field = type(settings).model_fields[name]
         value = getattr(settings, name)
         if value and value != field.get_default(call_default_factory=True):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker import Broker
+from tests.collector import Collector
 from tests.serving import Running, eventually, fp32, text, write_model
 
 _groups = itertools.count()
@@ -20,6 +21,13 @@ def broker() -> Iterator[Broker]:
     started = Broker()
     yield started
     started.stop()
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    made = Collector()
+    yield made
+    made.stop()
 
 
 class Endpoint:
@@ -129,14 +137,18 @@ async def test_so_many_messages_are_worked_on_at_once(endpoint: Endpoint) -> Non
 
 
 async def test_what_is_in_progress_at_the_end_is_answered_and_committed(
-    tmp_path: Path, broker: Broker
+    tmp_path: Path, broker: Broker, collector: Collector
 ) -> None:
-    endpoint = Endpoint(tmp_path, broker)
+    endpoint = Endpoint(tmp_path, broker, tracing_server=f"127.0.0.1:{collector.port}")
     await endpoint.send(("before", fp32([1.0]), "echo"), ("last", text(parameters={"seconds": 1}), "slow"))
     eventually(lambda: endpoint.running.noted("start last"), 30)
     assert endpoint.running.stop() == 0, endpoint.running.text()
     assert (await endpoint.answers("last"))["last"]["outputs"]
     assert await broker.committed(endpoint.asked, endpoint.name) == 2
+    spans = {span.name: span for span in collector.spans}  # all of them are sent before the server ends
+    assert spans["infer slow"].parent_span_id in {
+        span.span_id for span in collector.named(f"process {endpoint.asked}")
+    }
 
 
 async def test_what_has_no_answer_is_not_committed(tmp_path: Path, broker: Broker) -> None:

@@ -102,12 +102,15 @@ format=OWN %(name)s %(levelname)s %(message)s
 """
 
 
-@pytest.mark.parametrize("form", ["dict", "json", "ini"])
-def test_a_configuration_for_mlserver_holds_for_all_that_is_logged(tmp_path: Path, serve, form: str) -> None:
+@pytest.mark.parametrize(("form", "count"), [("dict", "0"), ("json", "2"), ("ini", "0")])
+def test_a_configuration_for_mlserver_holds_for_all_that_is_logged(
+    tmp_path: Path, start, form: str, count: str
+) -> None:
     (tmp_path / "logging.json").write_text(json.dumps(CONFIGURATION))
     (tmp_path / "logging.ini").write_text(INI)
     given = CONFIGURATION if form == "dict" else f"logging.{form}"
-    running = serve(folder_with(tmp_path, {"logging_settings": given}))
+    folder = folder_with(tmp_path, {"logging_settings": given})
+    running = start(folder, INFERSTREAM_PARALLEL_WORKERS=count)
     assert running.infer("m", request("hi", id="1")).status_code == 200
     httpx.get(f"{running.url}/v2/models/m")
     httpx.get(f"{running.url}/v2/health/ready")

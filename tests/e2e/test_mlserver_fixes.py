@@ -2,7 +2,7 @@
 
 Elsewhere: streams through workers in `test_stream_matrix.py` and `test_mlserver_models.py`; batches that mix
 shapes, hang on a cancel or are lost by a reload in `test_batching.py`; one model's cached answers given for
-another in `test_mlserver_examples.py`; one broken model and exit codes in
+another in `test_mlserver_examples.py`; MLServer's statuses with a text in `test_conformance.py`; one broken model and exit codes in
 `faults/test_repository.py`; what codecs refuse or lose in `unit/codecs/test_mlserver_codecs.py`.
 """
 
@@ -156,13 +156,3 @@ def test_debug_is_off_and_no_traceback_leaves(served: Running) -> None:
     assert failed.status_code == 400
     assert "Traceback" not in failed.text
     assert "DEBUG" not in served.text()
-
-
-def test_wrong_requests_may_keep_mlservers_status_and_say_why(serve, tmp_path) -> None:
-    """There: 422 with FastAPI's `detail` alone, which no client of the protocol reads."""
-    folder = tmp_path / "models"
-    write_model(folder, "silent", "fixed.Silent", CODE, name="silent")
-    (folder / "settings.json").write_text('{"status_profile": "mlserver"}')
-    refused = serve(folder).infer("silent", {"inputs": [{"name": "x"}]})
-    assert refused.status_code == 422
-    assert refused.json()["error"]

@@ -1,18 +1,22 @@
 """Streams that advance together, over every transport, with and without workers."""
 
+import itertools
 import json
-import random
 import shutil
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
+from typing import NamedTuple
 
 import grpc
 import httpx
 import pytest
 import tritonclient.grpc as triton_grpc
 from httpx_sse import connect_sse
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from websockets.sync.client import connect
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
@@ -96,8 +100,6 @@ def _grpc(server: Running, model: str, name: str, parameters: dict) -> Iterator[
 
 
 def _triton(server: Running, model: str, name: str, parameters: dict) -> Iterator[str]:
-    from queue import Queue
-
     client, found = triton_grpc.InferenceServerClient(server.grpc), Queue()
     client.start_stream(lambda result, error: found.put((result, error)))
     try:
@@ -118,6 +120,7 @@ def _triton(server: Running, model: str, name: str, parameters: dict) -> Iterato
         client.close()
 
 
+BATCHES = itertools.count(1)
 WAYS = {"sse": _sse, "ws": _ws, "grpc": _grpc, "triton": _triton}
 TRANSPORTS = pytest.mark.parametrize("stream", WAYS.values(), ids=WAYS)
 
@@ -236,34 +239,61 @@ def test_a_reader_that_does_not_read_holds_nobody_up(stepping: Running) -> None:
     eventually(lambda: stepping.noted("release slow"), 2)
 
 
-def test_random_clients_each_get_their_own(stepping: Running) -> None:
-    chance = random.Random(7)
-    admitted = stepping.log.read_text().count("admit any")
+class Asked(NamedTuple):
+    """One client of many: it leaves after its first item, if it does not stay."""
 
-    def client(number: int) -> None:
-        way, count = chance.choice(list(WAYS)), chance.choice([1, 2, 7, 40, 150])
-        stay, fails = chance.random() < 0.7, chance.random() < 0.2
-        parameters = {"items": count, **({"fail_at": 5} if fails else {})}
-        found = WAYS[way](stepping, "steps", f"any{number}", parameters)
-        if not stay:
+    way: str
+    count: int
+    fails: bool
+    stays: bool
+
+    def read(self, server: Running, name: str) -> None:
+        parameters = {"items": self.count, **({"fail_at": 5} if self.fails else {})}
+        found = WAYS[self.way](server, "steps", name, parameters)
+        if not self.stays:
             assert next(found) == "item 0"
             found.close()
-        elif fails and count > 4:
+        elif self.fails and self.count > 4:
             *before, error = found
             assert before == items(4)
             assert error not in items(150)
         else:
-            assert list(found) == items(count)
+            assert list(found) == items(self.count)
 
-    with ThreadPoolExecutor(24) as pool:
-        for done in [pool.submit(client, number) for number in range(60)]:
+
+CLIENTS = st.lists(
+    st.builds(
+        Asked,
+        st.sampled_from(list(WAYS)),
+        st.sampled_from([1, 2, 7, 40, 150]),
+        st.sampled_from([False, False, True]),
+        st.sampled_from([True, True, False]),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@settings(max_examples=8, deadline=None)
+@given(clients=CLIENTS)
+def test_random_clients_each_get_their_own_and_every_state_is_released_once(
+    stepping: Running, clients: list[Asked]
+) -> None:
+    batch = next(BATCHES)
+    with ThreadPoolExecutor(len(clients)) as pool:
+        reading = [
+            pool.submit(client.read, stepping, f"batch{batch}-{index}")
+            for index, client in enumerate(clients)
+        ]
+        for done in reading:
             done.result()
 
-    def released() -> bool:
-        log = stepping.log.read_text()
-        return log.count("release any") == log.count("admit any") == admitted + 60
+    def events(what: str) -> list[str]:
+        lines = stepping.log.read_text().splitlines()
+        return sorted(line.split()[1] for line in lines if line.startswith(f"{what} batch{batch}-"))
 
-    eventually(released, 5)
+    eventually(lambda: len(events("release")) == len(clients))
+    assert events("release") == events("admit")
 
 
 def test_reloading_and_unloading_end_what_runs_and_release_it(stepping: Running) -> None:

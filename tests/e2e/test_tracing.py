@@ -2,17 +2,16 @@
 
 import json
 from collections.abc import Iterator
-from concurrent import futures
 from pathlib import Path
 
 import grpc
 import httpx
 import pytest
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from websockets.sync.client import connect
 
 from inferstream.protos import messages
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.collector import Collector
 from tests.serving import Running, eventually, text, write_model
 
 CODE = """
@@ -57,37 +56,6 @@ class Streaming(MLModel):
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 TRACE, SPAN = PARENT.split("-")[1:3]
 ERROR = 2
-
-
-class Collector(trace_service_pb2_grpc.TraceServiceServicer):
-    """Keeps every span it is sent, with the resource that sent it."""
-
-    def __init__(self) -> None:
-        self.spans: list = []
-        self.resources: list[dict] = []
-        self._server = grpc.server(futures.ThreadPoolExecutor(2))
-        trace_service_pb2_grpc.add_TraceServiceServicer_to_server(self, self._server)
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
-        self._server.start()
-
-    def Export(self, request, context):
-        for sent in request.resource_spans:
-            self.resources.append({pair.key: pair.value.string_value for pair in sent.resource.attributes})
-            for scope in sent.scope_spans:
-                self.spans.extend(scope.spans)
-        return trace_service_pb2.ExportTraceServiceResponse()
-
-    def stop(self) -> None:
-        self._server.stop(None)
-
-    def named(self, name: str, trace: str | None = None) -> list:
-        return [span for span in self.spans if span.name == name and trace in (None, span.trace_id.hex())]
-
-    def one(self, name: str, trace: str):
-        """The span of this name in a trace, once it has come."""
-        eventually(lambda: self.named(name, trace))
-        (found,) = self.named(name, trace)
-        return found
 
 
 def attributes(span) -> dict:

@@ -68,11 +68,12 @@ def test_a_wrong_setting_names_file_and_field(serve, folder, settings: str, name
     assert named in last
 
 
-def test_unknown_and_unbuilt_fields_are_warned_of_once(serve, folder) -> None:
-    (folder / "settings.json").write_text('{"htpt_port": 1, "kafka_enabled": true}')
+def test_unknown_fields_and_those_without_effect_are_warned_of_once(serve, folder) -> None:
+    (folder / "settings.json").write_text('{"htpt_port": 1}')
+    write_model(folder, "warm", "faulty_models.Echo", warm_workers=True)
     said = serve(folder).text()
     assert said.count('field "htpt_port" is unknown and ignored; did you mean "http_port"?') == 1
-    assert said.count('understood and without effect: "kafka_enabled"') == 1
+    assert said.count('understood and without effect: "warm_workers"') == 1
 
 
 def test_a_folder_that_is_none_is_an_error(serve, tmp_path) -> None:

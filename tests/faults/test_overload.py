@@ -142,6 +142,7 @@ def test_a_full_queue_refuses_over_every_transport(
         with pytest.raises(grpc.RpcError) as error:
             stub.ModelInfer(crowd.rpc("refused"), timeout=10)
         assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert dict(error.value.trailing_metadata())["retry-after"] == "1"
     event = loaded.infer("gated", crowd.request("refused"), "infer_stream")
     assert event.status_code == 429
     assert crowd.dropped("full") == full + 7

@@ -2,12 +2,7 @@
 
 from inferstream.errors import InvalidModelURI, ModelError, ModelNotFound, ModelNotReady
 
-
-class MLServerError(ModelError):
-    """Raised by model code to answer with its own message and HTTP status."""
-
-    def __init__(self, msg: str, status_code: int = 400) -> None:
-        super().__init__(msg, status_code)
+MLServerError = ModelError
 
 
 class InferenceError(MLServerError):

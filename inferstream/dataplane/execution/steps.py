@@ -45,6 +45,8 @@ class Steps:
         self._active: list[SteppedStream] = []
         self._task: asyncio.Task[None] | None = None
         self._resting: asyncio.Future[None] | None = None
+        self._closed = False
+        self._unloading = f"Model {model.name} is being unloaded."
         self.meters = StepMeters()
 
     async def open(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
@@ -52,6 +54,8 @@ class Steps:
         return self._each(payloads) if payloads.more else self._join(await anext(payloads), payloads.priority)
 
     def _join(self, request: InferenceRequest, priority: int) -> SteppedStream:
+        if self._closed:
+            raise StepFailed(self._unloading)
         loop = asyncio.get_running_loop()
         stream = SteppedStream(request, priority, self._changed)
         self._waiting.add(stream, priority, loop.time())
@@ -72,7 +76,8 @@ class Steps:
 
     async def close(self) -> None:
         """Return when every state has been released; a step that does not end is left behind."""
-        self._end_all(StepFailed(f"Model {self._model.name} is being unloaded."))
+        self._closed = True
+        self._end_all(StepFailed(self._unloading))
         task = self._task
         if task is not None and not await _ends(task):
             logger.error("model %s is still in a step; no longer waiting", self._model.name)

@@ -13,7 +13,7 @@ from grpc.aio import EOF  # type: ignore[attr-defined]  # missing from the stubs
 
 from ...errors import InferstreamError, InvalidRequest
 from ...telemetry.rpcs import RpcMeters
-from ..status import Profile, grpc_status
+from ..status import Profile, grpc_status, retry_after
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -112,7 +112,9 @@ def _ended(serve: Served, meters: RpcMeters, profile: Profile) -> Served:
                 raise
             code, message = outcome(error, profile)
             status = code.name
-            await context.abort(code, message)
+            later = retry_after(error)
+            trailing = () if later is None else (("retry-after", str(later)),)
+            await context.abort(code, message, trailing)
             raise AssertionError("abort always raises") from None
         finally:
             seconds = perf_counter() - began

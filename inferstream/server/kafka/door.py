@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
@@ -13,6 +13,9 @@ from ...dataplane.dataplane import DataPlane
 from ...settings import Settings
 from .quiet import quieten
 from .session import Session
+
+if TYPE_CHECKING:
+    from ...telemetry.tracing import Tracing
 
 logger = logging.getLogger("inferstream.kafka")
 
@@ -29,7 +32,8 @@ LONGEST_CALL = 3_600_000
 class KafkaDoor:
     """The endpoint: connects when it can, again whenever it must, and leaves nothing half answered at the end."""
 
-    def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
+    def __init__(self, dataplane: DataPlane, settings: Settings, tracing: "Tracing | None" = None) -> None:
+        self._tracing = tracing
         self._dataplane = dataplane
         self._settings = settings
         self._session: Session | None = None
@@ -78,7 +82,7 @@ class KafkaDoor:
         )
         try:
             await producer.start()
-            session = self._session = Session(self._dataplane, settings, consumer, producer)
+            session = self._session = Session(self._dataplane, settings, consumer, producer, self._tracing)
             consumer.subscribe([settings.kafka_topic_input], listener=session)
             await consumer.start()
             yield session

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka import ConsumerRebalanceListener
 from aiokafka.errors import CommitFailedError, IllegalStateError, MessageSizeTooLargeError
@@ -10,10 +10,16 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, MessageSizeToo
 from ...dataplane.dataplane import DataPlane
 from ...errors import Draining, InferstreamError, PayloadTooLarge
 from ...settings import Settings
+from ...types import Headers
 from .messages import Message, answer, call_of, refusal
 from .offsets import Offsets
 
+if TYPE_CHECKING:
+    from ...telemetry.tracing import Tracing
+
 logger = logging.getLogger("inferstream.kafka")
+
+_SYSTEM = {"messaging.system": "kafka"}
 
 POLL = 1000
 """Milliseconds that one look for messages waits."""
@@ -28,7 +34,15 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     At most `kafka_max_in_flight` messages are worked on; the others stay where they are.
     """
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, consumer: Any, producer: Any) -> None:
+    def __init__(
+        self,
+        dataplane: DataPlane,
+        settings: Settings,
+        consumer: Any,
+        producer: Any,
+        tracing: "Tracing | None",
+    ) -> None:
+        self._tracing = tracing
         self._dataplane = dataplane
         self._limit = settings.max_body_bytes
         self._most = settings.kafka_max_in_flight
@@ -83,6 +97,16 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
     async def _serve(self, record: Any, offsets: Offsets) -> None:
         """Answer one message. Raises what the cluster refuses the answer with; it stays to be answered again."""
+        if self._tracing is None:
+            await self._answer(record, offsets)
+            return
+        span = self._tracing.door(f"process {record.topic}", Headers(record.headers), _SYSTEM)
+        try:
+            await self._answer(record, offsets)
+        finally:
+            span.end()
+
+    async def _answer(self, record: Any, offsets: Offsets) -> None:
         where = f"{record.topic}[{record.partition}]:{record.offset}"
         try:
             call = call_of(record, self._limit)

@@ -176,8 +176,19 @@ def test_errors_keep_their_status() -> None:
 
     assert MLServerError("no tea", status_code=418).status_code == 418
     assert MLServerError("no").status_code == 400
+    assert MLServerError(msg="gone", status_code=404).status_code == 404
     assert isinstance(InferenceError("bad"), ModelError)
     assert ModelParametersMissing("m").status_code == 400
+
+
+def test_what_codecs_and_uris_fail_with_is_caught_under_mlservers_name() -> None:
+    from mlserver.codecs.errors import CodecError, CodecNotFound, InputsNotFound, OutputNotFound
+    from mlserver.errors import InvalidModelURI, MLServerError
+
+    errors = [CodecError("no"), CodecNotFound("x"), InputsNotFound({}), OutputNotFound(0, "int", [])]
+    for error in [*errors, InvalidModelURI("m")]:
+        assert isinstance(error, MLServerError)
+        assert error.status_code == 400
 
 
 def test_models_pull_no_web_framework_in_and_nothing_is_found_before_it_is_asked_for() -> None:

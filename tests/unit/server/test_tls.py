@@ -28,10 +28,15 @@ def test_without_options_there_is_no_tls(tmp_path: Path) -> None:
     assert found({"backlog": 5}, tmp_path) is None
 
 
-def test_paths_are_relative_to_the_folder_and_tls_is_new_enough(made: Options, tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_folder_and_tls_is_new_enough(
+    made: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loaded = found({"ssl_certfile": "one.pem", "ssl_keyfile": "one.key"}, tmp_path)
     assert loaded.context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert loaded.context.verify_mode is ssl.CERT_NONE
+    monkeypatch.setenv("CERTIFICATES", str(tmp_path))
+    named = {"ssl_certfile": "$CERTIFICATES/one.pem", "ssl_keyfile": "$CERTIFICATES/one.key"}
+    assert found(named, Path("/nowhere")) is not None
 
 
 def test_naming_an_authority_asks_for_client_certificates(made: Options, tmp_path: Path) -> None:

@@ -334,6 +334,9 @@ async def test_unloading_ends_who_is_waiting_and_who_is_being_admitted(
         assert isinstance(client.error, StepFailed)
         assert "unloaded" in client.error.message
     await served.settled()
+    late = served.ask([1])
+    await turns()
+    assert isinstance(late.error, StepFailed)
 
 
 async def test_what_is_over_is_let_go_of_without_a_collection() -> None:
