@@ -62,7 +62,7 @@ def start(
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write; files there are never replaced.")] = Path(),
     template: Annotated[
-        str, typer.Option("--template", "-t", help="predict, stream or sklearn.")
+        str, typer.Option("--template", "-t", help="predict, stream, steps or sklearn.")
     ] = "predict",
 ) -> None:
     """Write a model folder that runs, and say how to call it."""
