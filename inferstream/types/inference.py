@@ -3,7 +3,7 @@
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema, WrapValidator
 
 from .base import BaseModel, assign
 from .datatypes import NAMES, Datatype
@@ -86,7 +86,9 @@ class Parameters(BaseModel):
 
     content_type: str | None = None
     headers: Annotated[
-        Mapping[str, Any] | None, PlainSerializer(lambda headers: None if headers is None else dict(headers))
+        Mapping[str, Any] | None,
+        WrapValidator(lambda value, check: value if isinstance(value, Headers) else check(value)),
+        PlainSerializer(lambda headers: None if headers is None else dict(headers)),
     ] = None
 
     # Slots and not fields: no part of the payload, in comparisons, dumps or copies. MLServer's name for the first.

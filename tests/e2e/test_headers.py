@@ -30,6 +30,8 @@ class Model(MLModel):
             response = self.words("echoed")
             response.parameters = payload.parameters
             return response
+        if payload.inputs[0].name == "pass":
+            return self.words("passed on", given)
         if payload.inputs[0].name == "copy":
             return self.words("copied", dict(given))
         return self.words(json.dumps(dict(given)), {"x-model": "mine", "Ce-Source": "elsewhere"})
@@ -96,13 +98,14 @@ def test_rest_answers_with_headers_and_keeps_them_out_of_the_body(shop: Running)
     assert "headers" not in answer.json().get("parameters", {})
 
 
-@pytest.mark.parametrize("kind", ["echo", "copy"])
+@pytest.mark.parametrize("kind", ["echo", "pass", "copy"])
 def test_echoed_headers_do_not_break_the_connection(shop: Running, kind: str) -> None:
     with httpx.Client(base_url=shop.url) as client:
         for _ in range(2):
             answer = client.post("/v2/models/headed/infer", json=request(kind), headers={"X-Mine": "yes"})
             assert answer.status_code == 200, answer.text
             assert int(answer.headers["content-length"]) == len(answer.content)
+            assert "user-agent" not in answer.headers or kind == "copy"
             assert answer.headers.get("x-mine") == ("yes" if kind == "copy" else None)
 
 
