@@ -353,14 +353,14 @@ def test_a_full_queue_refuses_at_once_and_a_cancelled_wait_never_runs(server: Ru
     statuses: list[int] = []
 
     def ask(name: str) -> None:
-        answer = server.infer("limited", text(id=name, parameters={"seconds": 2}))
+        answer = server.infer("limited", text(id=name, parameters={"seconds": 1}))
         statuses.append(answer.status_code)
 
     first = threading.Thread(target=ask, args=("one",))
     first.start()
     eventually(lambda: server.noted("start one"))
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(f"{server.url}/v2/models/limited/infer", json=text(id="waits", parameters={}), timeout=0.2)
+        httpx.post(f"{server.url}/v2/models/limited/infer", json=text(id="leaves-the-queue", parameters={}), timeout=0.2)
     second = threading.Thread(target=ask, args=("two",))
     second.start()
     eventually(lambda: server.metric("inferstream_calls_in_progress", model="limited") == 2)
@@ -371,7 +371,7 @@ def test_a_full_queue_refuses_at_once_and_a_cancelled_wait_never_runs(server: Ru
     assert refused.status_code == 429
     assert refused.headers["retry-after"]
     assert statuses == [200, 200]
-    assert not server.noted("start waits")
+    assert not server.noted("start leaves-the-queue")
     assert not server.noted("start three")
 
 
