@@ -55,7 +55,8 @@ async def app(scope, receive, send):
         return
     await send({"type": "http.response.start", "status": 200, "headers": EVENTS})
     if scope["path"].startswith("/v2/models/paced/"):
-        await paced(send)
+        await paced(receive, send)
+        return
     for i in range(256):
         output = {"name": "token", "shape": [1, 1], "datatype": "BYTES", "data": [f" token{i}"]}
         event = orjson.dumps({"model_name": "tokens", "id": "0", "outputs": [output]})
@@ -63,9 +64,12 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": b""})
 
 
-async def paced(send) -> None:
+async def paced(receive, send) -> None:
     due = time.perf_counter()
+    left = asyncio.create_task(receive())
     for i in count():
+        if left.done():
+            return
         output = {"name": "token", "shape": [1, 1], "datatype": "BYTES", "data": [f" token{i}"]}
         event = orjson.dumps({"model_name": "paced", "id": "0", "outputs": [output]})
         await send({"type": "http.response.body", "body": b"data: " + event + b"\n\n", "more_body": True})
