@@ -360,7 +360,11 @@ def test_a_full_queue_refuses_at_once_and_a_cancelled_wait_never_runs(server: Ru
     first.start()
     eventually(lambda: server.noted("start one"))
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(f"{server.url}/v2/models/limited/infer", json=text(id="leaves-the-queue", parameters={}), timeout=0.2)
+        httpx.post(
+            f"{server.url}/v2/models/limited/infer",
+            json=text(id="leaves-the-queue", parameters={}),
+            timeout=0.2,
+        )
     second = threading.Thread(target=ask, args=("two",))
     second.start()
     eventually(lambda: server.metric("inferstream_calls_in_progress", model="limited") == 2)
