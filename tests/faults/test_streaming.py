@@ -356,19 +356,19 @@ def test_a_full_queue_refuses_at_once_and_a_cancelled_wait_never_runs(server: Ru
         answer = server.infer("limited", text(id=name, parameters={"seconds": 1}))
         statuses.append(answer.status_code)
 
-    first = threading.Thread(target=ask, args=("one",))
+    first = threading.Thread(target=ask, args=("holds-the-slot",))
     first.start()
-    eventually(lambda: server.noted("start one"))
+    eventually(lambda: server.noted("start holds-the-slot"))
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(
             f"{server.url}/v2/models/limited/infer",
             json=text(id="leaves-the-queue", parameters={}),
             timeout=0.2,
         )
-    second = threading.Thread(target=ask, args=("two",))
+    second = threading.Thread(target=ask, args=("is-next",))
     second.start()
     eventually(lambda: server.metric("inferstream_calls_in_progress", model="limited") == 2)
-    refused = server.infer("limited", text(id="three"))
+    refused = server.infer("limited", text(id="is-refused"))
     first.join()
     second.join()
 
@@ -376,7 +376,7 @@ def test_a_full_queue_refuses_at_once_and_a_cancelled_wait_never_runs(server: Ru
     assert refused.headers["retry-after"]
     assert statuses == [200, 200]
     assert not server.noted("start leaves-the-queue")
-    assert not server.noted("start three")
+    assert not server.noted("start is-refused")
 
 
 def test_many_idle_streams_are_cheap_and_all_end(server: Running) -> None:
