@@ -140,7 +140,7 @@ class DirectExchange:
 
 
 class AsgiExchange:
-    """An exchange over ASGI: chunked, pipelined and too large requests, and whatever comes through a middleware."""
+    """An exchange over ASGI: chunked, pipelined and large requests, and whatever comes through a middleware."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.headers: RawHeaders = scope["headers"]
