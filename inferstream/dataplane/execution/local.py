@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from ...context import RequestContext, enter, request_context
 from ...errors import InferstreamError, InvalidOutput, Unsupported
-from ...handlers import HttpRequest, HttpResponse, get_custom_handlers
+from ...handlers import Answering, HttpRequest, HttpResponse, get_custom_handlers
 from ...model import MLModel, StepModel
 from ...repository.loading import unload_model
 from ...rows import RowErrors
@@ -20,7 +20,6 @@ from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
 from ..checks import Declaration, finish
 from ..reply import Reply
-from .base import BuildAnswering
 from .calling import is_async
 from .failures import translated
 from .payloads import Payloads
@@ -35,7 +34,7 @@ UNBLOCKED_SLOTS = 4096
 class Local:
     """The innermost handler: the model's own code, called as its author wrote it."""
 
-    def __init__(self, model: MLModel, build_answering: BuildAnswering) -> None:
+    def __init__(self, model: MLModel, answering: Answering | None = None) -> None:
         settings = model.settings
         self._model = model
         self._name = model.name
@@ -44,9 +43,8 @@ class Local:
         self.settings = settings
         self.inputs = model.inputs
         self.outputs = model.outputs if model.selects_outputs is False else []
-        handlers = get_custom_handlers(model)
-        self.routes = [handler for handler, _ in handlers]
-        self._answering = build_answering(handlers) if handlers else None
+        self.routes = [handler for handler, _ in get_custom_handlers(model)]
+        self._answering = answering
         self._declaration = Declaration(self.inputs, self.outputs, settings.input_validation)
         self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix=f"model-{model.name}")
         predicts = type(model).predict is not MLModel.predict

@@ -53,7 +53,7 @@ class Placements:
             workers = max(workers, 1)
         if workers == 0:
             model = await load_model(settings, self._settings.model_load_timeout)
-            return Local(model, self._build_answering)
+            return Local(model, await self._build_answering(model))
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))
         group = self._group(placement)
         try:
