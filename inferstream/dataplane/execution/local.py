@@ -21,7 +21,7 @@ from ..call import Call, Operation
 from ..checks import Declaration, finish
 from ..reply import Reply
 from .calling import is_async
-from .failures import translated
+from .failures import cause, translated
 from .payloads import Payloads
 from .responses import ModelResponses, open_reply
 from .steps import Steps
@@ -97,7 +97,7 @@ class Local:
                 raise InvalidOutput(f"Model {self._name} answered a {type(said).__name__} as its metadata.")
             return said
         except BaseException as error:
-            raise translated(error, self._name, None) from error
+            raise translated(error, self._name, None) from cause(error)
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
         """Answer a request to one of the model's own routes. Raises InferenceFailed when its code raises."""
@@ -107,7 +107,7 @@ class Local:
         try:
             return await self._answering(request)
         except BaseException as error:
-            raise translated(error, self._name, None) from error
+            raise translated(error, self._name, None) from cause(error)
 
     async def unload(self) -> None:
         """Run the model's `unload`; a thread that is stuck in model code is left behind."""
@@ -137,9 +137,9 @@ class Local:
                 response = await self._model.predict(request)
             return Reply(finish(response, request, self._name, self._version, self._selected))
         except RowErrors as error:
-            raise self._checked(error, request) from error
+            raise self._checked(error, request) from error.__cause__
         except BaseException as error:
-            raise translated(error, self._name, request.id) from error
+            raise translated(error, self._name, request.id) from cause(error)
 
     def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:
         """The errors of some rows, if the response to the others is one that may reach a client."""
