@@ -47,6 +47,13 @@ class Exchange(Protocol):
         """Drop the client."""
 
 
+class _Unheard:
+    """Stands for uvicorn's event: nobody waits for a message, the request was there before it was served."""
+
+    def set(self) -> None:
+        """Wake nobody."""
+
+
 class DirectExchange:
     """An exchange over a connection of ours, without ASGI: each answer, or piece of one, is one write.
 
@@ -62,12 +69,14 @@ class DirectExchange:
         "head",
         "headers",
         "keep_alive",
-        "message_event",
         "response_complete",
         "response_started",
         "route",
         "task",
     )
+
+    message_event = _Unheard()
+    """The same for all: an exchange that held itself would be left to the garbage collector, 200 ms at a time."""
 
     def __init__(
         self, connection: "Connection", route: Route, headers: RawHeaders, head: Head, keep_alive: bool
@@ -79,12 +88,8 @@ class DirectExchange:
         self.task: asyncio.Task[Any] | None = None
         self.keep_alive = keep_alive
         self.response_started = self.response_complete = self.disconnected = False
-        self.message_event = self
         self._pieces: list[bytes] = []
         self._opening = b""
-
-    def set(self) -> None:
-        """Nobody waits for a message: the request was there before it was served."""
 
     @property
     def left(self) -> bool:
