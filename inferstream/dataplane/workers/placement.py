@@ -13,7 +13,7 @@ from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from ..execution.base import BuildAnswering, Execution
 from ..execution.local import Local
-from .group import WorkerGroup
+from .group import OtherFrontEnds, WorkerGroup
 from .pool import Pool
 from .spawning import Program
 
@@ -38,11 +38,13 @@ class Placements:
         meters: WorkerMeters,
         build_answering: BuildAnswering,
         worker_script: str,
+        others: OtherFrontEnds | None = None,
     ) -> None:
         self._settings = settings
         self._worker_script = worker_script
         self._build_answering = build_answering
         self._meters = meters
+        self._others = others
         self._groups: dict[Placement, WorkerGroup] = {}
 
     async def load(self, settings: ModelSettings) -> Execution:
@@ -73,6 +75,7 @@ class Placements:
                 _programs(placement, self._worker_script, self._shared()),
                 self._settings,
                 self._meters,
+                self._others,
             )
         return self._groups[placement]
 
