@@ -28,6 +28,8 @@ def show(server: "Server", console: Console) -> None:
     for name, port in server.ports.items():
         path = server.settings.metrics_endpoint if name == "metrics" else "/docs" if name == "REST" else ""
         console.print(f"{name:<8} {server.scheme(name)}{shown}:{port}{path}", highlight=False, markup=False)
+    if server.settings.frontends > 1:
+        console.print(f"{server.settings.frontends} front ends", highlight=False)
     if not server.access.repository_open:
         console.print(
             "the repository API is closed because the server listens beyond loopback", highlight=False

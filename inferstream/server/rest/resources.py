@@ -173,7 +173,7 @@ def _documentation(dataplane: DataPlane, settings: Settings) -> APIRouter:
 
 def _metrics(meters: Meters) -> Callable[[], Awaitable[Response]]:
     async def metrics() -> Response:
-        return Response(meters.exposition(), headers={"content-type": CONTENT_TYPE})
+        return Response(await meters.scrape(), headers={"content-type": CONTENT_TYPE})
 
     return metrics
 
