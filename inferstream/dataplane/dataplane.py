@@ -41,6 +41,15 @@ class DataPlane:
             extensions=[*EXTENSIONS, *settings.extensions],
         )
 
+    def expect(self, model: str, version: str | None) -> None:
+        """Refuse, before a request is parsed, what would be refused whatever it says.
+
+        Raises ModelNotFound, ModelNotReady, Draining, Overloaded.
+        """
+        served = self._registry.serving(model, version)
+        if served.gate is not None:
+            served.gate.check(model)
+
     async def open(self, call: Call) -> Reply:
         """Route a call to its model and open the reply.
 

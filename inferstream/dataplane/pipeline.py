@@ -10,6 +10,7 @@ from .handler import Handler
 from .stages.batching import Batching, callers
 from .stages.cache import Cache
 from .stages.deadline import Deadline
+from .stages.gate import Gate
 from .stages.limits import Limits
 from .stages.live import Live
 from .stages.metrics import Metrics
@@ -51,7 +52,7 @@ class Pipeline:
             slots = callers(slots, size)
         elif size > 1:
             logger.warning("model %s: %s", settings.name, _why_not(wait))
-        handler = Limits(handler, slots, settings.max_queue, aging, meters.queue)
+        handler = queue = Limits(handler, slots, settings.max_queue, aging, meters.queue)
         self.cache: Cache | None = None
         if settings.cache_enabled and store is not None:
             if limit is not None:
@@ -69,6 +70,8 @@ class Pipeline:
         handler = self.live = Live(handler)
         handler = Metrics(handler, meters)  # sees refusals too
         self.handler = handler if tracer is None else Tracing(handler, tracer, settings)
+        self.gate = Gate(queue, meters) if self.cache is None and tracer is None else None
+        """Not there where a call may be answered from the cache, or is to be traced, although the queue is full."""
 
 
 def _why_not(wait: float) -> str:

@@ -48,6 +48,7 @@ class Served:
         self.priority = execution.settings.default_priority
         self.live = pipeline.live
         self.handler = pipeline.handler
+        self.gate = pipeline.gate
         self._cache = pipeline.cache
 
     @property

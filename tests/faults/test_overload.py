@@ -152,6 +152,21 @@ def test_a_full_queue_refuses_over_every_transport(
     assert "refused" not in crowd.ran
 
 
+def test_a_full_queue_refuses_before_it_reads_the_request(loaded: Running) -> None:
+    crowd = Crowd(loaded, "gated", "unread")
+    waiting = [crowd.join(f"waits {i}") for i in range(8)]
+    refused = loaded.metric("inferstream_calls_total", model="gated", end="overloaded")
+    dropped = crowd.dropped("full")
+    url = f"{loaded.url}/v2/models/gated/infer"
+    assert httpx.post(url, content=b"{" * 100_000, timeout=20).status_code == 429
+    assert httpx.post(url, content=b"{" * 5_000_000, timeout=20).status_code == 429
+    assert loaded.metric("inferstream_calls_total", model="gated", end="overloaded") == refused + 2
+    assert crowd.dropped("full") == dropped + 2
+    crowd.open()
+    assert {future.result().status_code for future in waiting} == {200}
+    assert httpx.post(url, content=b"{" * 100_000, timeout=20).status_code == 400
+
+
 def test_the_more_urgent_go_first(loaded: Running, stub: GRPCInferenceServiceStub) -> None:  # 150
     crowd = Crowd(loaded, "gated", "urgent")
     urgent = [("x-request-priority", "1")]

@@ -27,6 +27,12 @@ class Limits:
         self._waiting: Queue[Turn] = Queue(aging)
         self._meters = meters or QueueMeters()
 
+    def refuse_if_full(self, model: str) -> None:
+        """Raise Overloaded, and count it, where a call that comes now would be refused."""
+        if not self._free and self._waiting.length >= self._length:
+            self._meters.full += 1
+            raise Overloaded(f"Model {model} is overloaded: {self._length} calls are waiting already.")
+
     async def __call__(self, call: Call) -> Reply:
         if self._free and not self._waiting.length:
             self._free -= 1
@@ -40,10 +46,8 @@ class Limits:
         return reply.watch(self._release)
 
     async def _wait(self, call: Call) -> None:
+        self.refuse_if_full(call.model)
         meters = self._meters
-        if self._waiting.length >= self._length:
-            meters.full += 1
-            raise Overloaded(f"Model {call.model} is overloaded: {self._length} calls are waiting already.")
         loop = asyncio.get_running_loop()
         came = loop.time()
         turn: Turn = loop.create_future()

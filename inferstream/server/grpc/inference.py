@@ -41,11 +41,13 @@ class InferenceService:
         return ModelMetadataResponseConverter.from_types(metadata)
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        model, version = request.model_name, request.model_version or None
+        self._dataplane.expect(model, version)
         metadata = headers_of(context)
         call = Call(
             Operation.INFER,
-            request.model_name,
-            request.model_version or None,
+            model,
+            version,
             request_from(request),
             metadata,
             deadline=deadline_of(context),
@@ -55,5 +57,5 @@ class InferenceService:
             response = reply.first
             assert response is not None
             answer = dump_response(response, wants_typed(request))
-            self._headers.send(context, response, request.model_name)
+            self._headers.send(context, response, model)
             return answer

@@ -67,14 +67,16 @@ class StreamService:
 
     async def _one_call(self, message: Any, exchange: Exchange, metadata: Headers) -> None:
         """MLServer's dialect: the stream is one call, its first request chooses the model."""
+        model, version = message.model_name, message.model_version or None
+        self._dataplane.expect(model, version)
         request = request_from(message)
         call = Call(
             Operation.STREAM,
-            message.model_name,
-            message.model_version or None,
+            model,
+            version,
             request,
             metadata,
-            more=self._later(exchange, message.model_name, request, metadata),
+            more=self._later(exchange, model, request, metadata),
             deadline=deadline_of(exchange.context),
             priority=priority_of(metadata),
         )
@@ -84,7 +86,7 @@ class StreamService:
             async for response in reply:
                 await exchange.write(dump_response(response, typed))
         if response is not None:
-            self._headers.send(exchange.context, response, message.model_name)
+            self._headers.send(exchange.context, response, model)
 
     async def _later(
         self, exchange: Exchange, model: str, first: InferenceRequest, metadata: Headers

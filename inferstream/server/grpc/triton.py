@@ -127,10 +127,12 @@ class TritonStream:
             await self._send(self._refusal(message, error))
 
     def _call(self, message: Any, operation: Operation) -> Call:
+        model, version = message.model_name, message.model_version or None
+        self._dataplane.expect(model, version)
         return Call(
             operation,
-            message.model_name,
-            message.model_version or None,
+            model,
+            version,
             request_from(message),
             self._metadata,
             deadline=deadline_of(self._exchange.context),

@@ -55,6 +55,7 @@ class InferenceDoor:
         headers = exchange.headers
         try:
             body = await read_body(exchange.head, exchange.body, self._limit)
+            self._dataplane.expect(model, version)
             asked = self._parse(exchange, body, route)
             limit, said = exchange.head.seconds(), exchange.head.priority
             deadline = None if limit is None else asyncio.get_running_loop().time() + limit
