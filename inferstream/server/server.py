@@ -63,13 +63,12 @@ class Server:
         self.meters.add(ModelMetrics(workers.files))
         self.front_ends = _front_ends(settings, self.meters, workers.files)
         self.placements = Placements(settings, workers, build_answering, WORKER, self.front_ends)
+        load = self.placements.load
         self.tracing = build_tracing(settings)
         self.registry = Registry(
             settings,
             repository or repository_of(settings),
-            self.placements.load
-            if self.front_ends is None
-            else self.front_ends.sharing(self.placements.load),
+            load if self.front_ends is None else self.front_ends.sharing(load),
             self.meters,
             self.tracing,
             self.front_ends,
@@ -96,6 +95,8 @@ class Server:
             self._http["REST"] = doors.build_rest()
             if "metrics" in sockets:
                 self._start_metrics(sockets["metrics"])
+            if self.front_ends is not None:
+                self.front_ends.start(self.registry, self.ports)
             await doors.start(sockets["REST"])
             if await self._load():
                 if self._kafka is not None:
@@ -130,8 +131,6 @@ class Server:
         return True
 
     async def _come_up(self) -> None:
-        if self.front_ends is not None:
-            self.front_ends.start(self.registry, self.ports)
         await self.registry.start()
         if self.front_ends is not None:
             await self.front_ends.up()
