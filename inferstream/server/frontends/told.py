@@ -1,8 +1,8 @@
 """The models of a follower: it serves what the leader tells it to."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -58,11 +58,10 @@ class Told(Serving):
     async def unload(self, name: str) -> bool:
         return bool(await self._ask("unload", name))
 
-    async def prepare(self, number: int, loading: Awaitable[Execution]) -> None:
-        """Load a model, and give it no calls yet. Raises ModelLoadFailed."""
-        self._prepared[number] = asyncio.create_task(self._prepare(loading))
-        await asyncio.wait([self._prepared[number]])
-        self._prepared[number].result()
+    def prepare(self, number: int, loading: Awaitable[Execution]) -> Coroutine[Any, Any, None]:
+        """Begin to load a model, and give it no calls yet; what is returned raises ModelLoadFailed."""
+        preparing = self._prepared[number] = asyncio.create_task(self._prepare(loading))
+        return _end_of(preparing)
 
     async def _prepare(self, loading: Awaitable[Execution]) -> Served:
         execution = await loading
@@ -96,3 +95,9 @@ class Told(Serving):
         retiring = super()._retire(served)
         retiring.add_done_callback(lambda _: self._released(self._numbers.pop(served)))
         return retiring
+
+
+async def _end_of(preparing: asyncio.Task[Served]) -> None:
+    await asyncio.wait([preparing])
+    if not preparing.cancelled():
+        preparing.result()
