@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # what they depend on, which is MLServer. They exclude Python 3.13 because it does.
 RUNTIMES := $(VENV)/mlserver-runtimes
 
-.PHONY: demo test lint bench bench-report bench-workers bench-batching bench-steps chaos overload leaks settings protos clean
+.PHONY: demo test lint bench bench-report bench-workers bench-frontends bench-batching bench-steps chaos overload leaks settings protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -39,6 +39,9 @@ bench-report: $(STAMP)  ## everything, beside MLServer too, into docs/performanc
 
 bench-workers: $(STAMP)  ## what the way through a worker process costs
 	$(BIN)/python -m benchmarks.workers
+
+bench-frontends: $(STAMP)  ## what a second front end brings
+	$(BIN)/python -m benchmarks.frontends
 
 bench-batching: $(STAMP)  ## what batching brings to a model of constant cost, and costs a lone caller
 	$(BIN)/python -m benchmarks.batching

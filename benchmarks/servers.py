@@ -40,13 +40,19 @@ def bare_command(kind: str, port: int) -> list[str]:
     return [sys.executable, "-m", "benchmarks.bare", kind, str(port)]
 
 
-def start_ours(cpus: set[int], name: str, workers: int = 0, models: Path = MODELS) -> Target:
+def start_ours(
+    cpus: set[int], name: str, workers: int = 0, models: Path = MODELS, frontends: int = 1
+) -> Target:
     """A server on these cores, started as a user would."""
     ports = [part for kind in ("http", "grpc", "metrics") for part in (f"--{kind}-port", "0")]
     ours = subprocess.Popen(
         [sys.executable, "-m", "inferstream", "start", str(models), *ports],
         cwd=HERE.parent,
-        env={**os.environ, "INFERSTREAM_PARALLEL_WORKERS": str(workers)},
+        env={
+            **os.environ,
+            "INFERSTREAM_PARALLEL_WORKERS": str(workers),
+            "INFERSTREAM_FRONTENDS": str(frontends),
+        },
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: os.sched_setaffinity(0, cpus),

@@ -22,6 +22,8 @@ def _lines(server: "Server") -> Iterator[str]:
     yield f"inferstream {__version__}"
     yield from _models([tuple(map(str, row)) for row in server.registry.summary()])
     yield from _addresses(server)
+    if server.settings.frontends > 1:
+        yield f"{server.settings.frontends} front ends"
     if not server.access.repository_open:
         yield "the repository API is closed because the server listens beyond loopback"
 

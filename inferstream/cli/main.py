@@ -42,6 +42,7 @@ def start(
     http_port: Annotated[int | None, typer.Option(help="Port of REST and SSE.")] = None,
     grpc_port: Annotated[int | None, typer.Option(help="Port of gRPC.")] = None,
     metrics_port: Annotated[int | None, typer.Option(help="Port of the metrics.")] = None,
+    frontends: Annotated[int | None, typer.Option(help="Processes that share the ports.")] = None,
     strict: Annotated[bool | None, typer.Option("--strict", help="End when a model fails to load.")] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Reload models when their files change.")] = False,
     debug: Annotated[bool | None, typer.Option("--debug", help="Log at debug level.")] = None,
@@ -55,6 +56,7 @@ def start(
         "http_port": http_port,
         "grpc_port": grpc_port,
         "metrics_port": metrics_port,
+        "frontends": frontends,
         "strict": strict,
         "debug": debug,
     }

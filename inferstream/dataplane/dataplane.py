@@ -18,8 +18,8 @@ from .access import Access
 from .call import Call, identify
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Execution
-from .registry import Registry
 from .reply import Reply
+from .serving import Serving
 from .urgency import heed
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
@@ -29,7 +29,7 @@ EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
 class DataPlane:
     """The face of the server's inside; no method knows which transport asks."""
 
-    def __init__(self, settings: Settings, registry: Registry, access: Access) -> None:
+    def __init__(self, settings: Settings, registry: Serving, access: Access) -> None:
         self._settings = settings
         self._registry = registry
         self._access = access

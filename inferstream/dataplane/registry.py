@@ -1,64 +1,45 @@
-"""The models that are loaded, by name and version; swaps and drains them without losing a call."""
+"""Loads what the repository holds, and unloads it; one change of a model at a time."""
 
 import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from math import inf
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from ..errors import Draining, InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady
-from ..handlers import CustomHandler
+from ..errors import InferstreamError, InvalidSettings
 from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
-from .pipeline import Pipeline
-from .stages.store import Store
+from .serving import Elsewhere, Key, Served, Serving
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracing as Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
 
-Key = tuple[str, str | None]
-
 LoadModel = Callable[[ModelSettings], Awaitable[Execution]]
 """Loads a model where its settings say that it should run. Raises ModelLoadFailed."""
 
 
-class Served:
-    """One version of one model, loaded, with its pipeline."""
-
-    def __init__(self, execution: Execution, pipeline: Pipeline) -> None:
-        self.execution = execution
-        self.priority = execution.settings.default_priority
-        self.live = pipeline.live
-        self.handler = pipeline.handler
-        self.gate = pipeline.gate
-        self._cache = pipeline.cache
+class OtherFrontEnds(Protocol):
+    """Whoever else has to serve what is served here."""
 
     @property
     def ready(self) -> bool:
-        return self.execution.ready
+        """Whether each has come up."""
 
-    async def retire(self, grace: float) -> None:
-        """Unload once the calls in progress are done, or have had `grace` seconds to be."""
-        try:
-            async with asyncio.timeout(grace):
-                await self.live.emptied()
-        except TimeoutError:
-            self.live.fail(Draining(f"Model {self.execution.settings.name} is being unloaded."))
-        if self._cache is not None:
-            self._cache.clear()
-        await self.execution.unload()
+    async def add(self, settings: ModelSettings, execution: Execution) -> Elsewhere:
+        """Have a model loaded there, from the settings that `execution` was loaded from. Raises ModelLoadFailed."""
+
+    async def agree(self) -> None:
+        """Wait until each knows what is known here of models that are not served."""
 
 
-class Registry:
-    """What is loaded, what failed to, and what is on its way; one change of a model at a time."""
+class Registry(Serving):
+    """What is loaded, what failed to, and what is on its way."""
 
     def __init__(
         self,
@@ -67,49 +48,16 @@ class Registry:
         load: LoadModel,
         meters: Meters,
         tracer: "Tracer | None" = None,
+        others: OtherFrontEnds | None = None,
     ) -> None:
-        self._settings = settings
+        super().__init__(settings, meters, tracer)
         self._repository = repository
         self._load = load
-        self._meters = meters
-        self._store = _store(settings, meters) if settings.cache_enabled else None
-        self._tracer = tracer
-        self._served: dict[Key, Served] = {}
-        self._defaults: dict[str, Served] = {}
-        self.routes: list[tuple[CustomHandler, Execution]] = []
-        """REST routes of models' own, made anew whenever a model comes or goes."""
-        self._states: dict[Key, tuple[State, str]] = {}
+        self._others = others
         self._changing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._retiring: set[asyncio.Task[None]] = set()
         self._wanted: set[Key] = set()
         """What start-up found, and what therefore should serve."""
         self.started = False
-        self.leaving = False
-        """Not ready any more, but still serving: the time a load balancer needs to notice."""
-        self.draining = False
-
-    def serving(self, name: str, version: str | None = None) -> Served:
-        """The model that answers now. Raises Draining, ModelNotFound, ModelNotReady."""
-        if self.draining:
-            raise Draining
-        served = self.get(name, version)
-        if not served.ready:
-            raise ModelNotReady(name, version)
-        return served
-
-    def get(self, name: str, version: str | None = None) -> Served:
-        """The model, ready or not. Raises ModelNotFound, and ModelNotReady where loading is under way or failed."""
-        served = self._served.get((name, version)) if version else self._defaults.get(name)
-        if served is None:
-            states = {
-                state
-                for (known, its), (state, _) in self._states.items()
-                if known == name and version in (None, "", its)
-            }
-            if not states:
-                raise ModelNotFound(name, version)
-            raise ModelNotReady(name, version, failed=states == {State.UNAVAILABLE})
-        return served
 
     @property
     def ready(self) -> bool:
@@ -123,22 +71,8 @@ class Registry:
             and not self.draining
             and self._wanted.isdisjoint(self._states)
             and all(served.ready for served in self._served.values())
+            and (self._others is None or self._others.ready)
         )
-
-    def names(self) -> list[Key]:
-        return sorted(self._served, key=lambda key: (key[0], key[1] or ""))
-
-    def summary(self) -> list[tuple[str, str, str, str]]:
-        """Name, version, what it answers and state of every model, for people."""
-        rows = [
-            (name, version or "", served.execution.answers, "ready" if served.ready else "not ready")
-            for (name, version), served in self._served.items()
-        ]
-        rows += [
-            (name, version or "", "", f"{state.value}: {why}")
-            for (name, version), (state, why) in self._states.items()
-        ]
-        return sorted(rows)
 
     async def names_at(self, paths: Sequence[Path]) -> list[str]:
         """Names of the models on disk whose folders hold any of these absolute paths."""
@@ -175,15 +109,22 @@ class Registry:
     async def load(self, name: str) -> None:
         """Load every version of a model on disk, then retire those that are no longer there."""
         async with self._changing[name]:
-            found = await self._repository.find(name)
-            for settings in found:
-                await self._load_version(settings)
-            kept = {(settings.name, settings.version) for settings in found}
-            for key in [key for key in self._served if key[0] == name and key not in kept]:
-                self._retire(self._served.pop(key))
-            self._choose_default(name)
-            for key in [key for key in self._states if key[0] == name and key not in kept]:
-                del self._states[key]
+            try:
+                await self._load_found(name, await self._repository.find(name))
+            finally:
+                await self._agree()
+
+    async def _load_found(self, name: str, found: list[ModelSettings]) -> None:
+        for settings in found:
+            await self._load_version(settings)
+        kept = {(settings.name, settings.version) for settings in found}
+        gone = [self._served.pop(key) for key in list(self._served) if key[0] == name and key not in kept]
+        for served in gone:
+            self._retire(served)
+        self._choose_default(name)
+        for key in [key for key in self._states if key[0] == name and key not in kept]:
+            del self._states[key]
+        await self._withdraw(gone)
 
     async def unload(self, name: str) -> bool:
         """Retire every version of a model, once its calls in progress are done; False if there is none."""
@@ -194,9 +135,16 @@ class Registry:
                 self._states.pop(key, None)
                 self._wanted.discard(key)
             self._choose_default(name)
-            if retiring := [self._retire(served) for served in retired]:
+            retiring = [self._retire(served) for served in retired]
+            await self._withdraw(retired)
+            if retiring:
                 await asyncio.wait(retiring)  # they go on when whoever asked for this has left
+            await self._agree()
             return bool(keys)
+
+    async def _agree(self) -> None:
+        if self._others is not None:
+            await self._others.agree()
 
     async def _load_version(self, settings: ModelSettings) -> None:
         """Load one version beside the one that serves, and take its place only when it is ready."""
@@ -205,10 +153,7 @@ class Registry:
             self._states[key] = (State.LOADING, "loading")
         try:
             # A copy, because runtimes change their settings and the repository remembers these.
-            own = settings.model_copy(deep=True)
-            execution = await self._load(own)
-            timeout = self._settings.request_timeout
-            pipeline = Pipeline(execution, self._meters.of(*key), timeout, self._store, self._tracer)
+            served = await self._loaded(key, settings, settings.model_copy(deep=True))
         except InferstreamError as error:
             if key not in self._served:
                 self._states[key] = (State.UNAVAILABLE, error.message)
@@ -217,31 +162,25 @@ class Registry:
             if key not in self._served:
                 self._states[key] = (State.UNAVAILABLE, "loading was cancelled")
             raise
-        self._states.pop(key, None)
-        old = self._served.get(key)
-        self._served[key] = Served(execution, pipeline)
-        self._choose_default(settings.name)
-        if old is not None:
-            self._retire(old)
+        self._put(key, served)
+        if served.elsewhere is not None:
+            await served.elsewhere.serve()
 
-    def _retire(self, served: Served) -> asyncio.Task[None]:
-        task = asyncio.create_task(served.retire(self._settings.shutdown_grace))
-        self._retiring.add(task)
-        task.add_done_callback(self._retiring.discard)
-        return task
+    async def _loaded(self, key: Key, settings: ModelSettings, own: ModelSettings) -> Served:
+        """A version that can take over, here and in every other front end; where one fails, all let go of it."""
+        execution = await self._load(own)
+        pipeline = self._around(key, execution)
+        if self._others is None:
+            return Served(execution, pipeline)
+        try:
+            return Served(execution, pipeline, await self._others.add(settings, execution))
+        except BaseException:
+            await execution.unload()
+            raise
 
-    def _choose_default(self, name: str) -> None:
-        """Without a version the unversioned model answers, else the highest version."""
-        versions = [key for key in self._served if key[0] == name]
-        if versions:
-            self._defaults[name] = self._served[max(versions, key=lambda key: _rank(key[1]))]
-        else:
-            self._defaults.pop(name, None)
-        self.routes = [
-            (route, served.execution)
-            for served in self._defaults.values()
-            for route in served.execution.routes
-        ]
+    async def _withdraw(self, retired: list[Served]) -> None:
+        """Let no front end give these another call."""
+        await asyncio.gather(*(served.elsewhere.withdraw() for served in retired if served.elsewhere))
 
     async def index(self, ready: bool) -> list[RepositoryIndexResponseItem]:
         """Every version on disk or in memory; with `ready` only those that serve."""
@@ -260,35 +199,3 @@ class Registry:
             )
             if not ready or state is State.READY
         ]
-
-    async def stop(self, grace: float) -> None:
-        """Refuse new calls, let those in progress finish for `grace` seconds, end the rest, unload everything."""
-        self.draining = True
-        lives = [served.live for served in self._served.values()]
-        try:
-            async with asyncio.timeout(grace):
-                await asyncio.gather(*(live.emptied() for live in lives))
-        except TimeoutError:
-            for live in lives:
-                live.fail(Draining())
-
-    async def unload_all(self, limit: float) -> None:
-        """Run every model's `unload`, for at most `limit` seconds in all."""
-        try:
-            async with asyncio.timeout(limit):
-                await asyncio.gather(*(served.execution.unload() for served in self._served.values()))
-        except TimeoutError:
-            logger.error("models were still unloading after %g s", limit)
-
-
-def _store(settings: Settings, meters: Meters) -> Store:
-    """What the response cache of all models holds."""
-    seconds = inf if settings.cache_ttl is None else settings.cache_ttl
-    return Store(settings.cache_size, settings.cache_max_bytes, seconds, monotonic, meters.caching())
-
-
-def _rank(version: str | None) -> tuple[int, int, str]:
-    """Unversioned above numbers above text; numbers as numbers, text as text."""
-    if not version:
-        return (2, 0, "")
-    return (1, int(version), "") if version.isdecimal() else (0, 0, version)

@@ -1,4 +1,4 @@
-"""Starts a worker in any Python environment: its own packages come first, the server's fill what it lacks.
+"""Starts a part of the server in any Python environment: its own packages come first, the server's fill gaps.
 
 Runs before anything can be imported, and always with the server's own code: the frames between the two
 are no protocol for strangers.
@@ -7,10 +7,11 @@ are no protocol for strangers.
 import gc
 import json
 import sys
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 
 
-def start(package: str, paths: str, *arguments: str) -> None:
+def start(main: str, package: str, paths: str, *arguments: str) -> None:
     gc.disable()  # nothing that imports make is garbage, and looking for it is a tenth of their time
     sys.path.extend(path for path in json.loads(paths) if path not in sys.path)
     spec = spec_from_file_location(
@@ -22,10 +23,9 @@ def start(package: str, paths: str, *arguments: str) -> None:
     sys.modules["inferstream"] = module
     spec.loader.exec_module(module)
 
-    from inferstream.server.worker import main
-
+    begin = import_module(main).main
     gc.enable()
-    main(*map(int, arguments))
+    begin(*map(int, arguments))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -26,14 +27,14 @@ from ..telemetry.metrics import CONTENT_TYPE, Meters
 from ..telemetry.models import ModelMetrics
 from ..telemetry.workers import WorkerMeters
 from .custom import build_answering
-from .grpc.app import GrpcServer
-from .ports import bind
+from .doors import Doors, build_tracing
+from .ports import bind, share
 from .reload import reload_on_change
-from .rest.app import RestApp
 from .rest.server import HttpServer, metrics_app
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracing
+    from .frontends.leader import FrontEnds
     from .kafka.door import KafkaDoor
 
 logger = logging.getLogger("inferstream.server")
@@ -60,14 +61,17 @@ class Server:
         workers = WorkerMeters(MetricFiles(settings.metrics_dir))
         self.meters.add(workers)
         self.meters.add(ModelMetrics(workers.files))
-        self.placements = Placements(settings, workers, build_answering, WORKER)
-        self.tracing = _tracing(settings)
+        self.front_ends = _front_ends(settings, self.meters, workers.files)
+        self.placements = Placements(settings, workers, build_answering, WORKER, self.front_ends)
+        load = self.placements.load
+        self.tracing = build_tracing(settings)
         self.registry = Registry(
             settings,
             repository or repository_of(settings),
-            self.placements.load,
+            load if self.front_ends is None else self.front_ends.sharing(load),
             self.meters,
             self.tracing,
+            self.front_ends,
         )
         self.access = Access(settings.host, settings.allow_open_repository)
         self.dataplane = DataPlane(settings, self.registry, self.access)
@@ -84,12 +88,16 @@ class Server:
         """
         self._listen_to_signals()
         sockets = self._bind()
-        grpc = self._grpc()
-        self.ports["gRPC"] = grpc.bind(self.settings.host, self.settings.grpc_port)
+        doors = Doors(self.dataplane, self.settings, self.meters, self.tracing)
+        self.ports["gRPC"] = doors.grpc.bind(self.settings.host, self.settings.grpc_port)
         watching: asyncio.Task[None] | None = None
         try:
-            self._start_http(sockets)
-            await grpc.start()
+            self._http["REST"] = doors.build_rest()
+            if "metrics" in sockets:
+                self._start_metrics(sockets["metrics"])
+            if self.front_ends is not None:
+                self.front_ends.start(self.registry, self.ports)
+            await doors.start(sockets["REST"])
             if await self._load():
                 if self._kafka is not None:
                     self._kafka.start()
@@ -101,7 +109,7 @@ class Server:
         finally:
             if watching is not None:
                 watching.cancel()
-            await self._stop(grpc)
+            await self._stop(doors)
 
     def stop(self) -> None:
         """Finish what is in progress and let `run` return, as a signal does."""
@@ -109,7 +117,7 @@ class Server:
 
     async def _load(self) -> bool:
         """Load every model; False when a signal came first."""
-        loading = asyncio.create_task(self.registry.start())
+        loading = asyncio.create_task(self._come_up())
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -122,6 +130,11 @@ class Server:
         gc.freeze()
         return True
 
+    async def _come_up(self) -> None:
+        await self.registry.start()
+        if self.front_ends is not None:
+            await self.front_ends.up()
+
     def _bind(self) -> dict[str, socket.socket]:
         settings = self.settings
         wanted = {"REST": settings.http_port}
@@ -132,41 +145,18 @@ class Server:
         sockets = {}
         for name, port in wanted.items():
             sockets[name] = bind(settings.host, port, name)
+            if name == "REST" and settings.frontends > 1:
+                share(sockets[name])
             self.ports[name] = sockets[name].getsockname()[1]
         return sockets
 
-    def _start_http(self, sockets: dict[str, socket.socket]) -> None:
+    def _start_metrics(self, sock: socket.socket) -> None:
         settings = self.settings
-        apps: dict[str, Any] = {"REST": self._rest()}
-        if "metrics" in sockets:
-            assert settings.metrics_endpoint is not None
-            apps["metrics"] = metrics_app(settings.metrics_endpoint, self.meters, CONTENT_TYPE)
-        options = {
-            "REST": ("_custom_rest_server_settings", settings.custom_rest_server_settings),
-            "metrics": ("_custom_metrics_server_settings", settings.custom_metrics_server_settings),
-        }
-        folder = settings.model_repository_root
-        for name, app in apps.items():
-            self._http[name] = HttpServer(app, *options[name], folder, guarded=name == "REST")
-        for name, server in self._http.items():
-            server.start(sockets[name])
-        self._http["REST"].watch(settings.header_timeout, settings.body_timeout)
-
-    def _rest(self) -> RestApp:
-        parts = (self.dataplane, self.settings, self.meters)
-        if self.tracing is None:
-            return RestApp(*parts)
-        from .rest.tracing import TracedRestApp  # late: it imports OpenTelemetry
-
-        return TracedRestApp(self.tracing, *parts)
-
-    def _grpc(self) -> GrpcServer:
-        parts = (self.dataplane, self.settings, self.meters)
-        if self.tracing is None:
-            return GrpcServer(*parts)
-        from .grpc.tracing import RpcTracing  # late, as above
-
-        return GrpcServer(*parts, RpcTracing(self.tracing))
+        assert settings.metrics_endpoint is not None
+        app = metrics_app(settings.metrics_endpoint, self.meters, CONTENT_TYPE)
+        given = ("_custom_metrics_server_settings", settings.custom_metrics_server_settings)
+        self._http["metrics"] = HttpServer(app, *given, settings.model_repository_root, guarded=False)
+        self._http["metrics"].start(sock)
 
     def scheme(self, port: str) -> str:
         """What a port's address begins with."""
@@ -193,7 +183,7 @@ class Server:
         self._watchdog.daemon = True
         self._watchdog.start()
 
-    async def _stop(self, grpc: GrpcServer) -> None:
+    async def _stop(self, doors: Doors) -> None:
         """Not ready; then refuse; let calls in progress finish; end the rest; close; unload."""
         settings = self.settings
         if self._watchdog is None:
@@ -204,10 +194,15 @@ class Server:
         if self.registry.started:
             logger.info("stopping: no longer ready")
             await asyncio.sleep(settings.shutdown_delay)
-        await self.registry.stop(settings.shutdown_grace)
+        others = self.front_ends
+        draining = [] if others is None else [others.drain(settings.shutdown_grace)]
+        await asyncio.gather(self.registry.stop(settings.shutdown_grace), *draining)
         if self._kafka is not None:
             await self._kafka.stop(LAST_ANSWERS)
-        await asyncio.gather(grpc.stop(), *(server.stop() for server in self._http.values()))
+        closing = [server.stop() for name, server in self._http.items() if name != "REST"]
+        if others is not None:
+            closing.append(others.stop(UNLOAD_LIMIT))
+        await asyncio.gather(doors.stop(), *closing)
         await self.registry.unload_all(UNLOAD_LIMIT)
         await self.placements.stop()
         if self.tracing is not None:
@@ -215,17 +210,15 @@ class Server:
         logger.info("stopped")
 
 
-def _tracing(settings: Settings) -> "Tracing | None":
-    """What makes spans, where the settings name a collector. Raises InvalidSettings without the extra."""
-    if settings.tracing is None:
+def _front_ends(settings: Settings, meters: Meters, files: MetricFiles) -> "FrontEnds | None":
+    """The other front ends, where the settings want any. Raises InvalidSettings where there can be none."""
+    if settings.frontends == 1:
         return None
-    try:
-        from ..telemetry.tracing import Tracing
-    except ModuleNotFoundError as missing:
-        raise InvalidSettings(
-            f'tracing_server needs `pip install "inferstream[tracing]"`: {missing.name} is not installed'
-        ) from None
-    return Tracing(*settings.tracing)
+    if sys.platform != "linux":
+        raise InvalidSettings(f"frontends is {settings.frontends}, and more than one needs Linux")
+    from .frontends.leader import FrontEnds  # late: most servers have none
+
+    return FrontEnds(settings, meters, files)
 
 
 def _kafka(dataplane: DataPlane, settings: Settings, tracing: "Tracing | None") -> "KafkaDoor":

@@ -60,6 +60,9 @@ class Settings(EnvironmentModel):
     http_port: int = Field(8080, ge=0, le=65535, description="Port of REST, SSE and WebSocket.")
     grpc_port: int = Field(8081, ge=0, le=65535, description="Port of gRPC.")
     metrics_port: int = Field(8082, ge=0, le=65535, description="Port of the metrics endpoint.")
+    frontends: int = Field(
+        1, ge=1, le=64, description="Processes that share the ports; more than 1 needs Linux."
+    )
     root_path: str = Field("", description="Path prefix a proxy in front of the server strips.")
     cors_settings: CORSSettings | None = Field(None, description="Cross-origin rules for browsers.")
 

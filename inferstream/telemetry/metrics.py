@@ -1,6 +1,6 @@
 """Meters as plain numbers, turned into Prometheus families only when somebody scrapes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -86,6 +86,8 @@ class Meters(Collector):
         self.grpc = GrpcMeters()
         self.sockets = SocketMeters()
         self.store: caches.StoreMeters | None = None
+        self.elsewhere: Callable[[], Awaitable[bytes]] | None = None
+        """Who knows the meters of the whole server, where this process is not all of it."""
         self._rest_prefix = rest_prefix
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -108,8 +110,16 @@ class Meters(Collector):
         return self.store
 
     def exposition(self) -> bytes:
-        """All meters in Prometheus' text format."""
+        """All meters of this process in Prometheus' text format."""
         return generate_latest(self._registry)
+
+    async def scrape(self) -> bytes:
+        """All meters of the server in Prometheus' text format."""
+        return self.exposition() if self.elsewhere is None else await self.elsewhere()
+
+    def families(self) -> Iterable[Metric]:
+        """All meters of this process."""
+        return self._registry.collect()
 
     def collect(self) -> Iterable[Metric]:
         yield from self._collect_models()

@@ -264,7 +264,9 @@ class Stepped(Frame, tag=29):
 
 
 class Pong(Frame, tag=24):
-    """The event loop runs."""
+    """The event loop runs; other front ends wait for so many calls here."""
+
+    others: int = 0
 
 
 class Full(Frame, tag=25):
@@ -273,7 +275,8 @@ class Full(Frame, tag=25):
     call: int
 
 
-ToWorker = Start | Load | Unload | Open | More | Credit | Cancel | Describe | Ask | Ping | Stop | Free
+FromFollower = Open | More | Credit | Cancel | Describe | Ask | Free
+ToWorker = FromFollower | Start | Load | Unload | Ping | Stop
 FromWorker = (
     Loaded
     | LoadFailed

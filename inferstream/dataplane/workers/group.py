@@ -4,17 +4,20 @@ import asyncio
 import json
 import logging
 from contextlib import suppress
+from functools import partial
 from itertools import count
-from typing import cast
+from typing import Protocol, cast
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...settings import ModelSettings, Settings
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
 from ..cloudevents import wanted
+from .caller import Caller
 from .frames import Load, Loaded, Start
 from .losses import Suspected
 from .process import WorkerProcess
+from .scheduling import Group
 from .slot import Slot
 from .spawning import Program
 from .tally import StepTally
@@ -22,13 +25,32 @@ from .tally import StepTally
 logger = logging.getLogger("inferstream.worker")
 
 _instances = count(1)
+_groups = count(1)
 
 
-class WorkerGroup:
+class OtherFrontEnds(Protocol):
+    """Who else calls the workers of this process."""
+
+    def introduce(self, group: "WorkerGroup", process: WorkerProcess) -> None:
+        """A worker of this group has started."""
+
+    def withdraw(self, process: WorkerProcess) -> None:
+        """A worker gets no more calls, and ends once those it has are done."""
+
+
+class WorkerGroup(Group[Slot]):
     """Starts its workers with the first model and ends them with the last."""
 
-    def __init__(self, programs: list[Program], settings: Settings, meters: WorkerMeters) -> None:
-        self.meters = meters
+    def __init__(
+        self,
+        programs: list[Program],
+        settings: Settings,
+        meters: WorkerMeters,
+        others: OtherFrontEnds | None = None,
+    ) -> None:
+        super().__init__(meters)
+        self.number = next(_groups)
+        self._others = others
         self._settings = settings
         self._programs = programs
         self._start = Start(
@@ -41,8 +63,6 @@ class WorkerGroup:
         self._models: dict[int, Load] = {}
         self._steps: dict[int, StepMeters] = {}
         self._loading = 0
-        self._slots: list[Slot] = []
-        self._turn = 0
         self._verdict = asyncio.Lock()
 
     @property
@@ -59,29 +79,7 @@ class WorkerGroup:
         """Count what the workers tell of a model's steps here."""
         self._steps[instance] = meters
 
-    def ready(self, instance: int) -> bool:
-        """Whether at least one worker has this model ready."""
-        for slot in self._slots:
-            process = slot.process
-            if process is not None and process.models.get(instance):
-                return True
-        return False
-
-    def least_busy(self, instance: int) -> WorkerProcess | None:
-        """The worker with the fewest calls that has this model ready; in turn among equals."""
-        best: WorkerProcess | None = None
-        fewest = 0
-        slots = self._slots
-        self._turn += 1
-        for i in range(len(slots)):
-            process = slots[(self._turn + i) % len(slots)].process
-            if process is None or not process.models.get(instance):
-                continue
-            if best is None or process.active < fewest:
-                best, fewest = process, process.active
-        return best
-
-    def replace(self, process: WorkerProcess, why: str) -> None:
+    def replace(self, process: Caller, why: str) -> None:
         """Put another process in the place of this one."""
         for slot in self._slots:
             slot.replace(process, why)
@@ -133,12 +131,16 @@ class WorkerGroup:
         return cast(Loaded, results[0])
 
     def _new_slot(self, program: Program) -> Slot:
-        return Slot(
-            lambda: WorkerProcess(program, self._start, StepTally(self._steps)),
-            self._models,
-            self.meters,
-            self._settings.shutdown_grace,
-        )
+        spawn = partial(self._spawn, program)
+        retired = None if self._others is None else self._others.withdraw
+        return Slot(spawn, self._models, self.meters, self._settings.shutdown_grace, retired)
+
+    def _spawn(self, program: Program) -> WorkerProcess:
+        others = self._others
+        process = WorkerProcess(program, self._start, StepTally(self._steps), shared=others is not None)
+        if others is not None:
+            others.introduce(self, process)
+        return process
 
     async def _load(self, slot: Slot, name: str, load: Load) -> Loaded:
         process: WorkerProcess | None = None

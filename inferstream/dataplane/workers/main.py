@@ -13,6 +13,7 @@ from ...event_loop import new_event_loop
 from ...telemetry.custom import CUSTOM
 from ..execution.base import BuildAnswering
 from .link import Link
+from .passing import Intake
 from .worker import Worker
 
 _PR_SET_PDEATHSIG = 1
@@ -44,12 +45,13 @@ def _leave(end: int) -> None:
     os.close(end)
 
 
-def main(
-    build_answering: BuildAnswering, parent: int, end: int, lifeline: int, incoming: int, outgoing: int
-) -> None:
-    """Serve the process `parent` through descriptors that it has opened, until it says stop or is gone."""
-    for descriptor in (end, lifeline, incoming, outgoing):
-        os.set_inheritable(descriptor, False)  # what model code starts must not keep them open
+def belong_to(parent: int, end: int, lifeline: int, *others: int) -> None:
+    """Make this process a part of the server: it ends with it, and leaves signals to it.
+
+    `end` is its socket to the server; neither that nor the other descriptors are for what model code starts.
+    """
+    for descriptor in (end, lifeline, *others):
+        os.set_inheritable(descriptor, False)
     _die_with(parent, lifeline)
     for name in SIGNALS:
         # A handler and not SIG_IGN, which what model code executes would inherit: nobody could terminate it.
@@ -60,9 +62,30 @@ def main(
         after_in_child=partial(_leave, end),
     )
 
+
+def main(
+    build_answering: BuildAnswering,
+    parent: int,
+    end: int,
+    lifeline: int,
+    incoming: int,
+    outgoing: int,
+    intake: int | None = None,
+) -> None:
+    """Serve the process `parent` through descriptors that it has opened, until it says stop or is gone.
+
+    Through `intake` come the ways of further front ends.
+    """
+    belong_to(parent, end, lifeline, incoming, outgoing, *(() if intake is None else (intake,)))
+
     async def serve() -> None:
         link = partial(Link, socket.socket(fileno=end))
-        CUSTOM.sink = Worker(link, incoming, outgoing, build_answering)
+        worker = CUSTOM.sink = Worker(link, incoming, outgoing, build_answering)
+        if intake is not None:
+            Intake(
+                socket.socket(fileno=intake),
+                lambda _, end, *memory: worker.admit(partial(Link, end), memory),
+            )
         await asyncio.Event().wait()
 
     loop = new_event_loop()

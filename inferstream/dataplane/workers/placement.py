@@ -15,7 +15,7 @@ from ..execution.base import BuildAnswering, Execution
 from ..execution.local import Local
 
 if TYPE_CHECKING:
-    from .group import WorkerGroup
+    from .group import OtherFrontEnds, WorkerGroup
     from .spawning import Program
 
 _own_pools = count(1)
@@ -39,11 +39,13 @@ class Placements:
         meters: WorkerMeters,
         build_answering: BuildAnswering,
         worker_script: str,
+        others: "OtherFrontEnds | None" = None,
     ) -> None:
         self._settings = settings
         self._worker_script = worker_script
         self._build_answering = build_answering
         self._meters = meters
+        self._others = others
         self._groups: dict[Placement, WorkerGroup] = {}
 
     async def load(self, settings: ModelSettings) -> Execution:
@@ -78,6 +80,7 @@ class Placements:
                 _programs(placement, self._worker_script, self._shared()),
                 self._settings,
                 self._meters,
+                self._others,
             )
         return self._groups[placement]
 

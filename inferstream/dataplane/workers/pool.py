@@ -1,5 +1,7 @@
 """Runs a model in worker processes."""
 
+from typing import Any
+
 from ...errors import InvalidRequest, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
 from ...settings import ModelSettings
@@ -7,18 +9,18 @@ from ...telemetry.steps import StepMeters
 from ...types import MetadataModelResponse
 from ..call import Call
 from ..reply import Reply
+from .caller import Caller
 from .frames import Loaded
-from .group import WorkerGroup
 from .losses import NeverStarted
 from .packing import TENSORS, UNENCODABLE
-from .process import WorkerProcess
+from .scheduling import Group
 
 
 class Pool:
     """The innermost handler of a model that lives in workers; a caller cannot tell it from `Local`."""
 
     def __init__(
-        self, settings: ModelSettings, group: WorkerGroup, instance: int, loaded: Loaded, limit: float | None
+        self, settings: ModelSettings, group: Group[Any], instance: int, loaded: Loaded, limit: float | None
     ) -> None:
         self.settings = settings
         self.inputs = TENSORS.validate_json(loaded.inputs)
@@ -26,45 +28,46 @@ class Pool:
         self.answers = loaded.answers
         self.routes = loaded.routes
         self.slots = settings.max_concurrency or loaded.slots * group.size
-        self._group = group
+        self.loaded = loaded
+        self.group = group
         self._instance = instance
         self._limit = limit
 
     @property
     def ready(self) -> bool:
         """Whether at least one worker would run a call that comes now."""
-        return self._group.ready(self._instance)
+        return self.group.ready(self._instance)
 
     async def __call__(self, call: Call) -> Reply:
         try:
             return await self._open(call)
         except NeverStarted:
-            self._group.meters.retried()
+            self.group.meters.retried()
             return await self._open(call)
 
     async def _open(self, call: Call) -> Reply:
         process = self._worker()
-        self._group.meters.scheduled(process.active)
+        self.group.meters.scheduled(process.active)
         try:
             remote = process.open(call, self._instance, self.settings.stream_buffer, self._limit, self._hung)
         except UNENCODABLE as error:
             raise InvalidRequest(f"the request cannot be sent to a worker: {error}") from error
         return await remote.opened()
 
-    def _worker(self) -> WorkerProcess:
-        process = self._group.least_busy(self._instance)
+    def _worker(self) -> Caller:
+        process = self.group.least_busy(self._instance)
         if process is None:
             raise WorkerLost(
                 f"No worker process of model {self.settings.name} is running; one is being started."
             )
         return process
 
-    def _hung(self, process: WorkerProcess) -> None:
-        self._group.replace(process, f"runs a request of model {self.settings.name} that does not end")
+    def _hung(self, process: Caller) -> None:
+        self.group.replace(process, f"runs a request of model {self.settings.name} that does not end")
 
     def meter_steps(self, meters: StepMeters) -> None:
         """Count what the workers tell of the model's steps here."""
-        self._group.meter_steps(self._instance, meters)
+        self.group.meter_steps(self._instance, meters)
 
     async def metadata(self) -> MetadataModelResponse:
         return await self._worker().describe(self._instance)
@@ -73,6 +76,6 @@ class Pool:
         return await self._worker().ask(self._instance, request)
 
     async def unload(self) -> None:
-        await self._group.unload(self._instance)
-        if self._group.empty:
-            await self._group.stop()
+        await self.group.unload(self._instance)
+        if self.group.empty:
+            await self.group.stop()

@@ -31,7 +31,7 @@ AHEAD = 8
 class RunningCall(Call):
     """A call that came from the server: runs it, and sends what comes of it at the pace of its reader."""
 
-    __slots__ = ("_arena", "_link", "_room", "_sizes", "_unread", "_waiting", "number")
+    __slots__ = ("_link", "_room", "_sizes", "_unread", "_waiting", "arena", "number")
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class RunningCall(Call):
         self.number = frame.call
         self.trace = frame.trace
         self._link = link
-        self._arena = arena
+        self.arena = arena
         self._room = frame.window
         self._unread = 0
         self._sizes: deque[int] = deque()
@@ -91,7 +91,7 @@ class RunningCall(Call):
         if isinstance(error, RowErrors):
             try:
                 errors = {row: (each.message, each.status_code) for row, each in error.errors.items()}
-                rest = None if error.response is None else pack_response(error.response, self._arena.put)
+                rest = None if error.response is None else pack_response(error.response, self.arena.put)
                 self._send(Partly(self.number, errors, rest))
                 return
             except InferstreamError as unencodable:
@@ -102,12 +102,12 @@ class RunningCall(Call):
         async with await handler(self) as reply:
             if self.operation is Operation.INFER:
                 assert reply.first is not None
-                self._send(Answer(self.number, pack_response(reply.first, self._arena.put)))
+                self._send(Answer(self.number, pack_response(reply.first, self.arena.put)))
                 return
             async for response in reply:
-                before = self._arena.written
-                size = self._send(Item(self.number, pack_response(response, self._arena.put)))
-                size += self._arena.written - before
+                before = self.arena.written
+                size = self._send(Item(self.number, pack_response(response, self.arena.put)))
+                size += self.arena.written - before
                 self._sizes.append(size)
                 self._unread += size
                 self._room -= 1
@@ -119,7 +119,7 @@ class RunningCall(Call):
         try:
             return self._link.send(frame)
         except UNENCODABLE as error:
-            self._arena.free(places_in(frame.response.outputs) if frame.response else [])
+            self.arena.free(places_in(frame.response.outputs) if frame.response else [])
             raise unencodable(error, self.model) from error
 
     async def _credit(self) -> None:

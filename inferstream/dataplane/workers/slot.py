@@ -7,6 +7,7 @@ from time import monotonic
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...telemetry.workers import WorkerMeters
+from .caller import Caller
 from .frames import Load
 from .losses import Suspected
 from .process import WorkerProcess
@@ -24,7 +25,10 @@ CRASHES = 3
 
 
 class Slot:
-    """Starts a process, gives it the group's models, and does so again whenever it ends."""
+    """Starts a process, gives it the group's models, and does so again whenever it ends.
+
+    `retired` is called with one that gets no more calls.
+    """
 
     def __init__(
         self,
@@ -32,11 +36,13 @@ class Slot:
         models: dict[int, Load],
         meters: WorkerMeters,
         grace: float,
+        retired: Callable[[WorkerProcess], None] | None = None,
     ) -> None:
         self._spawn = spawn
         self._models = models
         self._meters = meters
         self._grace = grace
+        self._withdraw = retired
         self._retired = asyncio.Event()
         self._retiring: set[asyncio.Task[None]] = set()
         self._crashes: dict[int, int] = {}
@@ -135,11 +141,13 @@ class Slot:
             self._catching_up.cancel()
             self._catching_up = None
 
-    def replace(self, process: WorkerProcess, why: str) -> None:
+    def replace(self, process: Caller, why: str) -> None:
         """Put another process in the place of this one, which may finish what it can."""
-        if process is self.process and not process.ended.is_set():
+        if self.process is process and not self.process.ended.is_set():
             logger.error("worker %d %s; replacing it", process.pid, why)
             self._retired.set()
+            if self._withdraw is not None:
+                self._withdraw(self.process)
 
     async def _retire(self, process: WorkerProcess) -> None:
         try:

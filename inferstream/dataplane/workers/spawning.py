@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,20 +18,22 @@ PACKAGE = str(Path(__file__).parents[2])
 
 @dataclass(frozen=True)
 class Program:
-    """The script a worker runs, in which Python, and the variables that differ from the server's own."""
+    """The script a process runs, in which Python, and the variables that differ from the server's own."""
 
     script: str
     python: str
     variables: Mapping[str, str]
+    module: str = "inferstream.server.worker"
+    """Whose `main` the script runs."""
 
 
 class Child:
     """A process in a group of its own, with the server's end of the socket between both.
 
-    `memory` holds descriptors of what else they share; `ended` is called once, when the process has.
+    `memory` holds descriptors of what else it gets; `ended` is called once, when the process has.
     """
 
-    def __init__(self, program: Program, memory: tuple[int, int], ended: Callable[[], None]) -> None:
+    def __init__(self, program: Program, memory: Sequence[int], ended: Callable[[], None]) -> None:
         with ExitStack() as undo, ExitStack() as theirs:
             self.socket, end = socket.socketpair()
             undo.callback(self.socket.close)
@@ -40,7 +42,7 @@ class Child:
             undo.callback(os.close, self._lifeline)
             theirs.callback(os.close, lifeline)
             shared = (end.fileno(), lifeline, *memory)
-            command = [program.python, "-P", program.script, PACKAGE, json.dumps(sys.path)]
+            command = [program.python, "-P", program.script, program.module, PACKAGE, json.dumps(sys.path)]
             command += map(str, (os.getpid(), *shared))
             self._process = subprocess.Popen(
                 command,

@@ -17,7 +17,7 @@ from ...protos.messages import LEGACY_SERVICE, SERVICE
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..options import grpc_options
-from ..ports import bind
+from ..ports import bind, share
 from ..tls import Certificates, certificates
 from .health import Health
 from .inference import InferenceService
@@ -53,6 +53,7 @@ class GrpcServer:
         self._certificates = certificates(given or {}, settings.model_repository_root, SOURCE)
         if self._certificates is not None:
             self._certificates.check_grpc()
+        self._shared = settings.frontends > 1
         self._server = grpc.aio.server(options=_options(settings))
         repository = RepositoryService(dataplane)
         self._add_inference(InferenceService(dataplane), StreamService(dataplane, settings), repository)
@@ -63,7 +64,16 @@ class GrpcServer:
 
     def bind(self, host: str, port: int) -> int:
         """Take the port; returns the one that was taken. Raises InvalidSettings when it is in use."""
-        bind(host, port, "gRPC").close()  # gRPC's own error names neither the port nor the reason
+        probe = bind(host, port, "gRPC")  # gRPC's own error names neither the port nor the reason
+        if not self._shared:
+            probe.close()
+            return self.join(host, port)
+        with probe:  # until gRPC listens too, so that nobody takes the port in between
+            share(probe)
+            return self.join(host, probe.getsockname()[1])
+
+    def join(self, host: str, port: int) -> int:
+        """Take a port that another front end has taken for all; returns it."""
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         if self._certificates is None:
             return int(self._server.add_insecure_port(address))
@@ -132,7 +142,8 @@ def _options(settings: Settings) -> list[tuple[str, str | int]]:
     options: dict[str, str | int] = {
         "grpc.max_receive_message_length": largest or settings.max_body_bytes + HEADROOM,
         "grpc.max_send_message_length": largest or -1,
-        "grpc.so_reuseport": 0,  # a port in use is an error, not a way to share it
+        # Among front ends of one server alone: a port in use is an error, not a way to share it.
+        "grpc.so_reuseport": int(settings.frontends > 1),
         "grpc.max_concurrent_streams": MAX_STREAMS,
         "grpc.max_metadata_size": 16 * 1024,
         # Clients that ping often to keep proxies awake are not attackers.

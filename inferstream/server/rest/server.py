@@ -129,7 +129,7 @@ def metrics_app(endpoint: str, meters: Any, content_type: str) -> Any:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == endpoint and scope["method"] == "GET":
-            await answer(send, 200, meters.exposition(), [(b"content-type", content_type.encode())])
+            await answer(send, 200, await meters.scrape(), [(b"content-type", content_type.encode())])
         else:
             await answer(send, 404, b'{"error":"Not Found"}', [(b"content-type", b"application/json")])
 

@@ -99,7 +99,7 @@ class Vitals:
         return 200, _json(self._dataplane.server_metadata())
 
     async def _metrics(self) -> Answered:
-        return 200, self._meters.exposition()
+        return 200, await self._meters.scrape()
 
     async def _model_ready(self, name: str, version: str | None) -> Answered:
         if not self._dataplane.model_ready(name, version):

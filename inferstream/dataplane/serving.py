@@ -1,0 +1,213 @@
+"""The models that this front end serves, by name and version; they come and go without losing a call."""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+from ..errors import Draining, ModelNotFound, ModelNotReady
+from ..handlers import CustomHandler
+from ..settings import Settings
+from ..telemetry.metrics import Meters
+from ..types import RepositoryIndexResponseItem, State
+from .execution.base import Execution
+from .pipeline import Pipeline
+from .stages.store import Store
+
+if TYPE_CHECKING:
+    from ..telemetry.tracing import Tracing as Tracer
+
+logger = logging.getLogger("inferstream.dataplane")
+
+Key = tuple[str, str | None]
+
+
+class Elsewhere(Protocol):
+    """The same model in the other front ends of this server."""
+
+    async def serve(self) -> None:
+        """Let it answer there too, in the place of one of the same name and version."""
+
+    async def withdraw(self) -> None:
+        """Give it no more calls there."""
+
+    async def released(self) -> None:
+        """Wait until nobody there holds on to it."""
+
+
+class Served:
+    """One version of one model, loaded, with its pipeline."""
+
+    def __init__(
+        self, execution: Execution, pipeline: Pipeline, elsewhere: "Elsewhere | None" = None
+    ) -> None:
+        self.execution = execution
+        self.elsewhere = elsewhere
+        self.priority = execution.settings.default_priority
+        self.live = pipeline.live
+        self.handler = pipeline.handler
+        self.gate = pipeline.gate
+        self._cache = pipeline.cache
+
+    @property
+    def ready(self) -> bool:
+        return self.execution.ready
+
+    async def retire(self, grace: float) -> None:
+        """Unload once the calls in progress are done, or have had `grace` seconds to be."""
+        try:
+            async with asyncio.timeout(grace):
+                await self.live.emptied()
+        except TimeoutError:
+            self.live.fail(Draining(f"Model {self.execution.settings.name} is being unloaded."))
+        if self._cache is not None:
+            self._cache.clear()
+        if self.elsewhere is not None:
+            await self.elsewhere.released()  # its workers, if it has any, run the calls of all front ends
+        await self.execution.unload()
+
+
+class Serving(ABC):
+    """What is loaded, and what is known of the rest; who changes it is a subclass's business."""
+
+    def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
+        self._settings = settings
+        self._meters = meters
+        self._store = _store(settings, meters) if settings.cache_enabled else None
+        self._tracer = tracer
+        self._served: dict[Key, Served] = {}
+        self._defaults: dict[str, Served] = {}
+        self.routes: list[tuple[CustomHandler, Execution]] = []
+        """REST routes of models' own, made anew whenever a model comes or goes."""
+        self._states: dict[Key, tuple[State, str]] = {}
+        self._retiring: set[asyncio.Task[None]] = set()
+        self.leaving = False
+        """Not ready any more, but still serving: the time a load balancer needs to notice."""
+        self.draining = False
+
+    @property
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether everything that should serve does."""
+
+    @abstractmethod
+    async def index(self, ready: bool) -> list[RepositoryIndexResponseItem]:
+        """Every version on disk or in memory; with `ready` only those that serve."""
+
+    @abstractmethod
+    async def load(self, name: str) -> None:
+        """Load every version of a model on disk. Raises ModelNotFound, ModelLoadFailed."""
+
+    @abstractmethod
+    async def unload(self, name: str) -> bool:
+        """Retire every version of a model, once its calls in progress are done; False if there is none."""
+
+    def serving(self, name: str, version: str | None = None) -> Served:
+        """The model that answers now. Raises Draining, ModelNotFound, ModelNotReady."""
+        if self.draining:
+            raise Draining
+        served = self.get(name, version)
+        if not served.ready:
+            raise ModelNotReady(name, version)
+        return served
+
+    def get(self, name: str, version: str | None = None) -> Served:
+        """The model, ready or not. Raises ModelNotFound, and ModelNotReady where loading is under way or failed."""
+        served = self._served.get((name, version)) if version else self._defaults.get(name)
+        if served is None:
+            states = {
+                state
+                for (known, its), (state, _) in self._states.items()
+                if known == name and version in (None, "", its)
+            }
+            if not states:
+                raise ModelNotFound(name, version)
+            raise ModelNotReady(name, version, failed=states == {State.UNAVAILABLE})
+        return served
+
+    @property
+    def unserved(self) -> dict[Key, tuple[State, str]]:
+        """What is known of models that load or did not load, and why."""
+        return self._states
+
+    def names(self) -> list[Key]:
+        return sorted(self._served, key=lambda key: (key[0], key[1] or ""))
+
+    def summary(self) -> list[tuple[str, str, str, str]]:
+        """Name, version, what it answers and state of every model, for people."""
+        rows = [
+            (name, version or "", served.execution.answers, "ready" if served.ready else "not ready")
+            for (name, version), served in self._served.items()
+        ]
+        rows += [
+            (name, version or "", "", f"{state.value}: {why}")
+            for (name, version), (state, why) in self._states.items()
+        ]
+        return sorted(rows)
+
+    def _around(self, key: Key, execution: Execution) -> Pipeline:
+        """The stages of a model."""
+        timeout = self._settings.request_timeout
+        return Pipeline(execution, self._meters.of(*key), timeout, self._store, self._tracer)
+
+    def _put(self, key: Key, served: Served) -> None:
+        """Let this answer from now on, and retire what did."""
+        self._states.pop(key, None)
+        old = self._served.get(key)
+        self._served[key] = served
+        self._choose_default(key[0])
+        if old is not None:
+            self._retire(old)
+
+    def _retire(self, served: Served) -> asyncio.Task[None]:
+        task = asyncio.create_task(served.retire(self._settings.shutdown_grace))
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
+        return task
+
+    def _choose_default(self, name: str) -> None:
+        """Without a version the unversioned model answers, else the highest version."""
+        versions = [key for key in self._served if key[0] == name]
+        if versions:
+            self._defaults[name] = self._served[max(versions, key=lambda key: _rank(key[1]))]
+        else:
+            self._defaults.pop(name, None)
+        self.routes = [
+            (route, served.execution)
+            for served in self._defaults.values()
+            for route in served.execution.routes
+        ]
+
+    async def stop(self, grace: float) -> None:
+        """Refuse new calls, let those in progress finish for `grace` seconds, end the rest, unload everything."""
+        self.draining = True
+        lives = [served.live for served in self._served.values()]
+        try:
+            async with asyncio.timeout(grace):
+                await asyncio.gather(*(live.emptied() for live in lives))
+        except TimeoutError:
+            for live in lives:
+                live.fail(Draining())
+
+    async def unload_all(self, limit: float) -> None:
+        """Run every model's `unload`, for at most `limit` seconds in all."""
+        try:
+            async with asyncio.timeout(limit):
+                await asyncio.gather(*(served.execution.unload() for served in self._served.values()))
+        except TimeoutError:
+            logger.error("models were still unloading after %g s", limit)
+
+
+def _store(settings: Settings, meters: Meters) -> Store:
+    """What the response cache of all models holds."""
+    seconds = inf if settings.cache_ttl is None else settings.cache_ttl
+    return Store(settings.cache_size, settings.cache_max_bytes, seconds, monotonic, meters.caching())
+
+
+def _rank(version: str | None) -> tuple[int, int, str]:
+    """Unversioned above numbers above text; numbers as numbers, text as text."""
+    if not version:
+        return (2, 0, "")
+    return (1, int(version), "") if version.isdecimal() else (0, 0, version)

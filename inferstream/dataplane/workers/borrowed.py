@@ -1,0 +1,92 @@
+"""Workers that another front end has started, and that run this one's calls too."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from functools import partial
+
+from ...telemetry.steps import StepMeters
+from ...telemetry.workers import WorkerMeters
+from . import frames
+from .caller import Caller
+from .link import Link
+from .scheduling import Group
+
+
+class Borrowed(Caller):
+    """A worker, through a socket and memory that its owner has passed on; it says itself what it has loaded."""
+
+    def __init__(
+        self, pid: int, end: socket.socket, requests: int, responses: int, news: Callable[[], None]
+    ) -> None:
+        super().__init__(requests, responses)
+        self._news = news
+        self._frames[frames.Unloaded] = lambda frame: self.models.pop(frame.instance, None)
+        self._connect(pid, partial(Link, end, lost=self.lose))
+
+    def _readiness(self, frame: frames.Readiness) -> None:
+        self.models[frame.instance] = frame.ready
+        self._news()
+
+    def lose(self) -> None:
+        """It has ended."""
+        if not self.ended.is_set():
+            self._lose()
+            self._news()
+
+
+class Held:
+    """The place of a worker that stays for as long as its process."""
+
+    def __init__(self, process: Caller) -> None:
+        self.process: Caller | None = process
+
+
+class BorrowedGroup(Group[Held]):
+    """The workers of a group as far as this front end has been told of them.
+
+    `replace` asks their owner for another process in the place of one.
+    """
+
+    def __init__(self, meters: WorkerMeters, replace: Callable[[Caller, str], None]) -> None:
+        super().__init__(meters)
+        self._replace = replace
+        self._news = asyncio.Event()
+        self.workers = 0
+        """How many workers the owner keeps."""
+
+    @property
+    def size(self) -> int:
+        return self.workers
+
+    @property
+    def empty(self) -> bool:
+        return False  # its owner ends it
+
+    def add(self, pid: int, end: socket.socket, requests: int, responses: int) -> Borrowed:
+        """One more worker. Raises OSError when its memory cannot be had."""
+        process = Borrowed(pid, end, requests, responses, self._news.set)
+        self._slots.append(Held(process))
+        return process
+
+    def remove(self, process: Caller) -> None:
+        """Give this worker no more calls; those it has go on."""
+        self._slots = [slot for slot in self._slots if slot.process is not process]
+
+    async def has(self, instance: int) -> None:
+        """Return once at least one worker has loaded this model."""
+        while not any(slot.process and instance in slot.process.models for slot in self._slots):
+            self._news.clear()
+            await self._news.wait()
+
+    def replace(self, process: Caller, why: str) -> None:
+        self._replace(process, why)
+
+    def meter_steps(self, instance: int, meters: StepMeters) -> None:
+        """Nothing: the workers tell their owner."""
+
+    async def unload(self, instance: int) -> None:
+        """Nothing: their owner unloads it, once every front end has let go of it."""
+
+    async def stop(self) -> None:
+        """Nothing: their owner ends them."""

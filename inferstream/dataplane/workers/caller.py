@@ -1,0 +1,203 @@
+"""One worker process, seen by whoever calls the models in it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ...errors import InferstreamError, ModelError, Overloaded, WorkerLost
+from ...handlers import HttpRequest, HttpResponse
+from ...rows import RowErrors
+from ...types import MetadataModelResponse
+from ..call import Call
+from . import arena, frames
+from .link import Link
+from .losses import NeverStarted
+from .packing import unpack_failure, unpack_response
+from .remote import RemoteCall
+
+Hung = Callable[["Caller"], None]
+"""Told of a worker in which a call does not end."""
+
+
+class Caller:
+    """Runs calls in a worker; every one of them ends, whatever happens to that process."""
+
+    _link: Link
+
+    def __init__(self, requests: int, responses: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._freeing = False
+        self._incoming = arena.Incoming(responses, self._freed)
+        try:
+            self._outgoing = arena.Outgoing(requests)
+        except OSError:
+            self._incoming.close()
+            raise
+        self._flags = self._incoming.flags
+        self._frames: dict[type[frames.Frame], Callable[[Any], object]] = {
+            frames.Answer: self._answer,
+            frames.Item: self._item,
+            frames.Full: self._full,
+            frames.End: self._end,
+            frames.Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
+            frames.Partly: self._partly,
+            frames.Asked: self._asked,
+            frames.Described: lambda frame: self._told(frame.call, frame.metadata),
+            frames.Told: lambda frame: self._told(frame.call, frame.response),
+            frames.Readiness: self._readiness,
+            frames.Free: lambda frame: self._outgoing.free(frame.places),
+        }
+        self._calls: dict[int, RemoteCall] = {}
+        self._questions: dict[int, asyncio.Future[Any]] = {}
+        self._number = 0
+        self.pid = 0
+        self.models: dict[int, bool] = {}
+        """Instances that are loaded there, and whether each is ready."""
+        self.answered = 0
+        self.ended = asyncio.Event()
+
+    def _connect(self, pid: int, link: Callable[[Any, Callable[[frames.Frame], None]], Link]) -> None:
+        """Begin to speak with the process, over what `link` makes of a decoder and a receiver."""
+        self.pid = pid
+        self._link = link(msgspec.msgpack.Decoder(frames.FromWorker), self._received)
+
+    def _close_memory(self) -> None:
+        self._incoming.close()
+        self._outgoing.close()
+
+    @property
+    def how(self) -> str:
+        """How the process ended, for people."""
+        return "has ended"
+
+    @property
+    def active(self) -> int:
+        """Calls that have not ended in the worker, those included that nobody waits for any more."""
+        return len(self._calls)
+
+    def open(self, call: Call, instance: int, window: int, limit: float | None, hung: Hung) -> RemoteCall:
+        """Send a call to the worker. Raises what the request's own values make impossible to send."""
+        number = self._next_number()
+        self._flags[number] = 0
+        remote = RemoteCall(number, call, window, limit, lambda: hung(self), self._link)
+        remote.send(instance, self._outgoing)
+        self._calls[number] = remote
+        return remote
+
+    def _next_number(self) -> int:
+        """One that no call has: where its flag lies another would be taken for not started. Raises Overloaded."""
+        if len(self._calls) + len(self._questions) >= arena.FLAGS - 1:
+            raise Overloaded(f"A worker process has {arena.FLAGS} calls in progress already.")
+        while True:
+            self._number = self._number % (arena.FLAGS - 1) + 1
+            if self._number not in self._calls and self._number not in self._questions:
+                return self._number
+
+    async def describe(self, instance: int) -> MetadataModelResponse:
+        """What a model says of itself. Raises WorkerLost, or what the model failed with."""
+        described: bytes = await self._ask(lambda call: frames.Describe(call, instance))
+        return MetadataModelResponse.model_validate_json(described)
+
+    async def ask(self, instance: int, request: HttpRequest) -> HttpResponse:
+        """The answer of one of a model's own routes. Raises WorkerLost, or what the model failed with."""
+        response: HttpResponse = await self._ask(lambda call: frames.Ask(call, instance, request))
+        return response
+
+    async def _ask(self, question: Callable[[int], frames.Frame]) -> Any:
+        if self.ended.is_set():
+            raise WorkerLost(f"The worker process {self.how}.")
+        number = self._next_number()
+        answer = self._questions[number] = self._loop.create_future()
+        self._link.send(question(number))
+        try:
+            return await answer
+        finally:
+            del self._questions[number]
+
+    def _received(self, frame: frames.Frame) -> None:
+        self._frames[type(frame)](frame)
+
+    def _answer(self, frame: frames.Answer) -> None:
+        # Unpacked even when nobody waits: dropping the tensors is what frees their place.
+        response = unpack_response(frame.response, self._incoming.view)
+        remote = self._calls.pop(frame.call, None)
+        if remote is not None:
+            self.answered += 1
+            remote.answered(response)
+
+    def _item(self, frame: frames.Item) -> None:
+        response = unpack_response(frame.response, self._incoming.view)
+        remote = self._calls.get(frame.call)
+        if remote is not None:
+            remote.came(response)
+
+    def _full(self, frame: frames.Full) -> None:
+        remote = self._calls.get(frame.call)
+        if remote is not None:
+            remote.full()
+
+    def _end(self, frame: frames.End) -> None:
+        if frame.lingering and frame.call in self._calls:
+            self._calls[frame.call].lingers()
+        else:
+            self._over(frame.call, None)
+
+    def _partly(self, frame: frames.Partly) -> None:
+        rest = None if frame.response is None else unpack_response(frame.response, self._incoming.view)
+        errors = {row: ModelError(*error) for row, error in frame.errors.items()}
+        self._over(frame.call, RowErrors(errors, rest))
+
+    def _over(self, number: int, error: InferstreamError | None) -> None:
+        remote = self._calls.pop(number, None)
+        if remote is not None:
+            self.answered += 1
+            remote.ended(error)
+            return
+        question = self._questions.get(number)
+        if question is not None and error is not None and not question.done():
+            question.set_exception(error)
+
+    def _asked(self, frame: frames.Asked) -> None:
+        remote = self._calls.get(frame.call)
+        if remote is not None:
+            remote.asked(frame.count)
+
+    def _told(self, call: int, answer: Any) -> None:
+        question = self._questions.get(call)
+        if question is not None and not question.done():
+            question.set_result(answer)
+
+    def _readiness(self, frame: frames.Readiness) -> None:
+        if frame.instance in self.models:
+            self.models[frame.instance] = frame.ready
+
+    def _lose(self) -> None:
+        """The process has ended: whatever it had not finished ends too, now."""
+        self._link.drain()
+        self._link.close()
+        self.ended.set()
+        self.models.clear()
+        lost = f"The worker process that ran this request {self.how}."
+        for number, remote in list(self._calls.items()):
+            started = self._flags[number]
+            remote.ended(WorkerLost(lost) if started else NeverStarted(lost))
+        self._calls.clear()
+        self._close_memory()
+        for question in self._questions.values():
+            if not question.done():
+                question.set_exception(WorkerLost(lost))
+
+    def _freed(self) -> None:
+        """Called from whatever thread drops the last view of a tensor."""
+        if not self._freeing:
+            self._freeing = True
+            try:
+                self._loop.call_soon_threadsafe(self._give_back)
+            except RuntimeError:
+                return  # the loop has closed, and the worker with it
+
+    def _give_back(self) -> None:
+        self._freeing = False
+        self._link.send(frames.Free(self._incoming.take_freed()))

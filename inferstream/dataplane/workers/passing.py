@@ -1,0 +1,73 @@
+"""Descriptors on their way from one process to another, over sockets that keep messages whole."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+
+from . import arena
+
+logger = logging.getLogger("inferstream.worker")
+
+_ROOM = 4096
+"""Bytes a message may have."""
+
+Arrived = Callable[[bytes, socket.socket, int, int], None]
+"""Takes a message and one end of a way: the socket, and the memory of requests and of responses.
+
+The socket is the receiver's; the memory is closed when this returns.
+"""
+
+
+def intake() -> tuple[socket.socket, socket.socket]:
+    """The two ends of what descriptors are passed through."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    return ours, theirs
+
+
+def pass_way(worker: socket.socket, caller: socket.socket, message: bytes) -> None:
+    """Give a worker and one who calls it a new way between them. Raises OSError when either cannot take it."""
+    with arena.created() as requests, arena.created() as responses:
+        to_caller, to_worker = socket.socketpair()
+        with to_caller, to_worker:
+            socket.send_fds(worker, [b"way"], [to_caller.fileno(), requests, responses])
+            socket.send_fds(caller, [message], [to_worker.fileno(), requests, responses])
+
+
+class Intake:
+    """The receiving end; it closes when the other does."""
+
+    def __init__(self, end: socket.socket, arrived: Arrived) -> None:
+        end.setblocking(False)
+        self._socket = end
+        self._arrived = arrived
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(end.fileno(), self._read)
+
+    def _read(self) -> None:
+        try:
+            message, found, *_ = socket.recv_fds(self._socket, _ROOM, 3, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            logger.error("a new way between two processes cannot be taken: %s", error.strerror)
+            message, found = b"", []
+        if not message:
+            self.close()
+            return
+        end, *memory = found
+        try:
+            self._arrived(message, socket.socket(fileno=end), *memory)
+        except OSError as error:
+            logger.error("a new way between two processes cannot be used: %s", error.strerror)
+        finally:
+            for descriptor in memory:
+                os.close(descriptor)
+
+    def close(self) -> None:
+        """Take nothing more."""
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()

@@ -1,0 +1,175 @@
+"""One front end, seen from a worker: its link, its calls, and the memory between both."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from ...errors import InferstreamError, WorkerLost
+from ...types import Headers
+from ..execution.failures import translated
+from ..execution.local import Local
+from . import frames
+from .arena import Incoming, Outgoing
+from .instance import Models
+from .link import Link
+from .packing import pack_failure, unpack_failure, unpack_request
+from .running import LaterRequests, RunningCall
+
+MakeLink = Callable[..., Link]
+"""Makes the link from its decoder, and what to call for each frame and at its end."""
+
+
+class Peer:
+    """Runs what one front end calls.
+
+    `kinds` are the frames it may send, `more` what those do that are no calls, `lost` is called at its end.
+    """
+
+    def __init__(
+        self,
+        link: MakeLink,
+        kinds: Any,
+        memory: tuple[int, int],
+        models: Models,
+        more: dict[type[frames.Frame], Callable[[Any], object]],
+        lost: Callable[[], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._models = models
+        incoming, outgoing = memory
+        self._incoming = Incoming(incoming, self._freed)
+        self._outgoing = Outgoing(outgoing)
+        self._freeing = False
+        self._calls: dict[int, RunningCall] = {}
+        self._cancelled: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._frames: dict[type[frames.Frame], Callable[[Any], object]] = {
+            frames.Open: self._open,
+            frames.More: self._more,
+            frames.Credit: self._credit,
+            frames.Cancel: self._cancel,
+            frames.Describe: lambda frame: self.spawn(self._describe(frame)),
+            frames.Ask: lambda frame: self.spawn(self._ask(frame)),
+            frames.Free: lambda frame: self._outgoing.free(frame.places),
+            **more,
+        }
+        self._link = link(msgspec.msgpack.Decoder(kinds), self._received, lost)
+        self.send = self._link.send
+
+    @property
+    def awaited(self) -> int:
+        """Calls in progress that somebody waits for."""
+        return len(self._calls) - len(self._cancelled)
+
+    def _received(self, frame: frames.Frame) -> None:
+        self._frames[type(frame)](frame)
+
+    def spawn(self, work: Any) -> "asyncio.Task[None]":
+        """Do this beside the calls."""
+        task: asyncio.Task[None] = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _open(self, frame: frames.Open) -> None:
+        request = unpack_request(frame.request, self._incoming.view)
+        instance = self._models.instances.get(frame.instance)
+        if instance is None:
+            self._refuse(frame.call)
+            return
+        local = instance.local
+        if self._models.events is not None:
+            self._models.events.add_to(request, local.settings.name)
+        call = RunningCall(frame, request, local.settings, self._link, self._outgoing)
+        self._calls[call.number] = call
+        task = call.task = self._loop.create_task(call.run(instance.handler))
+        task.add_done_callback(partial(self._done, call.number))
+
+    def _refuse(self, call: int) -> None:
+        """The model has gone, and its caller has not been told yet."""
+        error = WorkerLost("The worker process does not have the model of this request any more.")
+        self.send(frames.Failed(call, pack_failure(error)))
+
+    def _done(self, number: int, task: "asyncio.Task[None]") -> None:
+        del self._calls[number]
+        if self._cancelled:
+            self._cancelled.discard(number)
+        if task.cancelled():
+            self.send(frames.End(number))  # cancelled before its first step, so that nothing of it ever ran
+
+    def _more(self, frame: frames.More) -> None:
+        # Unpacked even when nobody waits: dropping the tensors is what frees their place.
+        request = None if frame.request is None else unpack_request(frame.request, self._incoming.view)
+        call = self._calls.get(frame.call)
+        if call is None or not isinstance(call.more, LaterRequests):
+            return
+        if request is not None and self._models.events is not None:
+            self._models.events.add_to(request, call.model)
+        call.more.came(request, unpack_failure(frame.failure) if frame.failure is not None else None)
+
+    def _credit(self, frame: frames.Credit) -> None:
+        call = self._calls.get(frame.call)
+        if call is not None:
+            call.credit(frame.count)
+
+    def _cancel(self, frame: frames.Cancel) -> None:
+        call = self._calls.get(frame.call)
+        if call is not None:
+            self._cancelled.add(frame.call)
+            call.cancel()
+
+    async def _describe(self, frame: frames.Describe) -> None:
+        instance = self._models.instances.get(frame.instance)
+        if instance is None:
+            self._refuse(frame.call)
+            return
+        try:
+            metadata = await instance.local.metadata()
+            self.send(frames.Described(frame.call, metadata.model_dump_json().encode()))
+        except BaseException as error:
+            self._fail(frame.call, instance.local, error)
+
+    async def _ask(self, frame: frames.Ask) -> None:
+        instance = self._models.instances.get(frame.instance)
+        if instance is None:
+            self._refuse(frame.call)
+            return
+        if self._models.tracing is not None:
+            self._models.tracing.enter(Headers(frame.request.headers))
+        try:
+            self.send(frames.Told(frame.call, await instance.local.ask(frame.request)))
+        except BaseException as error:
+            self._fail(frame.call, instance.local, error)
+
+    def _fail(self, call: int, local: Local, error: BaseException) -> None:
+        failure = translated(error, local.settings.name, None)
+        assert isinstance(failure, InferstreamError)
+        self.send(frames.Failed(call, pack_failure(failure)))
+
+    def end(self) -> None:
+        """The front end is gone: nobody waits for its calls any more."""
+        self._link.close()
+        for call in self._calls.values():
+            call.cancel()
+        self.spawn(self._let_go())
+
+    async def _let_go(self) -> None:
+        """Give its memory back once no call writes there."""
+        while tasks := [call.task for call in self._calls.values() if call.task is not None]:
+            await asyncio.wait(tasks)
+            await asyncio.sleep(0)
+        self._incoming.close()
+        self._outgoing.close()
+
+    def _freed(self) -> None:
+        """Called from whatever thread drops the last view of a tensor."""
+        if not self._freeing:
+            self._freeing = True
+            self._loop.call_soon_threadsafe(self._give_back)
+
+    def _give_back(self) -> None:
+        self._freeing = False
+        self.send(frames.Free(self._incoming.take_freed()))

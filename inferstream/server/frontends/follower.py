@@ -1,0 +1,208 @@
+"""What a follower's process runs: the doors of the server, over models that the leader tells it to serve."""
+
+import asyncio
+import gc
+import logging
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from itertools import chain, count
+from typing import Any
+
+import msgspec
+
+from ...dataplane.access import Access
+from ...dataplane.dataplane import DataPlane
+from ...dataplane.workers.link import Link
+from ...dataplane.workers.main import belong_to
+from ...dataplane.workers.packing import pack_failure, unpack_failure
+from ...errors import InferenceFailed, InferstreamError
+from ...event_loop import new_event_loop
+from ...settings import Settings
+from ...telemetry.custom import CUSTOM
+from ...telemetry.files import MetricFiles
+from ...telemetry.logs import configure_logging
+from ...telemetry.metrics import Meters
+from ...telemetry.sums import families_of
+from ...telemetry.workers import WorkerMeters
+from ..doors import Doors, build_tracing
+from ..ports import bind
+from . import frames
+from .loading import Loading
+from .told import Told
+
+logger = logging.getLogger("inferstream.server")
+
+PUSH = 1.0
+"""Seconds between two times of telling the leader the numbers: what it may not know when this process is lost."""
+
+
+class Follower:
+    """What the leader's frames do here."""
+
+    def __init__(self, end: socket.socket, intake: socket.socket) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._questions: dict[int, asyncio.Future[bytes]] = {}
+        self._numbers = count(1)
+        self._workers = WorkerMeters(MetricFiles(None))
+        self._doors: Doors | None = None
+        self._frames: dict[type[Any], Callable[[Any], object]] = {
+            frames.Start: self._start,
+            frames.Prepare: self._prepare,
+            frames.Serve: lambda frame: self._do(frame, self._told.serve(frame.model)),
+            frames.Withdraw: lambda frame: self._do(frame, self._told.withdraw(frame.model)),
+            frames.Tell: self._tell,
+            frames.Open: lambda frame: self._do(frame, self._open()),
+            frames.Drain: lambda frame: self._do(frame, self._told.stop(frame.grace)),
+            frames.Stop: lambda frame: self._do(frame, self._stop(frame.seconds), then=_end),
+            frames.Retired: lambda frame: self._loading.retired(frame.worker),
+            frames.Lost: lambda frame: self._loading.lost(frame.worker),
+            frames.Answered: self._answered,
+            frames.Count: lambda frame: self._count(frame.operation),
+        }
+        decoder = msgspec.msgpack.Decoder(frames.ToFollower)
+        self._link = Link(end, decoder, self._received, lambda: os._exit(0))
+        self._send = self._link.send
+        self._loading = Loading(self._workers, self._replace, intake)
+
+    def _received(self, frame: Any) -> None:
+        self._frames[type(frame)](frame)
+
+    def _start(self, frame: frames.Start) -> None:
+        settings = self._settings = Settings.from_complete(frame.settings)
+        configure_logging(settings.debug, settings.use_structured_logging, settings.logging_settings)
+        self._ports = frame.ports
+        self._meters = Meters(settings.metrics_rest_server_prefix)
+        self._meters.elsewhere = partial(self._ask, "metrics", "")
+        self._tracing = build_tracing(settings)
+        self._told = Told(settings, self._meters, self._tracing, self._ask, self._released)
+        self._loading.begin(settings, frame.index, frame.count)
+        access = Access(settings.host, settings.allow_open_repository)
+        self._dataplane = DataPlane(settings, self._told, access)
+        self._spawn(self._push())
+
+    def _prepare(self, frame: frames.Prepare) -> None:
+        self._do(frame, self._told.prepare(frame.model, self._loading.load(frame)))
+
+    def _tell(self, frame: frames.Tell) -> None:
+        self._told.tell(frame)
+        self._send(frames.Done(frame.operation))
+
+    def _released(self, model: int) -> None:
+        self._send(frames.Released(model))
+
+    def _replace(self, worker: int, why: str) -> None:
+        self._send(frames.Replace(worker, why))
+
+    async def _open(self) -> None:
+        settings = self._settings
+        doors = Doors(self._dataplane, settings, self._meters, self._tracing)
+        doors.build_rest()
+        sock = bind(settings.host, self._ports["REST"], "REST", shared=True)
+        doors.grpc.join(settings.host, self._ports["gRPC"])
+        await doors.start(sock)
+        self._doors = doors
+        gc.collect()
+        gc.freeze()  # as the leader does with what is loaded
+
+    async def _stop(self, seconds: float) -> None:
+        if self._doors is not None:
+            await self._doors.stop()
+        await self._told.unload_all(seconds)
+        if self._tracing is not None:
+            await self._tracing.stop()
+        self._count(0)
+
+    def _do(
+        self,
+        frame: frames.Operation,
+        work: Coroutine[Any, Any, None],
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._spawn(self._doing(frame.operation, work, then))
+
+    async def _doing(self, operation: int, work: Coroutine[Any, Any, None], then: Callable[[], None]) -> None:
+        try:
+            await work
+            failure = None
+        except InferstreamError as error:
+            failure = pack_failure(error)
+        except Exception as error:
+            logger.exception("a front end cannot do what it should")
+            failure = pack_failure(InferenceFailed(f"{type(error).__name__}: {error}"))
+        self._send(frames.Done(operation, failure))
+        await asyncio.sleep(0)  # what is sent leaves when the loop turns
+        then()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ask(self, what: str, name: str) -> bytes:
+        number = next(self._numbers)
+        answer: asyncio.Future[bytes] = self._loop.create_future()
+        self._questions[number] = answer
+        self._send(frames.Ask(number, what, name))
+        try:
+            return await answer
+        finally:
+            del self._questions[number]
+
+    def _answered(self, frame: frames.Answered) -> None:
+        question = self._questions.get(frame.question)
+        if question is None or question.done():
+            return
+        if frame.failure is not None:
+            question.set_exception(unpack_failure(frame.failure))
+        else:
+            question.set_result(frame.data)
+
+    def _count(self, operation: int) -> None:
+        families = families_of(chain(self._meters.collect(), self._workers.collect()))
+        self._send(frames.Counted(operation, families))
+
+    async def _push(self) -> None:
+        while True:
+            await asyncio.sleep(PUSH)
+            self._count(0)
+
+    def registered(self, name: str, description: str) -> None:
+        """Model code has registered a metric."""
+        self._send_from_anywhere(frames.Registered(name, description))
+
+    def logged(self, model: str, version: str, values: dict[str, float]) -> None:
+        """Model code has logged a metric."""
+        self._send_from_anywhere(frames.Logged(model, version, values))
+
+    def _send_from_anywhere(self, frame: frames.Logged | frames.Registered) -> None:
+        if threading.get_ident() == self._thread:
+            self._send(frame)
+        else:
+            self._loop.call_soon_threadsafe(self._send, frame)
+
+
+def _end() -> None:
+    logging.shutdown()
+    with suppress(Exception):  # model code may have closed it
+        sys.stdout.flush()
+    os._exit(0)
+
+
+def main(parent: int, end: int, lifeline: int, intake: int) -> None:
+    """Serve as a follower of the process `parent`, through descriptors that it has opened."""
+    belong_to(parent, end, lifeline, intake)
+
+    async def serve() -> None:
+        CUSTOM.sink = Follower(socket.socket(fileno=end), socket.socket(fileno=intake))
+        await asyncio.Event().wait()
+
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    loop.run_until_complete(serve())

@@ -1,0 +1,248 @@
+"""The leader: keeps the followers alive, in step, and their numbers with its own."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from itertools import count
+from time import monotonic
+from typing import Any
+
+from ...dataplane.execution.base import Execution
+from ...dataplane.registry import LoadModel, Registry
+from ...dataplane.workers.group import WorkerGroup
+from ...dataplane.workers.process import WorkerProcess
+from ...errors import InferstreamError, WorkerLost
+from ...settings import ModelSettings, Settings
+from ...telemetry.files import MetricFiles
+from ...telemetry.frontends import FrontEndMeters
+from ...telemetry.metrics import Meters
+from ...telemetry.sums import Sums, families_of
+from . import frames, shares
+from .member import Member
+from .models import ANSWER, SharedModel, SharedModels
+from .questions import answer
+
+logger = logging.getLogger("inferstream.server")
+
+LOOK_EVERY = 0.25
+"""Seconds between looks at whether the followers must be told something new."""
+
+SCRAPE = 1.0
+"""Seconds a follower may take to tell its numbers; what it told last counts then, a second old at most."""
+
+LONGEST = 30.0
+"""Seconds at most between two attempts to start a follower."""
+
+LAST_WORDS = 5.0
+"""Seconds a follower may take beyond what it has been given to end."""
+
+
+class FrontEnds:
+    """The other front ends of this server, one process each."""
+
+    def __init__(self, settings: Settings, meters: Meters, files: MetricFiles) -> None:
+        self.count = settings.frontends
+        self._settings = settings
+        self._meters = meters
+        self._files = files
+        self._own = FrontEndMeters()
+        meters.add(self._own)
+        meters.elsewhere = self.exposition
+        self._models = SharedModels(settings.model_load_timeout)
+        self._workers: dict[int, tuple[WorkerGroup, WorkerProcess]] = {}
+        self._numbers = count(1)
+        self._past = Sums()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._keepers: list[asyncio.Task[None]] = []
+        self._complete = asyncio.Event()
+        self._told: object = None
+        self._draining = False
+
+    def start(self, registry: Registry, ports: dict[str, int]) -> None:
+        """Start the followers; they take these ports as soon as they serve what `registry` does."""
+        self._registry = registry
+        self._ports = ports
+        self._keepers = [asyncio.create_task(self._keep(index)) for index in range(1, self.count)]
+        self._keepers.append(asyncio.create_task(self._watch()))
+
+    @property
+    def ready(self) -> bool:
+        """Whether each has come up; that one is being replaced later takes the others out of no service."""
+        return self._complete.is_set()
+
+    async def up(self) -> None:
+        """Wait until each serves, and knows that all do."""
+        await self._complete.wait()
+        await self.agree()
+
+    def sharing(self, load: LoadModel) -> LoadModel:
+        """`load`, for models of which this front end gets its share of the limits."""
+
+        async def load_share(settings: ModelSettings) -> Execution:
+            shares.divide(settings, 0, self.count)
+            return await load(settings)
+
+        return load_share
+
+    async def add(self, settings: ModelSettings, execution: Execution) -> SharedModel:
+        """Have a model loaded by every follower. Raises ModelLoadFailed."""
+        shares.warn(settings, self.count)
+        return await self._models.add(settings, execution)
+
+    async def agree(self) -> None:
+        """Wait until each follower knows whether this server is ready, and what it does not serve."""
+        self._told = state = self._state()
+        await self._models.everywhere(lambda operation: frames.Tell(operation, *state))
+
+    def _state(self) -> tuple[bool, list[tuple[str, str | None, str]]]:
+        unserved = self._registry.unserved.items()
+        states = [(name, version, state.value) for (name, version), (state, _) in unserved]
+        return self._registry.ready, states
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            if self._state() != self._told:
+                await self.agree()
+
+    async def _keep(self, index: int) -> None:
+        failures = 0
+        while not self._draining:
+            since = monotonic()
+            served = await self._life(index)
+            failures = 0 if served else failures + 1
+            if failures:
+                pause = min(2.0 ** (failures - 1), LONGEST) - (monotonic() - since)
+                await asyncio.sleep(max(pause, 0.0))
+
+    async def _life(self, index: int) -> bool:
+        """Start a follower and return at its end; whether it has served."""
+        try:
+            variables = self._files.variables() if self._settings.metrics_endpoint else {}
+            member = Member(self, variables)
+        except OSError as error:
+            logger.error("a front end cannot be started: %s", error.strerror)
+            return False
+        self._own.started += 1
+        self._files.started(member.pid)
+        self._models.members.append(member)
+        joining = asyncio.create_task(self._join(index, member))
+        served = False
+        try:
+            await member.ended.wait()
+        finally:
+            joining.cancel()
+            served = member.served
+            self._models.members.remove(member)
+            self._past.add(member.families, over=True)
+            self._files.ended(member.pid)
+            self._count_serving()
+        self._own.lost += 1
+        logger.error("front end %d %s; starting another", member.pid, member.how)
+        return served
+
+    async def _join(self, index: int, member: Member) -> None:
+        """Bring a follower into step with this server, and let it open its ports."""
+        settings = self._settings.model_dump_json(by_alias=True).encode()
+        member.send(frames.Start(settings, index, self.count, self._ports))
+        for worker, (group, process) in self._workers.items():
+            self._introduce(member, worker, group, process)
+        try:
+            await self._models.replay(member)
+            state = self._state()
+            await member.do(lambda operation: frames.Tell(operation, *state), ANSWER)
+            await member.do(frames.Open, ANSWER)
+        except WorkerLost:
+            return
+        except InferstreamError as error:
+            logger.error("front end %d cannot serve: %s", member.pid, error.message)
+            member.kill()
+            return
+        member.serves = member.served = True
+        self._count_serving()
+        if self._own.serving == self.count:
+            self._complete.set()
+
+    def _count_serving(self) -> None:
+        self._own.serving = 1 + sum(member.serves for member in self._models.members)
+
+    def introduce(self, group: WorkerGroup, process: WorkerProcess) -> None:
+        """Give every follower a way to a worker that has started."""
+        worker = next(self._numbers)
+        self._workers[worker] = (group, process)
+        for member in self._models.members:
+            self._introduce(member, worker, group, process)
+        self._spawn(self._mourn(worker, process))
+
+    def _introduce(self, member: Member, worker: int, group: WorkerGroup, process: WorkerProcess) -> None:
+        try:
+            member.introduce(worker, group.number, process)
+        except OSError as error:
+            if not process.ended.is_set() and not member.ended.is_set():
+                logger.error("front end %d goes without worker %d: %s", member.pid, process.pid, error)
+
+    async def _mourn(self, worker: int, process: WorkerProcess) -> None:
+        await process.ended.wait()
+        self._workers.pop(worker, None)
+        for member in self._models.members:
+            member.send(frames.Lost(worker))
+
+    def withdraw(self, process: WorkerProcess) -> None:
+        """A worker gets no more calls."""
+        for worker, (_, known) in list(self._workers.items()):
+            if known is process:
+                del self._workers[worker]
+                for member in self._models.members:
+                    member.send(frames.Retired(worker))
+
+    def replace(self, frame: frames.Replace) -> None:
+        """A follower has found that a worker is of no use any more."""
+        if frame.worker in self._workers:
+            group, process = self._workers[frame.worker]
+            group.replace(process, frame.why)
+
+    def asked(self, member: Member, frame: frames.Ask) -> None:
+        """A follower asks on behalf of a client."""
+        self._spawn(answer(member, frame, self._registry, self.exposition))
+
+    async def exposition(self) -> bytes:
+        """The meters of all front ends in Prometheus' text format."""
+        await asyncio.gather(*(member.count(SCRAPE) for member in self._models.members if member.serves))
+        sums = Sums()
+        sums.add(families_of(self._meters.families()))
+        for member in self._models.members:
+            sums.add(member.families)
+        sums.add(families_of(self._past.collect()))
+        return sums.exposition()
+
+    async def drain(self, grace: float) -> None:
+        """Have every follower refuse new calls, and wait until those in progress have ended."""
+        self._draining = True
+        await self._all(lambda operation: frames.Drain(operation, grace), grace + LAST_WORDS)
+
+    async def stop(self, seconds: float) -> None:
+        """End every follower; their models have so many seconds to unload."""
+        members = list(self._models.members)
+        for keeper in self._keepers:
+            keeper.cancel()
+        await self._all(lambda operation: frames.Stop(operation, seconds), seconds + LAST_WORDS, members)
+        for member in members:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS):
+                    await member.ended.wait()
+            member.kill()
+        for task in self._tasks:
+            task.cancel()
+
+    async def _all(
+        self, make: Callable[[int], frames.Operation], seconds: float, members: list[Member] | None = None
+    ) -> None:
+        if members is None:
+            members = self._models.members
+        await asyncio.gather(*(member.do(make, seconds) for member in members), return_exceptions=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

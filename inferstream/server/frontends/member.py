@@ -1,0 +1,161 @@
+"""One follower, seen from the leader."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from ...dataplane.workers import passing
+from ...dataplane.workers.link import Link
+from ...dataplane.workers.packing import unpack_failure
+from ...dataplane.workers.process import WorkerProcess
+from ...dataplane.workers.spawning import Child, Program
+from ...errors import WorkerLost
+from ...telemetry.custom import CUSTOM
+from ...telemetry.sums import Family
+from . import frames
+
+SCRIPT = str(Path(__file__).parents[1] / "bootstrap.py")
+MODULE = "inferstream.server.frontends.follower"
+
+_Encoded = msgspec.msgpack.Encoder().encode
+
+
+class Leader(Protocol):
+    """Who answers what a follower asks."""
+
+    def asked(self, member: "Member", frame: frames.Ask) -> None: ...
+
+    def replace(self, frame: frames.Replace) -> None: ...
+
+
+class Member:
+    """A process of its own. What it is told begins in this order."""
+
+    def __init__(self, leader: Leader, variables: dict[str, str]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._intake, theirs = passing.intake()
+        program = Program(SCRIPT, sys.executable, variables, MODULE)
+        try:
+            with theirs:
+                self._child = Child(program, (theirs.fileno(),), self._gone)
+        except OSError:
+            self._intake.close()
+            raise
+        self._operations = count(1)
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._held: dict[int, asyncio.Future[None]] = {}
+        self._frames: dict[type[Any], Callable[[Any], object]] = {
+            frames.Done: self._done,
+            frames.Released: lambda frame: self._let_go(frame.model),
+            frames.Ask: lambda frame: leader.asked(self, frame),
+            frames.Counted: self._counted,
+            frames.Replace: leader.replace,
+            frames.Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
+            frames.Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
+        }
+        decoder = msgspec.msgpack.Decoder(frames.FromFollower)
+        self._link = Link(self._child.socket, decoder, self._received, self._child.kill)
+        self.send = self._link.send
+        self.pid = self._child.pid
+        self.families: list[Family] = []
+        """The numbers it has told last."""
+        self.serves = False
+        """Whether its ports are open."""
+        self.served = False
+        """Whether they have been."""
+        self.ended = asyncio.Event()
+
+    @property
+    def how(self) -> str:
+        """How the process ended, for people."""
+        return self._child.how
+
+    def do(self, make: Callable[[int], frames.Operation], seconds: float | None) -> asyncio.Task[None]:
+        """Tell it now to do something, which it may take so many seconds for, and return what waits for that.
+
+        That raises WorkerLost when the process has ended, also for taking longer, and what it failed with.
+        """
+        number = next(self._operations)
+        self._waiting[number] = self._loop.create_future()
+        self.send(make(number))
+        doing = self._loop.create_task(self._doing(number, seconds))
+        doing.add_done_callback(lambda task: task.cancelled() or task.exception())  # also if nobody waits
+        return doing
+
+    async def _doing(self, number: int, seconds: float | None) -> None:
+        try:
+            if self.ended.is_set():
+                raise self._lost()
+            async with asyncio.timeout(seconds):
+                await self._waiting[number]
+        except TimeoutError:
+            self.kill()
+            raise self._lost() from None
+        finally:
+            del self._waiting[number]
+
+    async def count(self, seconds: float) -> None:
+        """Learn its numbers of now, if it tells them within this time."""
+        with suppress(TimeoutError, WorkerLost):
+            async with asyncio.timeout(seconds):
+                await self.do(frames.Count, None)
+
+    def hold(self, model: int) -> None:
+        """Know that it has, or will have, this model until it says otherwise."""
+        self._held[model] = self._loop.create_future()
+
+    async def released(self, model: int) -> None:
+        """Wait until it does not hold on to this model any more."""
+        held = self._held.get(model)
+        if held is not None:
+            await asyncio.shield(held)
+
+    def introduce(self, worker: int, group: int, process: WorkerProcess) -> None:
+        """Give it a way to a worker. Raises OSError."""
+        process.introduce(self._intake, _Encoded(frames.Way(worker, group, process.pid)))
+
+    def kill(self) -> None:
+        """End the process now."""
+        self._child.kill()
+
+    def _received(self, frame: Any) -> None:
+        self._frames[type(frame)](frame)
+
+    def _done(self, frame: frames.Done) -> None:
+        waiting = self._waiting.get(frame.operation)
+        if waiting is None or waiting.done():
+            return
+        if frame.failure is not None:
+            waiting.set_exception(unpack_failure(frame.failure))
+        else:
+            waiting.set_result(None)
+
+    def _counted(self, frame: frames.Counted) -> None:
+        self.families = frame.families
+        self._done(frames.Done(frame.operation))
+
+    def _let_go(self, model: int) -> None:
+        held = self._held.pop(model, None)
+        if held is not None and not held.done():
+            held.set_result(None)
+
+    def _lost(self) -> WorkerLost:
+        return WorkerLost(f"the front end {self.pid} {self.how}")
+
+    def _gone(self) -> None:
+        self._link.drain()
+        self._link.close()
+        self._intake.close()
+        self.serves = False
+        self.ended.set()
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(self._lost())
+        for model in list(self._held):
+            self._let_go(model)

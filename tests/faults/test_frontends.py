@@ -1,0 +1,198 @@
+"""Front ends, workers and the leader end while others serve: nobody else notices, and nothing is left behind."""
+
+import json
+import os
+import signal
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+from websockets.sync.client import connect
+
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.frontends import MANY, clients, connections, followers, spread, two, workers
+from tests.serving import Running, eventually, fp32, text, write_model
+
+COUNTING = """
+from inferstream import MLModel, log
+from inferstream.types import InferenceResponse
+from prometheus_client import Counter
+
+SEEN = Counter("seen_here", "Requests", ["model"])
+
+
+class Model(MLModel):
+    async def predict(self, payload):
+        SEEN.labels(model=self.name).inc()
+        log(seen_values=1.0)
+        return InferenceResponse(model_name=self.name, outputs=[])
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "models"
+    for name, model in (("echo", "Echo"), ("slow", "Slow"), ("streaming", "Streaming")):
+        write_model(root, name, f"faulty_models.{model}", name=name)
+    write_model(root, "counting", "counting.Model", COUNTING, name="counting")
+    return two(root)
+
+
+@pytest.fixture
+def server(serve: Callable[..., Running], folder: Path) -> Iterator[Running]:
+    running = serve(folder)
+    yield running
+    assert running.stop() in (0, -signal.SIGKILL), running.text()
+
+
+def counted(server: Running) -> list[float]:
+    """Everything that has counted the calls of `counting`: our metrics, the model's logs, and its own counter."""
+    return [
+        server.metric("model_infer_request_success_total", model="counting"),
+        server.metric("seen_values_count", model_name="counting"),
+        server.metric("seen_here_total", model="counting"),
+    ]
+
+
+def test_a_front_end_that_is_killed_is_replaced_and_its_counts_stay(server: Running) -> None:
+    [follower] = followers(server)
+    with clients(server) as opened:
+        for client in opened:
+            client.post("/v2/models/counting/infer", json=fp32([1.0])).raise_for_status()
+        eventually(lambda: counted(server) == [MANY] * 3)
+        theirs = connections(follower, server.http_port)
+        os.kill(follower, signal.SIGKILL)
+        lost = 0
+        for client in opened:
+            try:
+                assert client.post("/v2/models/counting/infer", json=fp32([1.0])).status_code == 200
+            except httpx.TransportError:
+                lost += 1
+        assert lost <= theirs
+        assert httpx.get(f"{server.url}/v2/health/ready").status_code == 200
+    done = [2 * MANY - lost] * 3
+    eventually(lambda: server.metric("inferstream_frontends") == 2, 15)
+    assert counted(server) == done
+    assert server.metric("inferstream_frontends_lost_total") == 1
+    [again] = followers(server)
+    assert again != follower
+    assert f"front end {follower} ended by SIGKILL; starting another" in server.text()
+    with clients(server) as opened:
+        for client in opened:
+            client.post("/v2/models/counting/infer", json=fp32([1.0])).raise_for_status()
+    assert counted(server) == [count + MANY for count in done]
+
+
+def test_a_front_end_that_comes_later_serves_what_the_others_do(server: Running) -> None:
+    write_model(server.folder, "late", "faulty_models.Echo", name="late")
+    httpx.post(f"{server.url}/v2/repository/models/late/load", timeout=20).raise_for_status()
+    httpx.post(f"{server.url}/v2/repository/models/echo/unload", timeout=20).raise_for_status()
+    [follower] = followers(server)
+    os.kill(follower, signal.SIGKILL)
+    eventually(lambda: server.metric("inferstream_frontends_started_total") == 2)
+    eventually(lambda: server.metric("inferstream_frontends") == 2, 15)
+    with clients(server) as opened:
+        for name, status in (("late", 200), ("echo", 404)):
+            answers = [c.post(f"/v2/models/{name}/infer", json=fp32([1.0])) for c in opened]
+            assert {answer.status_code for answer in answers} == {status}
+
+
+def test_every_call_ends_once_when_a_worker_dies_that_both_use(start, folder: Path) -> None:
+    server = start(folder, INFERSTREAM_PARALLEL_WORKERS="2")
+    before = workers(server)
+    assert len(before) == 2
+    with clients(server) as opened, ThreadPoolExecutor(MANY) as pool:
+
+        def ask(i: int) -> httpx.Response:
+            return opened[i % MANY].post("/v2/models/echo/infer", json=fp32([float(i)], id=str(i)))
+
+        answers = [pool.submit(ask, i) for i in range(20 * MANY)]
+        eventually(lambda: sum(answer.done() for answer in answers) > 2 * MANY)
+        os.kill(before[0], signal.SIGKILL)
+        found = [answer.result() for answer in answers]
+        statuses = Counter(answer.status_code for answer in found)
+        assert set(statuses) <= {200, 503}
+        for i, answer in enumerate(found):
+            if answer.status_code == 200:
+                assert answer.json()["id"] == str(i)
+                assert answer.json()["outputs"][0]["data"] == [float(i)]
+        assert server.metric("model_infer_request_success_total", model="echo") == statuses[200]
+        eventually(lambda: len(workers(server)) == 2 and before[0] not in workers(server), 15)
+        eventually(lambda: server.metric("inferstream_workers") == 2)
+        os.kill(before[1], signal.SIGKILL)  # what both are given now runs in the new one alone
+        eventually(
+            lambda: all(c.post("/v2/models/echo/infer", json=fp32([1.0])).is_success for c in opened), 15
+        )
+
+
+def test_streams_in_all_front_ends_finish_before_the_server_ends(server: Running) -> None:
+    body = text(parameters={"items": 6, "delay": 0.2})
+    request = ModelInferRequest(model_name="streaming", id="grpc")
+    request.parameters["items"].int64_param = 6
+    request.parameters["delay"].double_param = 0.2
+    url = f"ws://127.0.0.1:{server.http_port}/v2/models/streaming/stream"
+    with ExitStack() as stack, ThreadPoolExecutor(2 * MANY) as pool:
+        opened = stack.enter_context(clients(server))
+        sse = [
+            pool.submit(client.post, "/v2/models/streaming/generate_stream", json={**body, "id": f"sse {i}"})
+            for i, client in enumerate(opened)
+        ]
+        sockets = [stack.enter_context(connect(url, open_timeout=20)) for _ in range(8)]
+        for i, one in enumerate(sockets):
+            one.send(json.dumps({**body, "id": f"ws {i}"}))
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        channels = [
+            stack.enter_context(grpc.insecure_channel(server.grpc, [*options, ("test.number", i)]))
+            for i in range(8)
+        ]
+        streams = [
+            pool.submit(list, GRPCInferenceServiceStub(channel).ModelStreamInfer(iter([request]), timeout=20))
+            for channel in channels
+        ]
+        names = [f"sse {i}" for i in range(MANY)] + [f"ws {i}" for i in range(8)] + ["grpc"]
+        eventually(lambda: all(server.noted(f"start {name}") for name in names))
+        eventually(lambda: server.log.read_text().count("start grpc") == 8)
+        assert all(spread(server, server.http_port))
+        server.process.send_signal(signal.SIGTERM)
+        for answer in sse:
+            assert answer.result().text.count("item ") == 6
+            assert "event: error" not in answer.result().text
+        for one in sockets:
+            said = [json.loads(one.recv(timeout=10)) for _ in range(6)]
+            assert [answer["outputs"][0]["data"] for answer in said] == [[f"item {i}"] for i in range(6)]
+        for stream in streams:
+            assert len(stream.result()) == 6
+    assert server.process.wait(10) == 0
+
+
+def test_ctrl_c_reaches_all_and_ends_them_in_good_order(server: Running) -> None:
+    [follower] = followers(server)
+    with ThreadPoolExecutor(8) as pool:
+        slow = [
+            pool.submit(server.infer, "slow", text(id=f"c{i}", parameters={"seconds": 1})) for i in range(8)
+        ]
+        eventually(lambda: all(server.noted(f"start c{i}") for i in range(8)))
+        os.kill(follower, signal.SIGINT)
+        server.process.send_signal(signal.SIGINT)
+        assert {call.result().status_code for call in slow} == {200}
+    assert server.process.wait(10) == 0
+    assert "ended by" not in server.text()
+
+
+def test_nothing_is_left_of_a_server_that_is_killed(server: Running) -> None:
+    children = server.workers()
+    server.process.kill()
+    server.process.wait(5)
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
+    for port in (server.http_port, server.grpc_port, server.metrics_port):
+        with socket.socket() as free:
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as any server does
+            free.bind(("127.0.0.1", port))
+            free.listen()
