@@ -32,6 +32,9 @@ PROBED = {"health 200", "infer 200", "infer 429", "infer 504", "late"}
 SETTLED = 2.0
 """Seconds until the queue is full, before which the probe does not begin."""
 
+RACE = 0.005
+"""Seconds: a request whose time runs out between the server's look at the clock and the model's is not late."""
+
 MODEL = f"""
 import asyncio
 import os
@@ -202,7 +205,7 @@ def report(callers: list[Client], probed: dict[str, list[float]], log: Path, bes
     ends = Counter(statuses.values())
     lines = map(str.split, log.read_text().splitlines())
     computed = {name: left for name, left in lines if name in statuses}
-    late = [name for name, left in computed.items() if left != "None" and float(left) <= 0]
+    late = [name for name, left in computed.items() if left != "None" and float(left) <= -RACE]
     refused_and_run = [name for name, status in statuses.items() if status == 429 and name in computed]
     goodput = ends[200] / took
     times = sum(ends.values()) / took / best
