@@ -16,7 +16,7 @@ from ..cloudevents import wanted
 from .caller import Caller
 from .frames import Load, Loaded, Start
 from .losses import Suspected
-from .process import WorkerProcess
+from .process import SharedProcess, WorkerProcess
 from .scheduling import Group
 from .slot import Slot
 from .spawning import Program
@@ -31,7 +31,7 @@ _groups = count(1)
 class OtherFrontEnds(Protocol):
     """Who else calls the workers of this process."""
 
-    def introduce(self, group: "WorkerGroup", process: WorkerProcess) -> None:
+    def introduce(self, group: "WorkerGroup", process: SharedProcess) -> None:
         """A worker of this group has started."""
 
     def withdraw(self, process: WorkerProcess) -> None:
@@ -136,10 +136,11 @@ class WorkerGroup(Group[Slot]):
         return Slot(spawn, self._models, self.meters, self._settings.shutdown_grace, retired)
 
     def _spawn(self, program: Program) -> WorkerProcess:
-        others = self._others
-        process = WorkerProcess(program, self._start, StepTally(self._steps), shared=others is not None)
-        if others is not None:
-            others.introduce(self, process)
+        tally = StepTally(self._steps)
+        if self._others is None:
+            return WorkerProcess(program, self._start, tally)
+        process = SharedProcess(program, self._start, tally)
+        self._others.introduce(self, process)
         return process
 
     async def _load(self, slot: Slot, name: str, load: Load) -> Loaded:

@@ -11,6 +11,7 @@ from ...telemetry.custom import CUSTOM
 from . import arena, frames, passing
 from .caller import Caller
 from .link import Link
+from .loads import CountedCalls, Load
 from .losses import Suspected
 from .spawning import Child, Program
 from .tally import StepTally
@@ -24,21 +25,22 @@ BLOCKED = 2.0
 class WorkerProcess(Caller):
     """A process of its own: loads and unloads models in it, and ends it."""
 
-    def __init__(
-        self, program: Program, start: frames.Start, tally: StepTally, *, shared: bool = False
-    ) -> None:
+    shared = False
+    """Whether it takes in further front ends."""
+
+    def __init__(self, program: Program, start: frames.Start, tally: StepTally) -> None:
         with arena.created() as requests, arena.created() as responses, ExitStack() as undo:
             super().__init__(requests, responses)
             undo.callback(self._close_memory)
             descriptors = [requests, responses]
             self._intake: socket.socket | None = None
-            if shared:
+            if self.shared:
                 self._intake, theirs = passing.intake()
                 undo.callback(self._intake.close)
                 descriptors.append(undo.enter_context(theirs).fileno())
             self._child = Child(program, descriptors, self._gone)
             undo.pop_all()
-            if shared:
+            if self.shared:
                 theirs.close()
         self._tally = tally
         self._frames |= {
@@ -55,11 +57,6 @@ class WorkerProcess(Caller):
         self._others = 0
         self._connect(self._child.pid, partial(Link, self._child.socket, lost=self._child.kill))
         self._link.send(start)
-
-    def introduce(self, caller: socket.socket, message: bytes) -> None:
-        """Give a front end a way of its own to this worker, through its intake. Raises OSError."""
-        assert self._intake is not None
-        passing.pass_way(self._intake, caller, message)
 
     async def load(self, frame: frames.Load) -> frames.Loaded:
         """Load a model. Raises ModelLoadFailed, and WorkerLost when the process ends over it."""
@@ -156,3 +153,24 @@ class WorkerProcess(Caller):
         for change in self._changes.values():
             if not change.done():
                 change.set_exception(error)
+
+
+class SharedProcess(WorkerProcess):
+    """One that further front ends call."""
+
+    shared = True
+
+    def share(self, load: Load) -> None:
+        """Let them know of the calls of this one, and count theirs; before there are any."""
+        self._calls = CountedCalls(load)
+
+    @property
+    def active(self) -> int:
+        """Calls of all front ends that have not ended in the worker."""
+        assert isinstance(self._calls, CountedCalls)
+        return self._calls.load.total
+
+    def introduce(self, caller: socket.socket, message: bytes) -> None:
+        """Give a front end a way of its own to this worker, through its intake. Raises OSError."""
+        assert self._intake is not None
+        passing.pass_way(self._intake, caller, message)
