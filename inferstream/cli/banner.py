@@ -1,36 +1,49 @@
 """What a person sees when the server is up: the models and where they listen."""
 
-from typing import TYPE_CHECKING
-
-from rich.console import Console
-from rich.table import Table
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TextIO
 
 from .. import __version__
 
 if TYPE_CHECKING:
     from ..server.server import Server
 
+COLUMNS = ("model", "version", "answers", "state")
 
-def show(server: "Server", console: Console) -> None:
-    """Print the models, their state, and the addresses."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("model", "version", "answers", "state"):
-        table.add_column(column)
-    for row in server.registry.summary():
-        table.add_row(*row)
-    host = server.settings.host
-    shown = f"[{host}]" if ":" in host else host
-    console.print(f"[bold]inferstream {__version__}[/bold]", highlight=False)
-    if table.row_count:
-        console.print(table, highlight=False)
-    else:
-        console.print("no model was found", highlight=False)
-    for name, port in server.ports.items():
-        path = server.settings.metrics_endpoint if name == "metrics" else "/docs" if name == "REST" else ""
-        console.print(f"{name:<8} {server.scheme(name)}{shown}:{port}{path}", highlight=False, markup=False)
+
+def show(server: "Server", file: TextIO | None = None) -> None:
+    """Print the models, their state, and the addresses; to standard error where no file is given."""
+    # Written by hand: rich takes longer to import than the rest of the command line.
+    print("\n".join(_lines(server)), file=file or sys.stderr, flush=True)
+
+
+def _lines(server: "Server") -> Iterator[str]:
+    yield f"inferstream {__version__}"
+    yield from _models([tuple(map(str, row)) for row in server.registry.summary()])
+    yield from _addresses(server)
     if server.settings.frontends > 1:
-        console.print(f"{server.settings.frontends} front ends", highlight=False)
+        yield f"{server.settings.frontends} front ends"
     if not server.access.repository_open:
-        console.print(
-            "the repository API is closed because the server listens beyond loopback", highlight=False
-        )
+        yield "the repository API is closed because the server listens beyond loopback"
+
+
+def _models(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    if not rows:
+        yield "no model was found"
+        return
+    table = [COLUMNS, *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _addresses(server: "Server") -> Iterator[str]:
+    settings, ports = server.settings, server.ports
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    paths = {"REST": "/docs", "metrics": settings.metrics_endpoint or ""}
+    if settings.metrics_endpoint and "metrics" not in ports:
+        ports = {"REST": ports["REST"], "metrics": ports["REST"], **ports}
+    for name, port in ports.items():
+        scheme = server.scheme("REST" if port == ports["REST"] else name)
+        yield f"{name:<8} {scheme}{host}:{port}{paths.get(name, '')}"

@@ -1,14 +1,13 @@
 """`server start`: settings, event loop, banner, exit code."""
 
 import asyncio
+import gc
 import logging
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from ..errors import InferstreamError, InvalidSettings
 from ..event_loop import new_event_loop
@@ -47,9 +46,12 @@ def _serve(settings: Settings, watch: bool) -> None:
     # Imported late: `server --help` and a wrong setting need no web framework.
     from ..server.server import Server
 
+    gc.freeze()
+    gc.enable()
+
     async def main() -> None:
         server = Server(settings)
-        await server.run(lambda running: show(running, Console(stderr=True)), watch)
+        await server.run(show, watch)
 
     loop = new_event_loop()
     asyncio.set_event_loop(loop)

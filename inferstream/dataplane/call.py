@@ -74,18 +74,24 @@ class Call:
 
     def fail(self, error: Exception) -> None:
         """End this call from outside with `error`, whether it is still opening or already answering."""
-        if self.failure is not None:
-            return
-        self.failure = error
         if self.reply is not None:
             self.reply.fail(error)
-        elif self.task is not None:
-            self._interruption = Interruption(self.task, lambda: self.task is not None)
+        elif self.failure is None:
+            self.failure = error
+            if self.task is not None:
+                self._interruption = Interruption(self.task, lambda: self.task is not None)
+
+    def failed(self) -> Exception:
+        """The failure, handed over to be raised: kept here, it would keep its frames, and they the call."""
+        failure, self.failure = self.failure, None
+        assert failure is not None
+        return failure
 
     def take_back_cancel(self) -> None:
         """The task that was opening this call has been told, and goes on to say so."""
         if self._interruption is not None:
             self._interruption.take_back()
+            self._interruption = None
 
 
 def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameters:

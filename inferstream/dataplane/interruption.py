@@ -17,19 +17,23 @@ class Interruption:
         self._task = task
         self._lingers = lingers
         self._cancels = 0
+        self._timer: asyncio.TimerHandle | None = None
         self._strike()
 
     def _strike(self) -> None:
+        self._timer = None
         if self._task.done() or not self._lingers():
             return
         if self._cancels:
             logger.error("model code lingers %g s after it was cancelled; cancelling it again", PATIENCE)
         self._cancels += 1
         self._task.cancel()
-        self._task.get_loop().call_later(PATIENCE, self._strike)
+        self._timer = self._task.get_loop().call_later(PATIENCE, self._strike)
 
     def take_back(self) -> None:
         """The task has been interrupted and goes on with something else: its cancels no longer count."""
+        if self._timer is not None:
+            self._timer.cancel()
         for _ in range(self._cancels):
             self._task.uncancel()
         self._cancels = 0

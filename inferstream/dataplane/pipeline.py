@@ -7,8 +7,6 @@ from ..telemetry.metrics import ModelMeters
 from .checks import Declaration
 from .execution.base import Execution
 from .handler import Handler
-from .stages.batching import Batching, callers
-from .stages.cache import Cache
 from .stages.deadline import Deadline
 from .stages.gate import Gate
 from .stages.limits import Limits
@@ -20,6 +18,7 @@ from .stages.validation import Validation
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracing as Tracer
+    from .stages.cache import Cache
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -46,6 +45,8 @@ class Pipeline:
         slots, aging = execution.slots, settings.priority_aging
         size, wait = settings.max_batch_size, settings.max_batch_time
         if size > 1 and wait > 0 and "predict" in execution.answers:
+            from .stages.batching import Batching, callers  # late, as the cache: what is off does not exist
+
             # Streams share the slots with batches.
             handler = Limits(handler, slots, callers(slots, size), aging)
             handler = Batching(handler, declaration, slots, size, wait, meters.batching())
@@ -55,10 +56,12 @@ class Pipeline:
         handler = queue = Limits(handler, slots, settings.max_queue, aging, meters.queue)
         self.cache: Cache | None = None
         if settings.cache_enabled and store is not None:
+            from .stages import cache
+
             if limit is not None:
                 handler = Live(Deadline(handler, limit))  # computations go on when those who began them leave
             seconds = settings.cache_ttl or store.seconds
-            handler = self.cache = Cache(
+            handler = self.cache = cache.Cache(
                 handler, store, seconds, slots + settings.max_queue, meters.caching()
             )
         elif settings.cache_enabled:

@@ -97,7 +97,7 @@ class Reply:
             raise StopAsyncIteration
         if self._failure is not None:
             await self.aclose(self._failure)
-            raise self._failure
+            raise self._failed()
         reader = self._reader
         assert reader is not None, "a reply is read inside `async with`"
         self._waiting = True
@@ -112,7 +112,7 @@ class Reply:
                 raise
             self._take_back()
             await self.aclose(self._failure)
-            raise self._failure from None
+            raise self._failed() from None
         except BaseException as error:
             await self.aclose(error)
             raise
@@ -124,18 +124,25 @@ class Reply:
             self._counter.passed()
         return response
 
+    def _failed(self) -> Exception:
+        """The failure, handed over to be raised: kept here, it would keep its frames, and they the reply."""
+        failure, self._failure = self._failure, None
+        assert failure is not None
+        return failure
+
     def _take_back(self) -> None:
         if self._interruption is not None:
             self._interruption.take_back()
+            self._interruption = None
 
     async def _end_despite_model(self) -> NoReturn:
         """The model swallowed a cancel and went on; the cancel stands all the same."""
-        error: BaseException = asyncio.CancelledError()
-        if self._failure is not None:
-            self._take_back()
-            error = self._failure
-        await self.aclose(error)
-        raise error
+        if self._failure is None:
+            await self.aclose(asyncio.CancelledError())
+            raise asyncio.CancelledError
+        self._take_back()
+        await self.aclose(self._failure)
+        raise self._failed()
 
     async def aclose(self, error: BaseException | None) -> None:
         """Run the model's `finally` now and tell the watchers that the reply ended with `error`."""

@@ -6,7 +6,6 @@ import logging
 import lzma
 import os
 import shutil
-import tarfile
 import tempfile
 import zlib
 from pathlib import Path
@@ -47,6 +46,8 @@ def python_in(environment: Path) -> Path:
 
 def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
     """The folder that holds what is in the tarball, named by its content and therefore unpacked once."""
+    import tarfile  # late, as few models bring an environment
+
     with tarball.open("rb") as file:
         name = hashlib.file_digest(file, "sha256").hexdigest()
     environment = folder / name

@@ -1,16 +1,17 @@
 """Models' own routes, where a model runs: FastAPI answers them there, in the server or in a worker."""
 
-from collections.abc import Callable
+import asyncio
 from typing import Any
 
-from ..handlers import Answering, CustomHandler, HttpRequest, HttpResponse
+from ..handlers import Answering, HttpRequest, HttpResponse, get_custom_handlers
 
 
-def build_answering(handlers: list[tuple[CustomHandler, Callable[..., Any]]]) -> Answering:
-    """What answers the requests to these routes."""
-    from .framework import bare_application  # late: a worker needs FastAPI for such models alone
-
-    app = bare_application()
+async def build_answering(model: object) -> Answering | None:
+    """What answers the requests to the model's own routes; None for a model that has none."""
+    handlers = get_custom_handlers(model)
+    if not handlers:
+        return None
+    app = await asyncio.to_thread(_application)
     for handler, method in handlers:
         app.add_api_route(handler.rest_path, method, methods=[handler.rest_method])
 
@@ -33,6 +34,12 @@ def build_answering(handlers: list[tuple[CustomHandler, Callable[..., Any]]]) ->
         return HttpResponse(status, [pair for pair in headers if pair[0] != b"content-length"], bytes(body))
 
     return answer
+
+
+def _application() -> Any:
+    from .framework import bare_application  # late: FastAPI is needed for such models alone
+
+    return bare_application()
 
 
 def _scope(request: HttpRequest) -> dict[str, Any]:

@@ -503,3 +503,17 @@ def test_ten_thousand_unknown_names_make_no_metrics(server: Running) -> None:
         for i in range(500):
             client.post(f"{server.url}/v2/models/unknown-{i}/infer", json=text())
     assert len(httpx.get(f"{server.url}/metrics").text.splitlines()) - before < 40
+
+
+def test_requests_leave_nothing_to_the_garbage_collector(server: Running) -> None:
+    """What it finds at a look at everything, it has let pile up, and that look stops every stream."""
+
+    def collected() -> float:
+        return sum(server.metric("python_gc_objects_collected_total", generation=str(g)) for g in range(3))
+
+    before = collected()
+    with httpx.Client() as client:
+        for _ in range(500):
+            answer = client.post(f"{server.url}/v2/models/echo/infer", json=fp32([1.0]))
+            assert answer.status_code == 200
+    assert collected() - before < 500

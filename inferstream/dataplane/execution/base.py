@@ -1,7 +1,7 @@
 """What the dataplane needs of a loaded model, wherever its code runs."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...handlers import Answering, CustomHandler, HttpRequest, HttpResponse
 from ...settings import ModelSettings
@@ -10,8 +10,8 @@ from ...types import MetadataModelResponse, MetadataTensor
 from ..call import Call
 from ..reply import Reply
 
-BuildAnswering = Callable[[list[tuple[CustomHandler, Callable[..., Any]]]], Answering]
-"""Makes what answers a model's own routes; the server's business, because only it knows HTTP."""
+BuildAnswering = Callable[[object], Awaitable[Answering | None]]
+"""Makes what answers a model's own routes, if it has any; the server's business, because only it knows HTTP."""
 
 
 class Execution(Protocol):

@@ -14,15 +14,25 @@ def translated(error: BaseException, model: str, request_id: str | None) -> Base
     A cancellation passes when it is ours, and counts as a failure when the model cancelled itself.
     `SystemExit` and `KeyboardInterrupt` from a model must not end the server, so they are failures too.
     """
-    if isinstance(error, GeneratorExit) or (isinstance(error, asyncio.CancelledError) and _being_cancelled()):
-        return error
-    if isinstance(error, InferstreamError) and not isinstance(error, InferenceFailed):
+    stays = _stays(error)
+    if stays and not isinstance(error, InferenceFailed):
         return error
     on_request = f" on request {request_id}" if request_id else ""
     logger.error("model %s failed%s", model, on_request, exc_info=error)
-    if isinstance(error, InferenceFailed):
+    if stays:
         return error
     return InferenceFailed(f"Model {model} failed{on_request}; the server's log says why.")
+
+
+def cause(error: BaseException) -> BaseException | None:
+    """What `translated(error)` is raised from: an error that stays keeps its own, and is never its own cause."""
+    return error.__cause__ if _stays(error) else error
+
+
+def _stays(error: BaseException) -> bool:
+    if isinstance(error, asyncio.CancelledError):
+        return _being_cancelled()
+    return isinstance(error, GeneratorExit | InferstreamError)
 
 
 def _being_cancelled() -> bool:

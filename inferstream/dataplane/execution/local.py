@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from ...context import RequestContext, enter, request_context
 from ...errors import InferstreamError, InvalidOutput, Unsupported
-from ...handlers import HttpRequest, HttpResponse, get_custom_handlers
+from ...handlers import Answering, HttpRequest, HttpResponse, get_custom_handlers
 from ...model import MLModel, StepModel
 from ...repository.loading import unload_model
 from ...rows import RowErrors
@@ -20,9 +20,8 @@ from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
 from ..checks import Declaration, finish
 from ..reply import Reply
-from .base import BuildAnswering
 from .calling import is_async
-from .failures import translated
+from .failures import cause, translated
 from .payloads import Payloads
 from .responses import ModelResponses, open_reply
 from .steps import Steps
@@ -35,7 +34,7 @@ UNBLOCKED_SLOTS = 4096
 class Local:
     """The innermost handler: the model's own code, called as its author wrote it."""
 
-    def __init__(self, model: MLModel, build_answering: BuildAnswering) -> None:
+    def __init__(self, model: MLModel, answering: Answering | None = None) -> None:
         settings = model.settings
         self._model = model
         self._name = model.name
@@ -44,9 +43,8 @@ class Local:
         self.settings = settings
         self.inputs = model.inputs
         self.outputs = model.outputs if model.selects_outputs is False else []
-        handlers = get_custom_handlers(model)
-        self.routes = [handler for handler, _ in handlers]
-        self._answering = build_answering(handlers) if handlers else None
+        self.routes = [handler for handler, _ in get_custom_handlers(model)]
+        self._answering = answering
         self._declaration = Declaration(self.inputs, self.outputs, settings.input_validation)
         self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix=f"model-{model.name}")
         predicts = type(model).predict is not MLModel.predict
@@ -99,7 +97,7 @@ class Local:
                 raise InvalidOutput(f"Model {self._name} answered a {type(said).__name__} as its metadata.")
             return said
         except BaseException as error:
-            raise translated(error, self._name, None) from error
+            raise translated(error, self._name, None) from cause(error)
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
         """Answer a request to one of the model's own routes. Raises InferenceFailed when its code raises."""
@@ -109,7 +107,7 @@ class Local:
         try:
             return await self._answering(request)
         except BaseException as error:
-            raise translated(error, self._name, None) from error
+            raise translated(error, self._name, None) from cause(error)
 
     async def unload(self) -> None:
         """Run the model's `unload`; a thread that is stuck in model code is left behind."""
@@ -139,9 +137,9 @@ class Local:
                 response = await self._model.predict(request)
             return Reply(finish(response, request, self._name, self._version, self._selected))
         except RowErrors as error:
-            raise self._checked(error, request) from error
+            raise self._checked(error, request) from error.__cause__
         except BaseException as error:
-            raise translated(error, self._name, request.id) from error
+            raise translated(error, self._name, request.id) from cause(error)
 
     def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:
         """The errors of some rows, if the response to the others is one that may reach a client."""

@@ -8,7 +8,7 @@ from ...types import InferenceResponse
 from ..call import Call
 from ..checks import finish
 from ..reply import Reply
-from .failures import translated
+from .failures import cause, translated
 
 logger = logging.getLogger("inferstream.model")
 
@@ -40,7 +40,7 @@ class ModelResponses:
         except StopAsyncIteration:
             raise
         except BaseException as error:
-            raise translated(error, call.model, call.request.id) from error
+            raise translated(error, call.model, call.request.id) from cause(error)
 
     async def aclose(self) -> None:
         """Run the model's `finally`, for at most `CLOSE_LIMIT` seconds."""

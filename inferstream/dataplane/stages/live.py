@@ -26,7 +26,7 @@ class Live:
             if call.failure is None:
                 raise
             call.take_back_cancel()
-            raise call.failure from None
+            raise call.failed() from None
         except BaseException:
             self._leave(call)
             raise
@@ -35,7 +35,7 @@ class Live:
             self._leave(call)
             call.take_back_cancel()
             await reply.aclose(call.failure)
-            raise call.failure
+            raise call.failed()
         if reply.single:
             self._leave(call)
             return reply

@@ -5,7 +5,7 @@ import os
 import sys
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...repository.environments import environment_of, python_in
 from ...repository.loading import load_model
@@ -13,9 +13,10 @@ from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from ..execution.base import BuildAnswering, Execution
 from ..execution.local import Local
-from .group import OtherFrontEnds, WorkerGroup
-from .pool import Pool
-from .spawning import Program
+
+if TYPE_CHECKING:
+    from .group import OtherFrontEnds, WorkerGroup
+    from .spawning import Program
 
 _own_pools = count(1)
 
@@ -38,7 +39,7 @@ class Placements:
         meters: WorkerMeters,
         build_answering: BuildAnswering,
         worker_script: str,
-        others: OtherFrontEnds | None = None,
+        others: "OtherFrontEnds | None" = None,
     ) -> None:
         self._settings = settings
         self._worker_script = worker_script
@@ -55,7 +56,9 @@ class Placements:
             workers = max(workers, 1)
         if workers == 0:
             model = await load_model(settings, self._settings.model_load_timeout)
-            return Local(model, self._build_answering)
+            return Local(model, await self._build_answering(model))
+        from .pool import Pool  # late, as all that only workers need
+
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))
         group = self._group(placement)
         try:
@@ -67,8 +70,10 @@ class Placements:
         limit = settings.request_timeout or self._settings.request_timeout
         return Pool(settings, group, instance, loaded, limit)
 
-    def _group(self, placement: Placement) -> WorkerGroup:
+    def _group(self, placement: Placement) -> "WorkerGroup":
         """The group of this placement; groups that no model needs any more are forgotten."""
+        from .group import WorkerGroup
+
         self._groups = {placement: group for placement, group in self._groups.items() if not group.empty}
         if placement not in self._groups:
             self._groups[placement] = WorkerGroup(
@@ -103,7 +108,9 @@ class Placements:
         self._meters.files.close()
 
 
-def _programs(placement: Placement, script: str, shared: dict[str, str]) -> list[Program]:
+def _programs(placement: Placement, script: str, shared: dict[str, str]) -> "list[Program]":
+    from .spawning import Program
+
     variables = {**shared, **_threads(placement.workers)}
     python = sys.executable
     if placement.environment is not None:

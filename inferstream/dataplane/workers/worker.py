@@ -88,7 +88,8 @@ class Worker:
         settings._source = frame.source
         settings.max_concurrency = settings.worker_concurrency
         try:
-            local = Local(await load_model(settings, frame.timeout), self._build_answering)
+            model = await load_model(settings, frame.timeout)
+            local = Local(model, await self._build_answering(model))
             inputs, outputs = TENSORS.dump_json(local.inputs), TENSORS.dump_json(local.outputs)
         except InferstreamError as error:
             self._send(frames.LoadFailed(frame.instance, error.message))

@@ -52,7 +52,8 @@ class Loading:
         timeout = self._settings.model_load_timeout
         workers = frame.workers
         if workers is None:
-            return Local(await load_model(settings, timeout), build_answering)
+            model = await load_model(settings, timeout)
+            return Local(model, await build_answering(model))
         group = self._group(workers.group)
         group.workers = workers.size
         try:

@@ -1,21 +1,20 @@
-"""The REST application: inference routes first, everything else by FastAPI."""
+"""The REST application: inference routes first, then what is asked all the time, everything else by FastAPI."""
 
 import asyncio
 import logging
 from time import perf_counter
 from typing import Any
 
-from starlette.middleware.cors import CORSMiddleware
-
 from ...dataplane.dataplane import DataPlane
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from .exchange import SCOPE_KEY, AsgiExchange, Exchange
 from .inference import InferenceDoor
+from .late import Late
 from .messages import Receive, Scope, Send, answer
-from .resources import build_resources
 from .routes import Route, route_of
 from .transport import Connection, Served
+from .vitals import Vitals
 from .websocket import WebSocketDoor
 
 logger = logging.getLogger("inferstream.rest")
@@ -34,11 +33,14 @@ class RestApp(Served):
         )
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._inference = InferenceDoor(dataplane, settings)
-        self._resources = build_resources(dataplane, settings, meters)
+        self._vitals = Vitals(dataplane, settings, meters)
+        self._resources = Late(lambda: _build_resources(dataplane, settings))
         self._meters = meters.rest
         self.entry: Any = self
         """The application to serve: this one, or what stands in front of it."""
         if settings.cors_settings is not None:
+            from starlette.middleware.cors import CORSMiddleware  # late, as FastAPI is
+
             self.entry = CORSMiddleware(self, **settings.cors_settings.model_dump())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -46,7 +48,10 @@ class RestApp(Served):
         if route is None:
             if logger.isEnabledFor(logging.DEBUG) and not scope["path"].startswith(QUIET):
                 send = _logged(scope, send)
-            await self._resources(scope, receive, send)
+            if (vital := self._vitals.find(scope["path"])) is not None:
+                await self._vitals.answer(vital, scope, send)
+            else:
+                await self._resources(scope, receive, send)
         elif scope["method"] != "POST":
             await answer(send, 405, b'{"error":"Method Not Allowed"}', [*_NOT_ALLOWED])
         else:
@@ -86,6 +91,13 @@ class RestApp(Served):
             if logger.isEnabledFor(logging.DEBUG):
                 seconds = perf_counter() - started
                 logger.debug("POST %s of %s %d, %.6f s", route.template, route.model, status, seconds)
+
+
+def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
+    # Late: importing FastAPI is a third of a start and a sixth of the memory, and most servers are never asked.
+    from .resources import build_resources
+
+    return build_resources(dataplane, settings)
 
 
 QUIET = ("/v2/health/", "/metrics")

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from time import perf_counter
 from types import coroutine
 from typing import Any
@@ -54,6 +54,7 @@ class EventStream:
         self._stall = stall
         self._events: list[bytes] = []
         self._size = 0
+        self._waited = False
         self._sending_since: float | None = None
         self._loop = asyncio.get_running_loop()
         self._last_sent = self._loop.time()
@@ -73,7 +74,8 @@ class EventStream:
                 self._timer.cancel()
             if self._beat is not None:
                 self._beat.cancel()
-        await self._flush(last=True)
+        if (full := self._flush(last=True)) is not None:
+            await full
 
     async def _run(self, reply: Reply, write: Write) -> None:
         last, breathed = 0.0, perf_counter()  # the first event leaves alone, for the client waits for it
@@ -82,12 +84,15 @@ class EventStream:
             self._events.append(event)
             self._size += len(event)
             now = perf_counter()
-            if now - last > SLOW or self._size > BATCH_BYTES:
-                await self._flush()
-            if now - breathed > BREATH:
+            if (now - last > SLOW or self._size > BATCH_BYTES) and (full := self._flush()) is not None:
+                await full
+            if self._waited:
+                self._waited, breathed = False, now
+            elif now - breathed > BREATH:
                 # A generator that never waits would otherwise keep the loop, and nobody could
                 # notice that its client has left.
-                await self._flush()
+                if (full := self._flush()) is not None:
+                    await full
                 await asyncio.sleep(0)
                 breathed = now = perf_counter()
             last = now
@@ -106,20 +111,27 @@ class EventStream:
                 return
             error = None
             try:
-                if self._events:
-                    yield from self._flush().__await__()
+                if self._events and (full := self._flush()) is not None:
+                    yield from full.__await__()
                 yield waited_for
+                self._waited = True
             except BaseException as interruption:
                 error = interruption
 
-    async def _flush(self, last: bool = False) -> None:
+    def _flush(self, last: bool = False) -> Coroutine[Any, Any, None] | None:
+        """Send what is there; None once it has left, else what waits for the client to read."""
         if not self._events and not last:
-            return
+            return None
         body = b"".join(self._events)
         self._events.clear()
         self._size = 0
-        self._sending_since = self._last_sent = self._loop.time()
-        await self._exchange.send(body, last)
+        self._last_sent = self._loop.time()
+        waiting = self._exchange.send(body, last)
+        return None if waiting is None else self._sent(waiting)
+
+    async def _sent(self, waiting: Awaitable[None]) -> None:
+        self._sending_since = self._last_sent
+        await waiting
         self._sending_since = None
 
     def _schedule(self) -> None:
@@ -135,7 +147,8 @@ class EventStream:
                 return
         elif self._heartbeat and now - self._last_sent >= self._heartbeat * 0.9:
             self._events.append(sse.HEARTBEAT)
-            self._beat = self._loop.create_task(self._flush())
+            if (full := self._flush()) is not None:
+                self._beat = self._loop.create_task(full)
         self._schedule()
 
 

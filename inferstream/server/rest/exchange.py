@@ -1,6 +1,7 @@
 """One inference request and the way back for its answer, over a connection of ours or over ASGI."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -10,6 +11,8 @@ from .routes import Route
 
 if TYPE_CHECKING:
     from .transport import Connection
+
+Parts = list[bytes] | tuple[bytes, ...]
 
 CLOSE = (b"connection", b"close")
 SCOPE_KEY = "inferstream.connection"
@@ -37,11 +40,18 @@ class Exchange(Protocol):
     def open(self, headers: RawHeaders) -> None:
         """Begin a stream with status 200; its head leaves with whatever is sent first."""
 
-    async def send(self, chunk: bytes, last: bool = False) -> None:
-        """Send a piece of a stream; waits while the client does not read."""
+    def send(self, chunk: bytes, last: bool = False) -> Awaitable[None] | None:
+        """Send a piece of a stream; None once it has left, else what waits for the client to read and sends it."""
 
     def abort(self) -> None:
         """Drop the client."""
+
+
+class _Unheard:
+    """Stands for uvicorn's event: nobody waits for a message, the request was there before it was served."""
+
+    def set(self) -> None:
+        """Wake nobody."""
 
 
 class DirectExchange:
@@ -59,12 +69,14 @@ class DirectExchange:
         "head",
         "headers",
         "keep_alive",
-        "message_event",
         "response_complete",
         "response_started",
         "route",
         "task",
     )
+
+    message_event = _Unheard()
+    """The same for all: an exchange that held itself would be left to the garbage collector, 200 ms at a time."""
 
     def __init__(
         self, connection: "Connection", route: Route, headers: RawHeaders, head: Head, keep_alive: bool
@@ -76,12 +88,8 @@ class DirectExchange:
         self.task: asyncio.Task[Any] | None = None
         self.keep_alive = keep_alive
         self.response_started = self.response_complete = self.disconnected = False
-        self.message_event = self
         self._pieces: list[bytes] = []
         self._opening = b""
-
-    def set(self) -> None:
-        """Nobody waits for a message: the request was there before it was served."""
 
     @property
     def left(self) -> bool:
@@ -101,17 +109,19 @@ class DirectExchange:
         if CLOSE in headers:
             self.keep_alive = False
         opening = self._begin(status, headers)
-        await self._write((opening, b"content-length: %d\r\n\r\n" % len(body), body), last=True)
+        waiting = self._send((opening, b"content-length: %d\r\n\r\n" % len(body), body), last=True)
+        if waiting is not None:
+            await waiting
 
     def open(self, headers: RawHeaders) -> None:
         self._opening = self._begin(200, headers) + b"transfer-encoding: chunked\r\n\r\n"
 
-    async def send(self, chunk: bytes, last: bool = False) -> None:
+    def send(self, chunk: bytes, last: bool = False) -> Awaitable[None] | None:
         opening, self._opening = self._opening, b""
         parts = [opening, b"%x\r\n" % len(chunk), chunk, b"\r\n"] if chunk else [opening]
         if last:
             parts.append(b"0\r\n\r\n")
-        await self._write(parts, last)
+        return self._send(parts, last)
 
     def _begin(self, status: int, headers: RawHeaders) -> bytes:
         lines = [self.connection.opening(status)]
@@ -121,12 +131,21 @@ class DirectExchange:
             lines.append(b"connection: close\r\n")
         return b"".join(lines)
 
-    async def _write(self, parts: list[bytes] | tuple[bytes, ...], last: bool) -> None:
-        connection = self.connection
-        if connection.flow.write_paused and not self.disconnected:
-            await connection.flow.drain()
+    def _send(self, parts: Parts, last: bool) -> Awaitable[None] | None:
+        if self.connection.flow.write_paused and not self.disconnected:
+            return self._write_later(parts, last)
+        # Without a coroutine: most pieces leave at once, and a token has its own.
+        self._write(parts, last)
+        return None
+
+    async def _write_later(self, parts: Parts, last: bool) -> None:
+        await self.connection.flow.drain()
+        self._write(parts, last)
+
+    def _write(self, parts: Parts, last: bool) -> None:
         if self.disconnected:
             return
+        connection = self.connection
         self.response_started = True
         connection.transport.write(b"".join(parts))
         if last:
@@ -165,6 +184,7 @@ class AsgiExchange:
         self._opening = headers
 
     async def send(self, chunk: bytes, last: bool = False) -> None:
+        # A coroutine always: ASGI says of no message that it has left.
         if self._opening is not None:
             headers, self._opening = self._opening, None
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -94,15 +94,17 @@ async def read_body(head: Head, fetch: Callable[[int], Awaitable[bytes]], limit:
 
 async def receive_all(receive: Receive, limit: int) -> bytes:
     """The whole body, or the beginning of one that is larger than `limit`. Raises ClientLeft."""
-    body = bytearray()
-    while len(body) <= limit:
+    pieces: list[bytes] = []
+    size = 0
+    while size <= limit:
         message = await receive()
         if message["type"] != "http.request":
             raise ClientLeft
-        body += message.get("body", b"")
+        pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
         if not message.get("more_body", False):
             break
-    return bytes(body)
+    return b"".join(pieces)  # once, because copying 45 MB takes 40 ms
 
 
 def decompress(body: bytes, encoding: bytes, limit: int) -> bytes:

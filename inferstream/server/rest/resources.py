@@ -1,6 +1,5 @@
-"""Health, metadata, repository, documentation and metrics: the routes that FastAPI serves."""
+"""Repository, documentation and models' own routes: what FastAPI serves."""
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -9,10 +8,8 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from ...dataplane.dataplane import DataPlane
-from ...errors import InferstreamError, InvalidRequest, ModelNotReady
+from ...errors import InferstreamError, InvalidRequest
 from ...settings import Settings
-from ...telemetry.metrics import CONTENT_TYPE, Meters
-from ...types import BaseModel
 from ..framework import bare_application
 from ..status import http_headers, status_of
 from .custom import CustomRoutes
@@ -22,80 +19,25 @@ from .origins import Origins
 
 LOAD_PARAMETERS = "a load takes a name only: what a model is, its folder says"
 
-MODELS = "/v2/models/"
-POSTED = "Method Not Allowed: a model is sent POST at its infer, infer_stream, generate or generate_stream"
-
 
 class JSONAnswer(Response):
-    """A JSON body, of plain values or of one of our types."""
+    """A JSON body."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return orjson.dumps(content.model_dump(mode="json") if isinstance(content, BaseModel) else content)
+        return orjson.dumps(content)
 
 
-def build_resources(dataplane: DataPlane, settings: Settings, meters: Meters) -> FastAPI:
-    """The FastAPI application of every route that is no inference."""
+def build_resources(dataplane: DataPlane, settings: Settings) -> FastAPI:
+    """The FastAPI application of every route that is neither inference nor among the vitals."""
     app = bare_application(title=settings.server_name, version=settings.server_version)
-    app.include_router(_health(dataplane))
     app.include_router(_repository(dataplane, settings))
     app.include_router(_documentation(dataplane, settings))
-    app.include_router(_metadata(dataplane))
-    if settings.metrics_endpoint:
-        app.add_api_route(settings.metrics_endpoint, _metrics(meters), include_in_schema=False)
+    app.include_router(_sockets())
     _handle_errors(app, settings)
     app.router.default = CustomRoutes(dataplane, settings, app.router.default)
     return app
-
-
-def _health(dataplane: DataPlane) -> APIRouter:
-    routes = APIRouter()
-
-    @routes.get("/")
-    async def alive() -> Response:
-        return JSONAnswer({"status": "alive"})
-
-    @routes.get("/v2/health/live")
-    async def live() -> Response:
-        return JSONAnswer({"live": True})
-
-    @routes.get("/v2/health/ready")
-    async def ready() -> Response:
-        if dataplane.ready:
-            return JSONAnswer({"ready": True, "live": True})
-        return JSONAnswer({"error": "The server is not ready.", "ready": False, "live": True}, 503)
-
-    return routes
-
-
-def _metadata(dataplane: DataPlane) -> APIRouter:
-    """A name may hold slashes, so of two routes that fit the longer goes first: the decorator next to the `def`."""
-    routes = APIRouter()
-
-    @routes.get("/v2")
-    @routes.get("/v2/")
-    async def server() -> Response:
-        return JSONAnswer(dataplane.server_metadata())
-
-    @routes.get("/v2/models/{name:path}/ready")
-    @routes.get("/v2/models/{name:path}/versions/{version}/ready")
-    async def model_ready(name: str, version: str | None = None) -> Response:
-        if not dataplane.model_ready(name, version):
-            raise ModelNotReady(name, version)
-        return JSONAnswer({"name": name, "ready": True})
-
-    @routes.get("/v2/models/{name:path}/stream")
-    @routes.get("/v2/models/{name:path}/versions/{version}/stream")
-    async def stream(name: str, version: str | None = None) -> Response:
-        return JSONAnswer({"error": "This route opens a WebSocket."}, 426, {"upgrade": "websocket"})
-
-    @routes.get("/v2/models/{name:path}")
-    @routes.get("/v2/models/{name:path}/versions/{version}")
-    async def model(name: str, version: str | None = None) -> Response:
-        return JSONAnswer(await dataplane.model_metadata(name, version))
-
-    return routes
 
 
 def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
@@ -171,11 +113,16 @@ def _documentation(dataplane: DataPlane, settings: Settings) -> APIRouter:
     return routes
 
 
-def _metrics(meters: Meters) -> Callable[[], Awaitable[Response]]:
-    async def metrics() -> Response:
-        return Response(await meters.scrape(), headers={"content-type": CONTENT_TYPE})
+def _sockets() -> APIRouter:
+    """The WebSocket's route, for those who ask for it with something else."""
+    routes = APIRouter()
 
-    return metrics
+    @routes.get("/v2/models/{name:path}/stream")
+    @routes.get("/v2/models/{name:path}/versions/{version}/stream")
+    async def stream(name: str, version: str | None = None) -> Response:
+        return JSONAnswer({"error": "This route opens a WebSocket."}, 426, {"upgrade": "websocket"})
+
+    return routes
 
 
 def _handle_errors(app: FastAPI, settings: Settings) -> None:
@@ -188,12 +135,9 @@ def _handle_errors(app: FastAPI, settings: Settings) -> None:
     async def ours(_: Request, error: Exception) -> Response:
         return answer(wrap(error))
 
-    async def routing(request: Request, error: Exception) -> Response:
+    async def routing(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        message = str(error.detail)
-        if error.status_code == 405 and request.method == "POST" and request.url.path.startswith(MODELS):
-            message = POSTED  # most likely a slip in the last word of an inference's path
-        return JSONAnswer({"error": message}, error.status_code, dict(error.headers or {}))
+        return JSONAnswer({"error": str(error.detail)}, error.status_code, dict(error.headers or {}))
 
     app.add_exception_handler(InferstreamError, ours)
     app.add_exception_handler(HTTPException, routing)

@@ -8,7 +8,6 @@ from inferstream import MLModel, ModelSettings
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution.local import Local
 from inferstream.dataplane.pipeline import Pipeline
-from inferstream.server.custom import build_answering
 from inferstream.telemetry.metrics import ModelMeters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
 
@@ -32,7 +31,7 @@ class Streams(MLModel):
 def built(implementation: type[MLModel], **settings) -> tuple[MLModel, Pipeline, ModelMeters]:
     model = implementation(ModelSettings(implementation=implementation, name="m", **settings))
     meters = ModelMeters("m", None)
-    return model, Pipeline(Local(model, build_answering), meters, None), meters
+    return model, Pipeline(Local(model), meters, None), meters
 
 
 def test_without_settings_there_is_no_batching() -> None:

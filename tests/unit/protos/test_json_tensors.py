@@ -175,3 +175,14 @@ def test_a_key_given_twice_in_a_large_request_is_named() -> None:
     text = json.dumps(request([1.0] * 20_000, (20_000,))).encode()[:-1] + b', "id": "a", "id": "b"}'
     with pytest.raises(InvalidRequest, match='"id" is given twice'):
         build_request(load_request(text), text, None)
+
+
+def test_documents_of_all_sizes_and_broken_ones_may_follow_one_another() -> None:
+    """The parser is kept from one to the next, and another taken for one that is much smaller."""
+    for size in (200_000, 10_000, 200_000, 300_000, 10_000):
+        values = [float(i) for i in range(size)]
+        text = orjson.dumps(request(values, (size,)))
+        found = load_tensors(text)
+        assert found is not None
+        assert found["inputs"][0]["data"].to_numpy("FP32").tolist() == values
+        assert load_tensors(text[:-1]) is None

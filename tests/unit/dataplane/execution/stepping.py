@@ -9,7 +9,6 @@ from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution.local import Local
 from inferstream.dataplane.pipeline import Pipeline
 from inferstream.errors import DeadlineExceeded, InferstreamError, ModelError
-from inferstream.server.custom import build_answering
 from inferstream.telemetry.metrics import ModelMeters
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
 
@@ -131,7 +130,7 @@ class Served:
 
     def __init__(self, implementation: type[Scripted], **settings) -> None:
         self.model = implementation(ModelSettings(implementation=implementation, name="m", **settings))
-        self.local = Local(self.model, build_answering)
+        self.local = Local(self.model)
         self.meters = ModelMeters("m", None)
         self.pipeline = Pipeline(self.local, self.meters, None)
         self.clients: list[Client] = []

@@ -22,7 +22,6 @@ from inferstream.errors import (
     StepFailed,
     Unsupported,
 )
-from inferstream.server.custom import build_answering
 from inferstream.types import InferenceRequest
 from tests.unit.dataplane.execution.stepping import (
     FAIL,
@@ -376,7 +375,7 @@ async def test_release_is_needed_only_where_there_is_something_to_release() -> N
             return [Finished(item(request.id, 0)) for request in states]
 
     model = Plain(ModelSettings(implementation=Plain, name="m"))
-    local = Local(model, build_answering)
+    local = Local(model)
     request = InferenceRequest(id="r", inputs=[])
     async with await local(Call(Operation.STREAM, "m", None, request, {})) as reply:
         assert [response.id async for response in reply] == ["r"]
