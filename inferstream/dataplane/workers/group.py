@@ -6,7 +6,7 @@ import logging
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...settings import ModelSettings, Settings
@@ -16,11 +16,14 @@ from ..cloudevents import wanted
 from .caller import Caller
 from .frames import Load, Loaded, Start
 from .losses import Suspected
-from .process import SharedProcess, WorkerProcess
+from .process import WorkerProcess
 from .scheduling import Group
 from .slot import Slot
 from .spawning import Program
 from .tally import StepTally
+
+if TYPE_CHECKING:
+    from .shared import SharedProcess
 
 logger = logging.getLogger("inferstream.worker")
 
@@ -31,7 +34,7 @@ _groups = count(1)
 class OtherFrontEnds(Protocol):
     """Who else calls the workers of this process."""
 
-    def introduce(self, group: "WorkerGroup", process: SharedProcess) -> None:
+    def introduce(self, group: "WorkerGroup", process: "SharedProcess") -> None:
         """A worker of this group has started."""
 
     def withdraw(self, process: WorkerProcess) -> None:
@@ -139,6 +142,8 @@ class WorkerGroup(Group[Slot]):
         tally = StepTally(self._steps)
         if self._others is None:
             return WorkerProcess(program, self._start, tally)
+        from .shared import SharedProcess  # late: most servers have one front end
+
         process = SharedProcess(program, self._start, tally)
         self._others.introduce(self, process)
         return process

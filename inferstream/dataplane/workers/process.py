@@ -2,16 +2,14 @@
 
 import asyncio
 import logging
-import socket
 from contextlib import ExitStack
 from functools import partial
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...telemetry.custom import CUSTOM
-from . import arena, frames, passing
+from . import arena, frames
 from .caller import Caller
 from .link import Link
-from .loads import CountedCalls, Load
 from .losses import Suspected
 from .spawning import Child, Program
 from .tally import StepTally
@@ -23,25 +21,14 @@ BLOCKED = 2.0
 
 
 class WorkerProcess(Caller):
-    """A process of its own: loads and unloads models in it, and ends it."""
+    """A process of its own: loads and unloads models in it, and ends it; it gets further `descriptors` with it."""
 
-    shared = False
-    """Whether it takes in further front ends."""
-
-    def __init__(self, program: Program, start: frames.Start, tally: StepTally) -> None:
+    def __init__(self, program: Program, start: frames.Start, tally: StepTally, *descriptors: int) -> None:
         with arena.created() as requests, arena.created() as responses, ExitStack() as undo:
             super().__init__(requests, responses)
             undo.callback(self._close_memory)
-            descriptors = [requests, responses]
-            self._intake: socket.socket | None = None
-            if self.shared:
-                self._intake, theirs = passing.intake()
-                undo.callback(self._intake.close)
-                descriptors.append(undo.enter_context(theirs).fileno())
-            self._child = Child(program, descriptors, self._gone)
+            self._child = Child(program, (requests, responses, *descriptors), self._gone)
             undo.pop_all()
-            if self.shared:
-                theirs.close()
         self._tally = tally
         self._frames |= {
             frames.Loaded: self._loaded,
@@ -144,8 +131,6 @@ class WorkerProcess(Caller):
 
     def _gone(self) -> None:
         self._lose()
-        if self._intake is not None:
-            self._intake.close()
         self._pong.set()
         self._tally.gone()
         blame = Suspected if len(self._changes) > 1 else WorkerLost
@@ -153,24 +138,3 @@ class WorkerProcess(Caller):
         for change in self._changes.values():
             if not change.done():
                 change.set_exception(error)
-
-
-class SharedProcess(WorkerProcess):
-    """One that further front ends call."""
-
-    shared = True
-
-    def share(self, load: Load) -> None:
-        """Let them know of the calls of this one, and count theirs; before there are any."""
-        self._calls = CountedCalls(load)
-
-    @property
-    def active(self) -> int:
-        """Calls of all front ends that have not ended in the worker."""
-        assert isinstance(self._calls, CountedCalls)
-        return self._calls.load.total
-
-    def introduce(self, caller: socket.socket, message: bytes) -> None:
-        """Give a front end a way of its own to this worker, through its intake. Raises OSError."""
-        assert self._intake is not None
-        passing.pass_way(self._intake, caller, message)

@@ -12,7 +12,8 @@ from ...dataplane.execution.base import Execution
 from ...dataplane.registry import LoadModel, Registry
 from ...dataplane.workers import loads
 from ...dataplane.workers.group import WorkerGroup
-from ...dataplane.workers.process import SharedProcess, WorkerProcess
+from ...dataplane.workers.process import WorkerProcess
+from ...dataplane.workers.shared import SharedProcess
 from ...errors import InferstreamError, WorkerLost
 from ...settings import ModelSettings, Settings
 from ...telemetry.files import MetricFiles

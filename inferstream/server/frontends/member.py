@@ -13,7 +13,7 @@ import msgspec
 from ...dataplane.workers import passing
 from ...dataplane.workers.link import Link
 from ...dataplane.workers.packing import unpack_failure
-from ...dataplane.workers.process import SharedProcess
+from ...dataplane.workers.shared import SharedProcess
 from ...dataplane.workers.spawning import Child, Program
 from ...errors import WorkerLost
 from ...telemetry.custom import CUSTOM
