@@ -27,7 +27,7 @@ CALLERS = 128
 
 
 class Measured(NamedTuple):
-    """Units a second, CPU microseconds per unit, and the part of the front ends' CPU that the busiest takes."""
+    """Units a second, CPU microseconds of all front ends per unit, and the part of these that the busiest takes."""
 
     rate: float
     cost: float
@@ -78,16 +78,15 @@ def measure(targets: list[Target], cpus: set[int], rounds: int, seconds: float) 
 
 def once(target: Target, work: str, cpus: set[int], seconds: float) -> Measured:
     """Load from two processes at once."""
-    fronts, others = processes(target)
+    fronts = front_ends(target)
     with multiprocessing.get_context("spawn").Pool(2, os.sched_setaffinity, (0, cpus)) as pool:
         pool.map(time.sleep, (0.1, 0.1))  # both are there
-        before = {pid: cpu_seconds(pid) for pid in fronts + others}
+        before = {pid: cpu_seconds(pid) for pid in fronts}
         started = time.perf_counter()
         units = sum(pool.starmap(make_load, [(work, target.ports["rest"], seconds)] * 2, chunksize=1))
         took = time.perf_counter() - started
-    cpu = {pid: cpu_seconds(pid) - spent for pid, spent in before.items()}
-    each = [cpu[pid] for pid in fronts]
-    return Measured(units / took, sum(cpu.values()) / units * 1e6, max(each) / sum(each))
+    each = [cpu_seconds(pid) - spent for pid, spent in before.items()]
+    return Measured(units / took, sum(each) / units * 1e6, max(each) / sum(each))
 
 
 def make_load(work: str, port: int, seconds: float) -> int:
@@ -99,14 +98,14 @@ def make_load(work: str, port: int, seconds: float) -> int:
 WORKS = {"REST infer, FP32 [1,4]": load.rest_infer, "SSE token": load.sse_tokens}
 
 
-def processes(target: Target) -> tuple[list[int], list[int]]:
-    """The front ends of a server, and its workers."""
-    fronts, others = [target.process.pid], []
+def front_ends(target: Target) -> list[int]:
+    """The processes of a server that answer at its ports."""
+    found = [target.process.pid]
     for task in Path(f"/proc/{target.process.pid}/task").glob("*/children"):
-        for pid in map(int, task.read_text().split()):
-            follower = "frontends.follower" in Path(f"/proc/{pid}/cmdline").read_text()
-            (fronts if follower else others).append(pid)
-    return fronts, others
+        for pid in task.read_text().split():
+            if "frontends.follower" in Path(f"/proc/{pid}/cmdline").read_text():
+                found.append(int(pid))
+    return found
 
 
 def show(figures: dict) -> None:

@@ -186,7 +186,7 @@ def test_an_older_version_serves_on_everywhere_when_its_successor_fails_in_one(s
 
 
 def test_a_limit_is_kept_over_all(server: Running) -> None:
-    body = text(parameters={"seconds": 1})
+    body = text(parameters={"seconds": 0.6})
     with clients(server) as opened, ThreadPoolExecutor(MANY) as pool:
         post = lambda client: client.post("/v2/models/narrow/infer", json=body)  # noqa: E731
         statuses = [answer.status_code for answer in pool.map(post, opened)]

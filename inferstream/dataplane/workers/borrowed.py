@@ -10,29 +10,57 @@ from ...telemetry.workers import WorkerMeters
 from . import frames
 from .caller import Caller
 from .link import Link
+from .loads import CountedCalls, Load
 from .scheduling import Group
+
+OWNERS_WORD = 0.5
+"""Seconds that the owner may take to say how a worker has ended that is there no more."""
 
 
 class Borrowed(Caller):
-    """A worker, through a socket and memory that its owner has passed on; it says itself what it has loaded."""
+    """A worker, through a socket and memory that its owner has passed on; it says itself what it has loaded.
+
+    `load` is what all front ends have there, `news` is called when a model has come.
+    """
 
     def __init__(
-        self, pid: int, end: socket.socket, requests: int, responses: int, news: Callable[[], None]
+        self,
+        pid: int,
+        end: socket.socket,
+        memory: tuple[int, int],
+        load: Load,
+        news: Callable[[], None],
     ) -> None:
-        super().__init__(requests, responses)
+        super().__init__(*memory)
+        self._calls = CountedCalls(load)
+        self._load = load
         self._news = news
+        self._how = "has ended"
         self._frames[frames.Unloaded] = lambda frame: self.models.pop(frame.instance, None)
-        self._connect(pid, partial(Link, end, lost=self.lose))
+        self._connect(pid, partial(Link, end, lost=self._hung_up))
+
+    @property
+    def active(self) -> int:
+        """Calls of all front ends that have not ended in the worker."""
+        return self._load.total
+
+    @property
+    def how(self) -> str:
+        return self._how
 
     def _readiness(self, frame: frames.Readiness) -> None:
         self.models[frame.instance] = frame.ready
         self._news()
 
-    def lose(self) -> None:
-        """It has ended."""
+    def _hung_up(self) -> None:
+        self.models.clear()
+        self._loop.call_later(OWNERS_WORD, self.lose, self._how)
+
+    def lose(self, how: str) -> None:
+        """It has ended, in this way."""
         if not self.ended.is_set():
+            self._how = how
             self._lose()
-            self._news()
 
 
 class Held:
@@ -63,9 +91,9 @@ class BorrowedGroup(Group[Held]):
     def empty(self) -> bool:
         return False  # its owner ends it
 
-    def add(self, pid: int, end: socket.socket, requests: int, responses: int) -> Borrowed:
+    def add(self, pid: int, end: socket.socket, memory: tuple[int, int], load: Load) -> Borrowed:
         """One more worker. Raises OSError when its memory cannot be had."""
-        process = Borrowed(pid, end, requests, responses, self._news.set)
+        process = Borrowed(pid, end, memory, load, self._news.set)
         self._slots.append(Held(process))
         return process
 

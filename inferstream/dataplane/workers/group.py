@@ -6,7 +6,7 @@ import logging
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...settings import ModelSettings, Settings
@@ -22,6 +22,9 @@ from .slot import Slot
 from .spawning import Program
 from .tally import StepTally
 
+if TYPE_CHECKING:
+    from .shared import SharedProcess
+
 logger = logging.getLogger("inferstream.worker")
 
 _instances = count(1)
@@ -31,7 +34,7 @@ _groups = count(1)
 class OtherFrontEnds(Protocol):
     """Who else calls the workers of this process."""
 
-    def introduce(self, group: "WorkerGroup", process: WorkerProcess) -> None:
+    def introduce(self, group: "WorkerGroup", process: "SharedProcess") -> None:
         """A worker of this group has started."""
 
     def withdraw(self, process: WorkerProcess) -> None:
@@ -136,10 +139,13 @@ class WorkerGroup(Group[Slot]):
         return Slot(spawn, self._models, self.meters, self._settings.shutdown_grace, retired)
 
     def _spawn(self, program: Program) -> WorkerProcess:
-        others = self._others
-        process = WorkerProcess(program, self._start, StepTally(self._steps), shared=others is not None)
-        if others is not None:
-            others.introduce(self, process)
+        tally = StepTally(self._steps)
+        if self._others is None:
+            return WorkerProcess(program, self._start, tally)
+        from .shared import SharedProcess  # late: most servers have one front end
+
+        process = SharedProcess(program, self._start, tally)
+        self._others.introduce(self, process)
         return process
 
     async def _load(self, slot: Slot, name: str, load: Load) -> Loaded:

@@ -13,7 +13,6 @@ from ...event_loop import new_event_loop
 from ...telemetry.custom import CUSTOM
 from ..execution.base import BuildAnswering
 from .link import Link
-from .passing import Intake
 from .worker import Worker
 
 _PR_SET_PDEATHSIG = 1
@@ -82,6 +81,8 @@ def main(
         link = partial(Link, socket.socket(fileno=end))
         worker = CUSTOM.sink = Worker(link, incoming, outgoing, build_answering)
         if intake is not None:
+            from .passing import Intake  # late: most servers have one front end
+
             Intake(
                 socket.socket(fileno=intake),
                 lambda _, end, *memory: worker.admit(partial(Link, end), memory),

@@ -48,7 +48,7 @@ class Intake:
 
     def _read(self) -> None:
         try:
-            message, found, *_ = socket.recv_fds(self._socket, _ROOM, 3, socket.MSG_CMSG_CLOEXEC)
+            message, found, *_ = socket.recv_fds(self._socket, _ROOM, 3)
         except BlockingIOError:
             return
         except OSError as error:
@@ -57,6 +57,10 @@ class Intake:
         if not message:
             self.close()
             return
+        for descriptor in found:
+            os.set_inheritable(
+                descriptor, False
+            )  # what comes this way is inheritable, and Python 3.11 cannot ask for less
         end, *memory = found
         try:
             self._arrived(message, socket.socket(fileno=end), *memory)

@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-import socket
 from contextlib import ExitStack
 from functools import partial
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...telemetry.custom import CUSTOM
-from . import arena, frames, passing
+from . import arena, frames
 from .caller import Caller
 from .link import Link
 from .losses import Suspected
@@ -22,24 +21,14 @@ BLOCKED = 2.0
 
 
 class WorkerProcess(Caller):
-    """A process of its own: loads and unloads models in it, and ends it."""
+    """A process of its own: loads and unloads models in it, and ends it; it gets further `descriptors` with it."""
 
-    def __init__(
-        self, program: Program, start: frames.Start, tally: StepTally, *, shared: bool = False
-    ) -> None:
+    def __init__(self, program: Program, start: frames.Start, tally: StepTally, *descriptors: int) -> None:
         with arena.created() as requests, arena.created() as responses, ExitStack() as undo:
             super().__init__(requests, responses)
             undo.callback(self._close_memory)
-            descriptors = [requests, responses]
-            self._intake: socket.socket | None = None
-            if shared:
-                self._intake, theirs = passing.intake()
-                undo.callback(self._intake.close)
-                descriptors.append(undo.enter_context(theirs).fileno())
-            self._child = Child(program, descriptors, self._gone)
+            self._child = Child(program, (requests, responses, *descriptors), self._gone)
             undo.pop_all()
-            if shared:
-                theirs.close()
         self._tally = tally
         self._frames |= {
             frames.Loaded: self._loaded,
@@ -55,11 +44,6 @@ class WorkerProcess(Caller):
         self._others = 0
         self._connect(self._child.pid, partial(Link, self._child.socket, lost=self._child.kill))
         self._link.send(start)
-
-    def introduce(self, caller: socket.socket, message: bytes) -> None:
-        """Give a front end a way of its own to this worker, through its intake. Raises OSError."""
-        assert self._intake is not None
-        passing.pass_way(self._intake, caller, message)
 
     async def load(self, frame: frames.Load) -> frames.Loaded:
         """Load a model. Raises ModelLoadFailed, and WorkerLost when the process ends over it."""
@@ -147,8 +131,6 @@ class WorkerProcess(Caller):
 
     def _gone(self) -> None:
         self._lose()
-        if self._intake is not None:
-            self._intake.close()
         self._pong.set()
         self._tally.gone()
         blame = Suspected if len(self._changes) > 1 else WorkerLost

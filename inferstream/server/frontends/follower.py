@@ -18,8 +18,10 @@ import msgspec
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.workers.link import Link
+from ...dataplane.workers.loads import Loads
 from ...dataplane.workers.main import belong_to
 from ...dataplane.workers.packing import pack_failure, unpack_failure
+from ...dataplane.workers.passing import Intake
 from ...errors import InferenceFailed, InferstreamError
 from ...event_loop import new_event_loop
 from ...settings import Settings
@@ -44,7 +46,7 @@ PUSH = 1.0
 class Follower:
     """What the leader's frames do here."""
 
-    def __init__(self, end: socket.socket, intake: socket.socket) -> None:
+    def __init__(self, end: socket.socket, intake: socket.socket, loads: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -62,14 +64,15 @@ class Follower:
             frames.Drain: lambda frame: self._do(frame, self._told.stop(frame.grace)),
             frames.Stop: lambda frame: self._do(frame, self._stop(frame.seconds), then=_end),
             frames.Retired: lambda frame: self._loading.retired(frame.worker),
-            frames.Lost: lambda frame: self._loading.lost(frame.worker),
+            frames.Lost: lambda frame: self._loading.lost(frame.worker, frame.how),
             frames.Answered: self._answered,
             frames.Count: lambda frame: self._count(frame.operation),
         }
         decoder = msgspec.msgpack.Decoder(frames.ToFollower)
         self._link = Link(end, decoder, self._received, lambda: os._exit(0))
         self._send = self._link.send
-        self._loading = Loading(self._workers, self._replace, intake)
+        self._intake = intake
+        self._loads = loads
 
     def _received(self, frame: Any) -> None:
         self._frames[type(frame)](frame)
@@ -82,7 +85,9 @@ class Follower:
         self._meters.elsewhere = partial(self._ask, "metrics", "")
         self._tracing = build_tracing(settings)
         self._told = Told(settings, self._meters, self._tracing, self._ask, self._released)
-        self._loading.begin(settings, frame.index, frame.count)
+        loads = Loads(self._loads, frame.index, frame.count)
+        self._loading = Loading(settings, (frame.index, frame.count), self._workers, self._replace, loads)
+        Intake(self._intake, self._loading.arrived)
         access = Access(settings.host, settings.allow_open_repository)
         self._dataplane = DataPlane(settings, self._told, access)
         self._spawn(self._push())
@@ -195,12 +200,12 @@ def _end() -> None:
     os._exit(0)
 
 
-def main(parent: int, end: int, lifeline: int, intake: int) -> None:
+def main(parent: int, end: int, lifeline: int, intake: int, loads: int) -> None:
     """Serve as a follower of the process `parent`, through descriptors that it has opened."""
-    belong_to(parent, end, lifeline, intake)
+    belong_to(parent, end, lifeline, intake, loads)
 
     async def serve() -> None:
-        CUSTOM.sink = Follower(socket.socket(fileno=end), socket.socket(fileno=intake))
+        CUSTOM.sink = Follower(socket.socket(fileno=end), socket.socket(fileno=intake), loads)
         await asyncio.Event().wait()
 
     loop = new_event_loop()

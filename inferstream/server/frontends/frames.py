@@ -83,9 +83,10 @@ class Retired(Frame, tag=9):
 
 
 class Lost(Frame, tag=10):
-    """A worker has ended."""
+    """A worker has ended, in this way."""
 
     worker: int
+    how: str
 
 
 class Answered(Frame, tag=11):

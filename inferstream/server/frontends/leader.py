@@ -10,8 +10,10 @@ from typing import Any
 
 from ...dataplane.execution.base import Execution
 from ...dataplane.registry import LoadModel, Registry
+from ...dataplane.workers import loads
 from ...dataplane.workers.group import WorkerGroup
 from ...dataplane.workers.process import WorkerProcess
+from ...dataplane.workers.shared import SharedProcess
 from ...errors import InferstreamError, WorkerLost
 from ...settings import ModelSettings, Settings
 from ...telemetry.files import MetricFiles
@@ -20,7 +22,7 @@ from ...telemetry.metrics import Meters
 from ...telemetry.sums import Sums, families_of
 from . import frames, shares
 from .member import Member
-from .models import ANSWER, SharedModel, SharedModels
+from .models import SharedModel, SharedModels
 from .questions import answer
 
 logger = logging.getLogger("inferstream.server")
@@ -50,8 +52,10 @@ class FrontEnds:
         meters.add(self._own)
         meters.elsewhere = self.exposition
         self._models = SharedModels(settings.model_load_timeout)
-        self._workers: dict[int, tuple[WorkerGroup, WorkerProcess]] = {}
+        self._workers: dict[int, tuple[WorkerGroup, SharedProcess]] = {}
         self._numbers = count(1)
+        self._memory = loads.created(self.count)
+        self._loads = loads.Loads(self._memory, 0, self.count)
         self._past = Sums()
         self._tasks: set[asyncio.Task[None]] = set()
         self._keepers: list[asyncio.Task[None]] = []
@@ -120,14 +124,13 @@ class FrontEnds:
         """Start a follower and return at its end; whether it has served."""
         try:
             variables = self._files.variables() if self._settings.metrics_endpoint else {}
-            member = Member(self, variables)
+            member = Member(self, variables, self._memory)
         except OSError as error:
             logger.error("a front end cannot be started: %s", error.strerror)
             return False
         self._own.started += 1
         self._files.started(member.pid)
-        self._models.members.append(member)
-        joining = asyncio.create_task(self._join(index, member))
+        joining = asyncio.create_task(self._join(member, self._greet(index, member)))
         served = False
         try:
             await member.ended.wait()
@@ -137,22 +140,28 @@ class FrontEnds:
             self._models.members.remove(member)
             self._past.add(member.families, over=True)
             self._files.ended(member.pid)
+            self._loads.forget(index)
             self._count_serving()
         self._own.lost += 1
         logger.error("front end %d %s; starting another", member.pid, member.how)
         return served
 
-    async def _join(self, index: int, member: Member) -> None:
-        """Bring a follower into step with this server, and let it open its ports."""
+    def _greet(self, index: int, member: Member) -> list[asyncio.Task[None]]:
+        """Tell a new follower all there is, before anything else can be told to it; what it has to do with it."""
         settings = self._settings.model_dump_json(by_alias=True).encode()
         member.send(frames.Start(settings, index, self.count, self._ports))
         for worker, (group, process) in self._workers.items():
             self._introduce(member, worker, group, process)
+        self._models.members.append(member)
+        return self._models.replay(member)
+
+    async def _join(self, member: Member, replaying: list[asyncio.Task[None]]) -> None:
+        """Let a follower open its ports once it is in step with this server."""
         try:
-            await self._models.replay(member)
+            await asyncio.gather(*replaying)
             state = self._state()
-            await member.do(lambda operation: frames.Tell(operation, *state), ANSWER)
-            await member.do(frames.Open, ANSWER)
+            await member.do(lambda operation: frames.Tell(operation, *state), self._models.patience)
+            await member.do(frames.Open, self._models.patience)
         except WorkerLost:
             return
         except InferstreamError as error:
@@ -167,26 +176,27 @@ class FrontEnds:
     def _count_serving(self) -> None:
         self._own.serving = 1 + sum(member.serves for member in self._models.members)
 
-    def introduce(self, group: WorkerGroup, process: WorkerProcess) -> None:
+    def introduce(self, group: WorkerGroup, process: SharedProcess) -> None:
         """Give every follower a way to a worker that has started."""
         worker = next(self._numbers)
         self._workers[worker] = (group, process)
+        process.share(self._loads.begin(worker))
         for member in self._models.members:
             self._introduce(member, worker, group, process)
         self._spawn(self._mourn(worker, process))
 
-    def _introduce(self, member: Member, worker: int, group: WorkerGroup, process: WorkerProcess) -> None:
+    def _introduce(self, member: Member, worker: int, group: WorkerGroup, process: SharedProcess) -> None:
         try:
             member.introduce(worker, group.number, process)
         except OSError as error:
             if not process.ended.is_set() and not member.ended.is_set():
                 logger.error("front end %d goes without worker %d: %s", member.pid, process.pid, error)
 
-    async def _mourn(self, worker: int, process: WorkerProcess) -> None:
+    async def _mourn(self, worker: int, process: SharedProcess) -> None:
         await process.ended.wait()
         self._workers.pop(worker, None)
         for member in self._models.members:
-            member.send(frames.Lost(worker))
+            member.send(frames.Lost(worker, process.how))
 
     def withdraw(self, process: WorkerProcess) -> None:
         """A worker gets no more calls."""

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from functools import partial
 
 import msgspec
 
@@ -11,7 +10,7 @@ from ...dataplane.execution.base import Execution
 from ...dataplane.execution.local import Local
 from ...dataplane.workers.borrowed import Borrowed, BorrowedGroup
 from ...dataplane.workers.caller import Caller
-from ...dataplane.workers.passing import Intake
+from ...dataplane.workers.loads import Loads
 from ...dataplane.workers.pool import Pool
 from ...errors import ModelLoadFailed
 from ...repository.loading import load_model
@@ -24,27 +23,32 @@ _decode = msgspec.msgpack.Decoder(frames.Way).decode
 
 
 class Loading:
-    """Loads models as the leader did; `replace` tells it of a worker that is of no use any more."""
+    """Loads models as the leader did, in the front end of this index, of so many.
+
+    `replace` tells the leader of a worker that is of no use any more.
+    """
 
     def __init__(
-        self, meters: WorkerMeters, replace: Callable[[int, str], None], intake: socket.socket
+        self,
+        settings: Settings,
+        which: tuple[int, int],
+        meters: WorkerMeters,
+        replace: Callable[[int, str], None],
+        loads: Loads,
     ) -> None:
+        self._settings = settings
+        self._index, self._count = which
         self._meters = meters
         self._replace = replace
+        self._loads = loads
         self._groups: dict[int, BorrowedGroup] = {}
         self._workers: dict[int, tuple[BorrowedGroup, Borrowed]] = {}
-        Intake(intake, self._arrived)
-
-    def begin(self, settings: Settings, index: int, count: int) -> None:
-        """Know the server's settings, and which of so many front ends this is."""
-        self._settings = settings
-        self._share = partial(shares.divide, index=index, count=count)
 
     async def load(self, frame: frames.Prepare) -> Execution:
         """Load a model here, or wait until a worker has it. Raises ModelLoadFailed."""
         settings = ModelSettings.from_complete(frame.settings)
         settings._source = frame.source
-        self._share(settings)
+        shares.divide(settings, self._index, self._count)
         timeout = self._settings.model_load_timeout
         workers = frame.workers
         if workers is None:
@@ -65,10 +69,12 @@ class Loading:
             self._groups[number] = BorrowedGroup(self._meters, self._of_no_use)
         return self._groups[number]
 
-    def _arrived(self, message: bytes, end: socket.socket, requests: int, responses: int) -> None:
+    def arrived(self, message: bytes, end: socket.socket, requests: int, responses: int) -> None:
+        """A way to a worker has come. Raises OSError when its memory cannot be had."""
         way = _decode(message)
         group = self._group(way.group)
-        self._workers[way.worker] = (group, group.add(way.pid, end, requests, responses))
+        process = group.add(way.pid, end, (requests, responses), self._loads.of(way.worker))
+        self._workers[way.worker] = (group, process)
 
     def _of_no_use(self, process: Caller, why: str) -> None:
         for worker, (_, known) in self._workers.items():
@@ -81,9 +87,9 @@ class Loading:
             group, process = self._workers[worker]
             group.remove(process)
 
-    def lost(self, worker: int) -> None:
-        """A worker has ended."""
+    def lost(self, worker: int, how: str) -> None:
+        """A worker has ended, in this way."""
         if worker in self._workers:
             group, process = self._workers.pop(worker)
             group.remove(process)
-            process.lose()
+            process.lose(how)

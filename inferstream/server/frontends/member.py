@@ -13,7 +13,7 @@ import msgspec
 from ...dataplane.workers import passing
 from ...dataplane.workers.link import Link
 from ...dataplane.workers.packing import unpack_failure
-from ...dataplane.workers.process import WorkerProcess
+from ...dataplane.workers.shared import SharedProcess
 from ...dataplane.workers.spawning import Child, Program
 from ...errors import WorkerLost
 from ...telemetry.custom import CUSTOM
@@ -37,13 +37,13 @@ class Leader(Protocol):
 class Member:
     """A process of its own. What it is told begins in this order."""
 
-    def __init__(self, leader: Leader, variables: dict[str, str]) -> None:
+    def __init__(self, leader: Leader, variables: dict[str, str], loads: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._intake, theirs = passing.intake()
         program = Program(SCRIPT, sys.executable, variables, MODULE)
         try:
             with theirs:
-                self._child = Child(program, (theirs.fileno(),), self._gone)
+                self._child = Child(program, (theirs.fileno(), loads), self._gone)
         except OSError:
             self._intake.close()
             raise
@@ -116,7 +116,7 @@ class Member:
         if held is not None:
             await asyncio.shield(held)
 
-    def introduce(self, worker: int, group: int, process: WorkerProcess) -> None:
+    def introduce(self, worker: int, group: int, process: SharedProcess) -> None:
         """Give it a way to a worker. Raises OSError."""
         process.introduce(self._intake, _Encoded(frames.Way(worker, group, process.pid)))
 

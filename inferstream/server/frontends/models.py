@@ -17,7 +17,7 @@ from .member import Member
 logger = logging.getLogger("inferstream.server")
 
 ANSWER = 30.0
-"""Seconds a follower may take for what costs it nothing; then it hangs, and is ended."""
+"""Seconds a follower may take beyond the time of a load, which may block it, before it counts as hung."""
 
 _numbers = count(1)
 
@@ -59,7 +59,8 @@ class SharedModels:
     """Sees to it that every follower has them, also one that comes later. `timeout` is that of a load."""
 
     def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
+        self.patience = timeout + ANSWER
+        """Seconds after which a follower that has not done what it was told is ended."""
         self._models: dict[int, SharedModel] = {}
         self.members: list[Member] = []
 
@@ -85,21 +86,21 @@ class SharedModels:
 
     def _prepare(self, member: Member, model: SharedModel) -> asyncio.Task[None]:
         member.hold(model.number)
-        return member.do(model.prepare, self._timeout + ANSWER)
+        return member.do(model.prepare, self.patience)
 
-    async def replay(self, member: Member) -> None:
-        """Bring a follower that has just come to where the others are. Raises what it fails with."""
+    def replay(self, member: Member) -> list[asyncio.Task[None]]:
+        """Tell a follower that has just come of every model; what it has to do to be where the others are."""
         serving = []
         for model in list(self._models.values()):
             preparing = self._prepare(member, model)
             if model.serving:  # if not, whoever adds it learns of a failure when it is to serve
-                serving += [preparing, member.do(model.to_serve, self._timeout + ANSWER)]
-        await asyncio.gather(*serving)
+                serving += [preparing, member.do(model.to_serve, self.patience)]
+        return serving
 
     async def everywhere(self, make: Callable[[int], frames.Operation]) -> None:
         """Have every follower do this; one that cannot is replaced by one that can."""
         members = list(self.members)
-        doing = [member.do(make, ANSWER) for member in members]
+        doing = [member.do(make, self.patience) for member in members]
         outcomes = await asyncio.gather(*doing, return_exceptions=True)
         for member, outcome in zip(members, outcomes, strict=True):
             if isinstance(outcome, InferstreamError) and not isinstance(outcome, WorkerLost):

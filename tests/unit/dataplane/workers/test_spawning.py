@@ -9,6 +9,7 @@ import pytest
 
 from inferstream.dataplane.workers.frames import Start
 from inferstream.dataplane.workers.process import WorkerProcess
+from inferstream.dataplane.workers.shared import SharedProcess
 from inferstream.dataplane.workers.spawning import Program
 from inferstream.dataplane.workers.tally import StepTally
 
@@ -26,14 +27,15 @@ def _children() -> set[str]:
     }
 
 
+@pytest.mark.parametrize("kind", [WorkerProcess, SharedProcess])
 @pytest.mark.parametrize("name", ["ftruncate", "pidfd_open", "pipe"])
 async def test_a_worker_that_cannot_be_started_leaves_nothing_behind(
-    monkeypatch: pytest.MonkeyPatch, name: str
+    monkeypatch: pytest.MonkeyPatch, name: str, kind: type[WorkerProcess]
 ) -> None:
     before, children = len(os.listdir("/proc/self/fd")), _children()
     monkeypatch.setattr(os, name, _refuse)
     with pytest.raises(OSError, match="Too many"):
-        WorkerProcess(Program("worker.py", sys.executable, {}), Start(False, False, None), StepTally({}))
+        kind(Program("worker.py", sys.executable, {}), Start(False, False, None), StepTally({}))
     assert len(os.listdir("/proc/self/fd")) == before
     assert _children() == children
 

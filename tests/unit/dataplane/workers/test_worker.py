@@ -26,6 +26,10 @@ from inferstream.dataplane.workers.frames import (
     LoadFailed,
     More,
     Open,
+    Ping,
+    Pong,
+    Readiness,
+    Stop,
     Unload,
     Unloaded,
 )
@@ -40,6 +44,21 @@ class Echo(MLModel):
         (tensor,) = payload.inputs
         output = ResponseOutput(name="y", shape=tensor.shape, datatype=tensor.datatype, data=tensor.data)
         return InferenceResponse(model_name=self.name, outputs=[output])
+
+
+class Waiting(Echo):
+    """Answers once the test lets it."""
+
+    may: ClassVar[asyncio.Event]
+    ended: ClassVar[list[str]] = []
+
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        try:
+            await self.may.wait()
+        except asyncio.CancelledError:
+            self.ended.append("cancelled")
+            raise
+        return await super().predict(payload)
 
 
 class Numbered(MLModel):
@@ -81,6 +100,31 @@ class Knotted(Echo):
         return True
 
 
+class Another:
+    """A front end that does not own the worker, of which the test holds the wire."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.sent: list[Frame] = []
+        self.closed = False
+        with arena.created() as requests, arena.created() as responses:
+            self.arena = arena.Outgoing(requests)
+            worker.admit(self._link, (requests, responses))
+
+    def _link(self, decoder: Any, received: Any, lost: Any) -> "Another":
+        self._decoder, self._received, self.lost = decoder, received, lost
+        return self
+
+    def tell(self, frame: Frame) -> None:
+        self._received(self._decoder.decode(msgspec.msgpack.encode(frame)))
+
+    def send(self, frame: Frame) -> int:
+        self.sent.append(frame)
+        return 1
+
+    def close(self) -> None:
+        self.closed = True
+
+
 class Inside:
     """A worker in this process, with a server that only listens."""
 
@@ -110,10 +154,10 @@ class Inside:
         self.tell(Load(1, json.dumps(settings).encode(), None, 5))
         return await self.next()
 
-    def request(self, count: int = 1) -> Any:
+    def request(self, count: int = 1, memory: arena.Outgoing | None = None) -> Any:
         data = np.ones(count, np.float32)
         tensor = RequestInput(name="x", shape=[count], datatype="FP32", data=data)
-        return pack_request(InferenceRequest(id="r", inputs=[tensor]), self.arena.put)
+        return pack_request(InferenceRequest(id="r", inputs=[tensor]), (memory or self.arena).put)
 
     def open(self, count: int = 1) -> None:
         self.tell(Open(7, 1, False, 8, False, None, 5, self.request(count)))
@@ -179,3 +223,45 @@ async def test_an_unloaded_model_leaves_no_memory_behind(inside: Inside) -> None
     assert await inside.next() == Unloaded(1)
     gc.collect()
     assert len(Knotted.alive) == 0
+
+
+async def test_another_front_end_calls_what_is_loaded_and_learns_what_comes_and_goes(inside: Inside) -> None:
+    await inside.load(Echo)
+    other = Another(inside.worker)
+    assert other.sent == [Readiness(1, True)]
+    other.tell(Open(7, 1, False, 8, False, None, 5, inside.request(memory=other.arena)))
+    inside.open()  # of the same number, which is another call
+    assert isinstance(await inside.next(), Answer)
+    assert isinstance(other.sent[-1], Answer)
+    inside.tell(Unload(1))
+    assert await inside.next() == Unloaded(1)
+    assert other.sent[-1] == Unloaded(1)
+    other.tell(Open(8, 1, False, 8, False, None, 5, inside.request(memory=other.arena)))
+    assert isinstance(other.sent[-1], Failed)
+
+
+@pytest.mark.parametrize("frame", [Load(1, b"{}", None, 5), Unload(1), Stop(1)])
+async def test_another_front_end_changes_nothing(inside: Inside, frame: Frame) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        Another(inside.worker).tell(frame)
+
+
+async def test_the_calls_of_a_front_end_that_is_gone_end_and_no_others(inside: Inside) -> None:
+    Waiting.may, Waiting.ended = asyncio.Event(), []
+    await inside.load(Waiting)
+    other = Another(inside.worker)
+    inside.open()
+    other.tell(Open(7, 1, False, 8, False, None, 5, inside.request(memory=other.arena)))
+    await asyncio.sleep(0)
+    inside.tell(Ping())
+    assert await inside.next() == Pong(1)
+    other.lost()
+    async with asyncio.timeout(5):
+        while not Waiting.ended:
+            await asyncio.sleep(0)
+    inside.tell(Ping())
+    assert await inside.next() == Pong(0)
+    Waiting.may.set()
+    assert isinstance(await inside.next(), Answer)
+    assert Waiting.ended == ["cancelled"]
+    assert other.closed

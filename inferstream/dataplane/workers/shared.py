@@ -1,0 +1,40 @@
+"""A worker process that further front ends call."""
+
+import socket
+
+from . import frames, passing
+from .loads import CountedCalls, Load
+from .process import WorkerProcess
+from .spawning import Program
+from .tally import StepTally
+
+
+class SharedProcess(WorkerProcess):
+    """Takes in callers beside the one that owns it."""
+
+    def __init__(self, program: Program, start: frames.Start, tally: StepTally) -> None:
+        self._intake, theirs = passing.intake()
+        try:
+            with theirs:
+                super().__init__(program, start, tally, theirs.fileno())
+        except BaseException:
+            self._intake.close()
+            raise
+
+    def share(self, load: Load) -> None:
+        """Let the others know of the calls of this one, and count theirs; before there are any."""
+        self._calls = CountedCalls(load)
+
+    @property
+    def active(self) -> int:
+        """Calls of all front ends that have not ended in the worker."""
+        assert isinstance(self._calls, CountedCalls)
+        return self._calls.load.total
+
+    def introduce(self, caller: socket.socket, message: bytes) -> None:
+        """Give a front end a way of its own to this worker, through its intake. Raises OSError."""
+        passing.pass_way(self._intake, caller, message)
+
+    def _gone(self) -> None:
+        self._intake.close()
+        super()._gone()

@@ -1,0 +1,53 @@
+"""What front ends know of each other's calls in each worker."""
+
+import os
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from inferstream.dataplane.workers.loads import MOST, ROWS, CountedCalls, Loads, created
+
+CALL = cast(Any, SimpleNamespace())
+
+
+@pytest.fixture
+def both() -> Iterator[tuple[Loads, Loads]]:
+    descriptor = created(2)
+    yield Loads(descriptor, 0, 2), Loads(descriptor, 1, 2)
+    os.close(descriptor)
+
+
+def test_each_sees_the_calls_of_all(both: tuple[Loads, Loads]) -> None:
+    one, other = (CountedCalls(loads.of(7)) for loads in both)
+    for number in (1, 2, 3):
+        one[number] = CALL
+    other[1] = CALL
+    assert one.load.total == other.load.total == 4
+    one.pop(2)
+    one.pop(2, None)  # has ended already
+    assert other.load.total == 3
+    one.clear()
+    assert other.load.total == 1
+    assert both[0].of(8).total == 0
+
+
+def test_what_a_front_end_that_has_ended_had_is_forgotten(both: tuple[Loads, Loads]) -> None:
+    leader, follower = both
+    for worker in (1, ROWS - 1):
+        leader.of(worker).note(2)
+        follower.of(worker).note(3)
+    leader.forget(1)
+    assert [leader.of(worker).total for worker in (1, ROWS - 1)] == [2, 2]
+
+
+def test_a_worker_begins_with_none_though_another_had_its_place(both: tuple[Loads, Loads]) -> None:
+    leader, follower = both
+    follower.of(1).note(3)
+    assert leader.begin(1 + ROWS).total == 0
+
+
+def test_more_than_can_be_told_apart_is_most(both: tuple[Loads, Loads]) -> None:
+    both[0].of(1).note(MOST + 5)
+    assert both[1].of(1).total == MOST
