@@ -1,4 +1,4 @@
-"""The floors: bare uvicorn and bare grpc.aio doing the same work as the server, and nothing else."""
+"""The floors: bare uvicorn, FastAPI and bare grpc.aio doing the same work as the server, and nothing else."""
 
 import asyncio
 import sys
@@ -135,12 +135,53 @@ async def serve_grpc(port: int) -> None:
     await server.wait_for_termination()
 
 
+async def serve_framework(port: int) -> None:
+    """FastAPI as its documentation has it, on uvicorn; and gRPC beside it, as what a server at least starts."""
+    from fastapi import FastAPI
+    from pydantic import BaseModel
+
+    class Tensor(BaseModel):
+        name: str
+        shape: list[int]
+        datatype: str
+        data: list[float]
+
+    class Request(BaseModel):
+        inputs: list[Tensor]
+
+    class Answer(BaseModel):
+        model_name: str
+        id: str
+        outputs: list[Tensor]
+
+    framework = FastAPI()
+
+    @framework.get("/v2/models/doubler/ready")
+    async def ready() -> dict[str, bool]:
+        return {"ready": True}
+
+    @framework.post("/v2/models/doubler/infer")
+    async def infer(request: Request) -> Answer:
+        given = request.inputs[0]
+        doubled = np.array(given.data, dtype=np.float32).reshape(given.shape) * 2
+        output = Tensor(name="y", shape=doubled.shape, datatype="FP32", data=doubled.reshape(-1).tolist())
+        return Answer(model_name="doubler", id="0", outputs=[output])
+
+    beside = grpc.aio.server()
+    add_GRPCInferenceServiceServicer_to_server(Servicer(), beside)
+    beside.add_insecure_port("127.0.0.1:0")
+    await beside.start()
+    await uvicorn.Server(uvicorn.Config(framework, port=port, **OPTIONS)).serve()
+
+
+OPTIONS = {"log_level": "error", "access_log": False, "lifespan": "off", "http": "httptools"}
+
 if __name__ == "__main__":
     kind, port = sys.argv[1], int(sys.argv[2])
     if kind == "rest":
-        uvicorn.run(app, port=port, log_level="error", access_log=False, lifespan="off", http="httptools")
+        uvicorn.run(app, port=port, **OPTIONS)
     elif kind == "grpc-sync":
         serve_synchronously(port)
     else:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve_grpc(port))
+            runner.run(serve_framework(port) if kind == "fastapi" else serve_grpc(port))

@@ -15,16 +15,20 @@ from pathlib import Path
 import httpx
 
 from . import load
-from .servers import MODELS, Target, cpu_seconds, free_port, memory, start_ours, stop
+from .servers import HERE, MODELS, Target, bare_command, cpu_seconds, free_port, memory, start_ours, stop
 
 STARTS = 3
+
+INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""The environment of what starts: an installed package has its bytecode, and so has ours after the first start."""
 
 
 def import_seconds() -> float:
     """Processor seconds of `import inferstream`, the least of some."""
     code = "import time; t = time.process_time(); import inferstream; print(time.process_time() - t)"
     runs = [
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True) for _ in range(STARTS)
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=INSTALLED)
+        for _ in range(STARTS)
     ]
     return min(float(run.stdout) for run in runs)
 
@@ -33,7 +37,27 @@ def start_figures(cpus: set[int], models: int) -> dict[str, float]:
     """Seconds from starting a server to its first 200, processor seconds of it, and memory when it idles."""
     with tempfile.TemporaryDirectory() as folder:
         write_models(Path(folder), models)
-        found = [_start_once(cpus, Path(folder)) for _ in range(STARTS)]
+        start = [
+            sys.executable,
+            "-m",
+            "inferstream",
+            "start",
+            folder,
+            "--grpc-port",
+            "0",
+            "--metrics-port",
+            "0",
+        ]
+        return _least(cpus, lambda port: [*start, "--http-port", str(port)])
+
+
+def bare_start_figures(cpus: set[int]) -> dict[str, float]:
+    """The same of a process that only imports and starts uvicorn, FastAPI, grpc.aio and NumPy."""
+    return _least(cpus, lambda port: bare_command("fastapi", port))
+
+
+def _least(cpus: set[int], command: Callable[[int], list[str]]) -> dict[str, float]:
+    found = [_start_once(cpus, command) for _ in range(STARTS)]
     return {name: min(start[name] for start in found) for name in found[0]}
 
 
@@ -46,12 +70,13 @@ def write_models(folder: Path, models: int) -> None:
         (copied / "model-settings.json").write_text(json.dumps({**settings, "name": name}))
 
 
-def _start_once(cpus: set[int], folder: Path) -> dict[str, float]:
+def _start_once(cpus: set[int], command: Callable[[int], list[str]]) -> dict[str, float]:
     port = free_port()
-    ports = ["--http-port", str(port), "--grpc-port", "0", "--metrics-port", "0"]
     started = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "inferstream", "start", str(folder), *ports],
+        command(port),
+        cwd=HERE.parent,
+        env=INSTALLED,
         stderr=subprocess.DEVNULL,
         preexec_fn=lambda: os.sched_setaffinity(0, cpus),
     )
@@ -68,9 +93,14 @@ def _start_once(cpus: set[int], folder: Path) -> dict[str, float]:
 
 
 def paced_streams(runner: asyncio.Runner, target: Target, streams: int, seconds: float) -> dict[str, float]:
-    """So many streams at 10 ms a token: the share of the tokens that could come, gaps, memory of the server."""
+    """So many streams at 10 ms a token: the share of the tokens that could come, gaps, memory of the server.
+
+    `load` is how much of its core the load used itself: near 1 it is the load that is measured.
+    """
+    used, started = time.process_time(), time.perf_counter()
     rate, gaps = runner.run(load.paced(target.ports["rest"], streams, seconds))
     return {
+        "load": (time.process_time() - used) / (time.perf_counter() - started),
         "share": rate / (streams * 100),
         "gap_p99_ms": sorted(gaps)[int(len(gaps) * 0.99)] * 1e3,
         "rss": memory(target.process.pid),

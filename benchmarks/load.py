@@ -19,7 +19,8 @@ PROMPT = {"name": "prompt", "shape": [1], "datatype": "BYTES", "data": ["hello"]
 
 def http_request(path: str, document: dict) -> bytes:
     body = orjson.dumps(document)
-    head = f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Length: {len(body)}\r\n\r\n"
+    kind = "Content-Type: application/json"
+    head = f"POST {path} HTTP/1.1\r\nHost: bench\r\n{kind}\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 

@@ -8,6 +8,8 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,45 +59,66 @@ def run(rounds: int, seconds: float, mlserver: bool) -> dict[str, Any]:
         "seconds": seconds,
         "import": footprint.import_seconds(),
         "start": {models: footprint.start_figures(servers, models) for models in (1, 100)},
+        "bare_start": footprint.bare_start_figures(servers),
     }
     with (
         tempfile.TemporaryDirectory() as folder,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        targets = [*start_bare(servers), start_ours(servers, "inferstream")]
-        if mlserver:
-            targets.append(start_mlserver(servers, Path(folder)))
         os.sched_setaffinity(0, callers)
-        try:
-            found["works"] = measure(runner, targets, list(WORKS), rounds, seconds)
-            found["streams"] = streams(runner, targets, seconds)
-            ours = next(target for target in targets if target.name == "inferstream")
-            found["raw_memory"] = raw_memory(runner, ours)
+        start: dict[str, Start] = {
+            "bare": lambda: start_bare(servers, "rest"),
+            "inferstream": lambda: [start_ours(servers, "inferstream")],
+        }
+        if mlserver:
+            start["MLServer"] = lambda: [start_mlserver(servers, Path(tempfile.mkdtemp(dir=folder)))]
+        # Memory is that of a fresh server: what large tensors leave behind would hide what streams take.
+        found["streams"] = {name: streams(runner, each, seconds) for name, each in start.items()}
+        with serving(start["inferstream"]) as (ours,):
             found["idle_stream"] = footprint.idle_stream_bytes(runner, ours)
+        with serving(start["inferstream"]) as (ours,):
             found["by_connections"] = footprint.cost_by_connections(runner, ours, seconds)
-        finally:
-            stop(targets)
+        with serving(start["inferstream"]) as (ours,):
+            found["raw_memory"] = raw_memory(runner, ours)
+        with serving(lambda: start_bare(servers, "grpc-sync")) as (bare,):
+            found["bare_raw_memory"] = raw_memory(runner, bare)
         found["by_models"] = footprint.cost_by_models(runner, servers, seconds)
+        start["bare"] = lambda: start_bare(servers, "rest", "grpc", "grpc-sync", "fastapi")
+        with serving(*start.values()) as targets:
+            found["works"] = measure(runner, targets, list(WORKS), rounds, seconds)
     return found
 
 
-def streams(runner: asyncio.Runner, targets: list[Target], seconds: float) -> dict[str, Any]:
-    """The paced streams and the first events of every server that has SSE, one server after another."""
-    found = {}
-    for target in targets:
-        if "rest" in target.ports:
-            first = footprint.first_event_ms(runner, target)
-            paced = footprint.paced_streams(runner, target, STREAMS, max(seconds, 4.0))
-            found[target.name] = {"first_event_ms": first, **paced}
-    return found
+Start = Callable[[], list[Target]]
 
 
-def raw_memory(runner: asyncio.Runner, ours: Target) -> float:
-    """The most memory that a raw 16 MB tensor over gRPC takes beyond what is there, as a multiple of it."""
-    before = memory(ours.process.pid)
-    forget_peak(ours.process.pid)
-    runner.run(load.grpc_raw(ours.ports["grpc"], LARGE, 1, 1.0))
-    return (memory(ours.process.pid, "VmHWM") - before) / LARGE.nbytes
+@contextmanager
+def serving(*starts: Start) -> Iterator[list[Target]]:
+    """The servers that these start, until the block is left."""
+    targets: list[Target] = []
+    try:
+        for start in starts:
+            targets += start()
+        yield targets
+    finally:
+        stop(targets)
+
+
+def streams(runner: asyncio.Runner, start: Start, seconds: float) -> dict[str, float]:
+    """The first events and the paced streams of a fresh server."""
+    with serving(start) as (target,):
+        first = footprint.first_event_ms(runner, target)
+        paced = footprint.paced_streams(runner, target, STREAMS, max(seconds, 4.0))
+        return {"first_event_ms": first, **paced}
+
+
+def raw_memory(runner: asyncio.Runner, target: Target) -> float:
+    """The most memory that a raw 16 MB tensor over gRPC takes in a fresh server, as a multiple of it."""
+    port = target.ports.get("grpc") or target.ports["grpc-sync"]
+    before = memory(target.process.pid)
+    forget_peak(target.process.pid)
+    runner.run(load.grpc_raw(port, LARGE, 1, 1.0))
+    return (memory(target.process.pid, "VmHWM") - before) / LARGE.nbytes
 
 
 def write(found: dict[str, Any]) -> None:
@@ -113,17 +136,18 @@ def tables(found: dict[str, Any]) -> str:
         f"another, {CALLERS} callers for small work, medians of {found['rounds']} interleaved rounds of "
         f"{found['seconds']:g} s. CPU is the server's, user and system.",
         "",
-        "| work | bare µs | inferstream µs | ratio | goal | MLServer µs | MLServer to inferstream |",
-        "|---|---|---|---|---|---|---|",
+        "| work | bare µs | FastAPI µs | inferstream µs | ratio | goal | MLServer µs | MLServer to inferstream |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for work in WORKS:
         cells = found["works"][work.name]
         bare, ours = cells["bare"]["cpu_us"], cells["inferstream"]["cpu_us"]
         theirs = cells.get("MLServer")
         there = ("", "") if theirs is None else (f"{theirs['cpu_us']:,.1f}", f"{theirs['cpu_us'] / ours:.1f}")
+        framework = f"{cells['FastAPI']['cpu_us']:,.1f}" if "FastAPI" in cells else ""
         lines.append(
-            f"| {work.name}, per {work.unit} | {bare:,.1f} | {ours:,.1f} | {ours / bare:.2f} | ≤ {work.goal:g} "
-            f"| {there[0]} | {there[1]} |"
+            f"| {work.name}, per {work.unit} | {bare:,.1f} | {framework} | {ours:,.1f} | {ours / bare:.2f} "
+            f"| ≤ {work.goal:g} | {there[0]} | {there[1]} |"
         )
     return "\n".join([*lines, "", *_streams(found["streams"]), "", *_footprint(found), ""])
 
@@ -135,6 +159,7 @@ def _streams(found: dict[str, dict[str, float]]) -> list[str]:
         (f"{STREAMS} streams at 10 ms: of the ideal tokens", "≥ 92 %", lambda one: f"{one['share']:.1%}"),
         (f"{STREAMS} streams at 10 ms: gap p99", "≤ 14 ms", lambda one: f"{one['gap_p99_ms']:.1f} ms"),
         (f"{STREAMS} streams at 10 ms: memory", "≤ 100 MB", lambda one: f"{one['rss'] / 1e6:.0f} MB"),
+        (f"{STREAMS} streams at 10 ms: the load's own core", "", lambda one: f"{one['load']:.0%} busy"),
     )
     lines = [f"| SSE | goal | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
     lines += [f"| {row} | {goal} | {' | '.join(show(found[n]) for n in names)} |" for row, goal, show in rows]
@@ -142,7 +167,7 @@ def _streams(found: dict[str, dict[str, float]]) -> list[str]:
 
 
 def _footprint(found: dict[str, Any]) -> list[str]:
-    one, hundred = found["start"][1], found["start"][100]
+    one, hundred, bare = found["start"][1], found["start"][100], found["bare_start"]
     connections, models = found["by_connections"], found["by_models"]
     rows = (
         ("`import inferstream`", "≤ 0.15 s", f"{found['import']:.2f} s"),
@@ -152,8 +177,17 @@ def _footprint(found: dict[str, Any]) -> list[str]:
             "≤ 1.0 s",
             f"{hundred['seconds']:.2f} s, CPU {hundred['cpu']:.2f} s",
         ),
+        (
+            "for scale: uvicorn, FastAPI, grpc.aio and NumPy alone",
+            "",
+            f"{bare['seconds']:.2f} s, CPU {bare['cpu']:.2f} s, {bare['rss'] / 1e6:.0f} MB",
+        ),
         ("memory, one model, idle", "≤ 75 MB", f"{one['rss'] / 1e6:.0f} MB"),
-        ("memory of a raw 16 MB tensor over gRPC", "≤ 3 x it", f"{found['raw_memory']:.1f} x"),
+        (
+            "memory of a raw 16 MB tensor over gRPC, there and back",
+            "≤ 3 x it",
+            f"{found['raw_memory']:.1f} x, bare gRPC {found['bare_raw_memory']:.1f} x",
+        ),
         ("memory of an idle stream", "≤ 32 KiB", f"{found['idle_stream'] / 1024:.1f} KiB"),
         (
             "small request with 1, 32, 1,000 connections",

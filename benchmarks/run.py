@@ -55,7 +55,7 @@ def measure(
     for index in range(rounds + 1):
         for work in works:
             for target in targets:
-                kind = work.bare if target.name == "bare" else work.transport
+                kind = work.kind(target.name)
                 if kind not in target.ports or (target.name == "MLServer" and not work.elsewhere):
                     continue
                 print(

@@ -22,20 +22,22 @@ class Target(NamedTuple):
     ports: dict[str, int]
 
 
-def start_bare(cpus: set[int]) -> list[Target]:
-    """The floors, one process for each kind of work."""
+def start_bare(cpus: set[int], *kinds: str) -> list[Target]:
+    """The floors, one process for each kind of work: these, or all but FastAPI."""
     found = []
-    for kind in ("rest", "grpc", "grpc-sync"):
+    for kind in kinds or ("rest", "grpc", "grpc-sync"):
         port = free_port()
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.bare", kind, str(port)],
-            cwd=HERE.parent,
-            preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+            bare_command(kind, port), cwd=HERE.parent, preexec_fn=lambda: os.sched_setaffinity(0, cpus)
         )
-        found.append(Target("bare", process, {kind: port}))
+        found.append(Target("FastAPI" if kind == "fastapi" else "bare", process, {kind: port}))
     for target in found:
         wait_for(*target.ports.values())
     return found
+
+
+def bare_command(kind: str, port: int) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.bare", kind, str(port)]
 
 
 def start_ours(

@@ -26,6 +26,12 @@ class Work(NamedTuple):
     elsewhere: bool = True
     """Whether MLServer can do it, too."""
     quick: bool = False
+    framework: str = ""
+    """The kind of server that does the same by FastAPI, if that is measured."""
+
+    def kind(self, target: str) -> str:
+        """Which of the ports of the server of this name does it."""
+        return {"bare": self.bare, "FastAPI": self.framework}.get(target, self.transport)
 
 
 def _tensor(function: Callable[..., Coroutine[None, None, int]], array: np.ndarray, callers: int):
@@ -41,6 +47,7 @@ WORKS = (
         1.6,
         lambda port, seconds: load.rest_infer(port, CALLERS, seconds),
         quick=True,
+        framework="fastapi",
     ),
     Work(
         "gRPC infer, FP32 [1,4], typed",

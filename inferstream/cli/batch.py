@@ -90,12 +90,22 @@ async def _run(name: TransportName, target: Target, files: Files, pace: Pace, co
     if files.resume:
         parts.append(f"{lines.skipped} answered before")
     console.print(f"{', '.join(parts)} in {time.monotonic() - started:.1f} s")
+    for line in _failures(results, files.answers):
+        console.print(line, soft_wrap=True, markup=False)
     if stopped or batch.unreachable:
         why = "stopped" if stopped else f"{target.url} cannot be reached any more: {batch.unreachable}"
         console.print(f"{why}; with --resume the same command goes on from here", soft_wrap=True)
     if stopped:
         return 128 + stopped
     return 1 if results.failed or batch.unreachable else 0
+
+
+def _failures(results: Results, answers: Path) -> Iterator[str]:
+    """Which lines failed, by the index that the output gives them; the first of many."""
+    for index, reason in results.named:
+        yield f"batch_index {index} failed: {' '.join(reason.split())}"
+    if more := results.failed - len(results.named):
+        yield f"and {more} more, as {answers} says"
 
 
 async def _until_signalled(batch: Batch) -> int:

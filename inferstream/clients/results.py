@@ -29,6 +29,10 @@ class Indexes:
         return byte < len(self._bits) and bool(self._bits[byte] >> bit & 1)
 
 
+NAMED = 5
+"""Failures that a summary names; the file has all of them."""
+
+
 class Results:
     """The output of a run. Each line is in the file, whole, when the method that writes it returns."""
 
@@ -36,6 +40,8 @@ class Results:
         self.answered = Indexes()
         self.succeeded = 0
         self.failed = 0
+        self.named: list[tuple[int, str]] = []
+        """Index and reason of the first failures."""
         if resume and path.exists():
             self._keep_answers(path)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | (0 if resume else os.O_TRUNC), 0o666)
@@ -58,6 +64,8 @@ class Results:
         error = {"status": "preprocessing error", "msg": message}
         self._write(orjson.dumps({"parameters": {"batch_index": index}, "error": error}))
         self.failed += 1
+        if len(self.named) < NAMED:
+            self.named.append((index, message))
 
     def close(self) -> None:
         os.close(self._file)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..errors import InferstreamError, InvalidSettings
 from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
+from ..telemetry.context import model_context
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
@@ -100,10 +101,9 @@ class Registry(Serving):
                 raise InvalidSettings(f"Model {broken[0].name} cannot be loaded: {broken[0].reason}")
             results = await asyncio.gather(*map(self._load_version, found), return_exceptions=True)
             for result in results:
-                if isinstance(result, BaseException):
-                    if self._settings.strict or not isinstance(result, InferstreamError):
-                        raise result
-                    logger.error("%s", result)
+                strange = not isinstance(result, InferstreamError)
+                if isinstance(result, BaseException) and (strange or self._settings.strict):
+                    raise result
         self.started = True
 
     async def load(self, name: str) -> None:
@@ -155,6 +155,8 @@ class Registry(Serving):
             # A copy, because runtimes change their settings and the repository remembers these.
             served = await self._loaded(key, settings, settings.model_copy(deep=True))
         except InferstreamError as error:
+            with model_context(*key):
+                logger.error("%s", error.message, exc_info=error.__cause__)
             if key not in self._served:
                 self._states[key] = (State.UNAVAILABLE, error.message)
             raise

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import logging
 import lzma
 import os
 import shutil
@@ -12,8 +11,6 @@ from pathlib import Path
 
 from ..errors import ModelLoadFailed
 from ..settings import ModelSettings
-
-logger = logging.getLogger("inferstream.repository")
 
 
 async def environment_of(settings: ModelSettings, folder: Path) -> Path | None:
@@ -63,7 +60,6 @@ def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
     except (OSError, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
         if environment.is_dir():
             return environment  # another server was faster
-        logger.exception("model %s: %s cannot be unpacked", model, tarball)
         raise ModelLoadFailed(f"Model {model} did not load: {tarball.name} cannot be unpacked.") from error
     finally:
         shutil.rmtree(unpacking, ignore_errors=True)

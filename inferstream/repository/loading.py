@@ -18,7 +18,8 @@ logger = logging.getLogger("inferstream.repository")
 async def load_model(settings: ModelSettings, timeout: float) -> MLModel:
     """Import the model's class, construct it and run its `load`, within `timeout` seconds.
 
-    Raises ModelLoadFailed with one line that says why; the log has the rest. `unload` has then been called.
+    Raises ModelLoadFailed with one line that says why, and as its cause what there is to log beside it.
+    `unload` has then been called.
     """
     with model_context(settings.name, settings.version):
         model: MLModel | None = None
@@ -33,7 +34,11 @@ async def load_model(settings: ModelSettings, timeout: float) -> MLModel:
                 await unload_model(model)
             if isinstance(error, asyncio.CancelledError) and _being_cancelled():
                 raise
-            raise _failure(settings.name, error, timeout) from error
+            if isinstance(error, ModelLoadFailed):
+                raise
+            if isinstance(error, TimeoutError):
+                raise ModelLoadFailed(f"Model {settings.name} did not load within {timeout:g} s.") from None
+            raise ModelLoadFailed(f"Model {settings.name} did not load: {_reason(error)}") from error
         model.ready = True
         return model
 
@@ -72,14 +77,8 @@ async def _run(method: Callable[[], Any]) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-def _failure(name: str, error: BaseException, timeout: float) -> ModelLoadFailed:
-    if isinstance(error, ModelLoadFailed):
-        return error
-    if isinstance(error, TimeoutError):
-        return ModelLoadFailed(f"Model {name} did not load within {timeout:g} s.")
-    logger.error("model %s failed to load", name, exc_info=error)
+def _reason(error: BaseException) -> str:
     if isinstance(error, InferstreamError):
-        return ModelLoadFailed(f"Model {name} did not load: {error.message}")
+        return error.message
     first_line = str(error).strip().splitlines()[:1]
-    reason = f"{type(error).__name__}: {first_line[0]}" if first_line else type(error).__name__
-    return ModelLoadFailed(f"Model {name} did not load: {reason}")
+    return f"{type(error).__name__}: {first_line[0]}" if first_line else type(error).__name__

@@ -24,6 +24,7 @@ def start(main: str, package: str, paths: str, *arguments: str) -> None:
     spec.loader.exec_module(module)
 
     begin = import_module(main).main
+    gc.freeze()
     gc.enable()
     begin(*map(int, arguments))
 

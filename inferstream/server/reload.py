@@ -6,7 +6,7 @@ from pathlib import Path
 from watchfiles import awatch
 
 from ..dataplane.registry import Registry
-from ..errors import InferstreamError
+from ..errors import InferstreamError, ModelLoadFailed
 
 logger = logging.getLogger("inferstream.server")
 
@@ -19,5 +19,7 @@ async def reload_on_change(registry: Registry, root: Path) -> None:
             try:
                 await registry.load(name)
                 logger.info("reloaded model %s", name)
+            except ModelLoadFailed:
+                continue  # the registry has said so
             except InferstreamError as error:
                 logger.error("%s", error.message)

@@ -129,6 +129,10 @@ def test_failures_are_recorded_line_by_line(batched: Running, tmp_path: Path, tr
     ran = work.run("picky", address(batched, transport), "-t", transport)
     assert ran.returncode == 1
     assert "2 answered, 5 failed" in ran.stderr
+    said = [int(line.split()[1]) for line in ran.stderr.splitlines() if line.startswith("batch_index ")]
+    assert sorted(said) == [1, 2, 3, 4, 6]
+    assert "batch_index 6 failed: " in ran.stderr
+    assert "it is negative" in ran.stderr
     answers = work.answers()
     assert sorted(answers) == [0, 1, 2, 3, 4, 6, 7]
     for i in (1, 2, 3, 4, 6):

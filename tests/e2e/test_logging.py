@@ -149,3 +149,18 @@ def test_a_wrong_configuration_ends_the_start_with_one_line(
     (line,) = running.text().splitlines()
     assert line.startswith('error: settings: field "logging_settings": ')
     assert re.search(reason, line), line
+
+
+def test_a_model_that_does_not_load_is_one_record(tmp_path: Path, start) -> None:
+    folder = tmp_path / "models"
+    code = CODE.replace(
+        "    async def predict",
+        "    async def load(self):\n        raise ValueError('no weights')\n\n    async def predict",
+    )
+    assert code != CODE
+    write_model(folder, "m", "model.Model", code)
+    (folder / "settings.json").write_text(json.dumps({"use_structured_logging": True}))
+    (said,) = [record for record in records(start(folder)) if record["level"] == "ERROR"]
+    assert said["message"] == "Model m did not load: ValueError: no weights"
+    assert "raise ValueError" in said["exception"]
+    assert said["model_name"] == "m"

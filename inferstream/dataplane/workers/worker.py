@@ -92,6 +92,8 @@ class Worker:
             local = Local(model, await self._build_answering(model))
             inputs, outputs = TENSORS.dump_json(local.inputs), TENSORS.dump_json(local.outputs)
         except InferstreamError as error:
+            if error.__cause__ is not None:  # which only this process has; the server logs the line
+                logger.error("model %s failed to load", settings.name, exc_info=error.__cause__)
             self._send(frames.LoadFailed(frame.instance, error.message))
             return
         except Exception as error:

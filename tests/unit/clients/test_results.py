@@ -16,6 +16,15 @@ def response(**parameters: object) -> InferenceResponse:
     return InferenceResponse(model_name="m", outputs=[output], parameters=Parameters(**parameters))
 
 
+def test_the_first_failures_are_kept_for_a_summary(tmp_path: Path) -> None:
+    results = Results(tmp_path / "out", resume=False)
+    for index in range(9):
+        results.fail(index, f"why {index}")
+    results.close()
+    assert results.failed == 9
+    assert results.named == [(index, f"why {index}") for index in range(5)]
+
+
 @given(st.sets(st.integers(0, 5000)))
 def test_indexes_are_a_set(numbers: set[int]) -> None:
     indexes = Indexes()

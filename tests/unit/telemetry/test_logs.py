@@ -46,11 +46,17 @@ def test_a_line_names_the_model_whose_code_runs() -> None:
 
 @pytest.fixture
 def _logging_as_it_was():
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    """Every logger's: other tests read what the server's own ones say."""
+    known = [one for one in logging.root.manager.loggerDict.values() if isinstance(one, logging.Logger)]
+    before = {
+        one: (one.level, one.propagate, one.disabled, one.handlers[:]) for one in [logging.root, *known]
+    }
     yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    for one in [*logging.root.manager.loggerDict.values(), logging.root]:
+        if isinstance(one, logging.Logger):
+            level, propagate, disabled, handlers = before.get(one, (logging.NOTSET, True, False, []))
+            one.setLevel(level)
+            one.propagate, one.disabled, one.handlers[:] = propagate, disabled, handlers
 
 
 @pytest.mark.usefixtures("_logging_as_it_was")
