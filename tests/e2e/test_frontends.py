@@ -171,6 +171,10 @@ def test_a_model_that_does_not_load_everywhere_is_loaded_nowhere(server: Running
             assert "not in a second process" in answer.json()["error"]
             assert {c.get("/v2/models/first/ready").status_code for c in opened} == {503}
         assert {c.get("/v2/health/ready").status_code for c in opened} == {200}
+    assert "RuntimeError: not in a second process" in server.text()
+    assert (
+        server.text().count('raise RuntimeError("not in a second process")') == 6
+    )  # a traceback for each attempt
 
 
 def test_an_older_version_serves_on_everywhere_when_its_successor_fails_in_one(server: Running) -> None:

@@ -137,6 +137,8 @@ class Follower:
             await work
             failure = None
         except InferstreamError as error:
+            if error.__cause__ is not None:  # which only this process has; the leader logs the line
+                logger.error("%s", error.message, exc_info=error.__cause__)
             failure = pack_failure(error)
         except Exception as error:
             logger.exception("a front end cannot do what it should")

@@ -80,7 +80,7 @@ class SharedModels:
             await model.withdraw()
             await model.released()
             if isinstance(error, InferstreamError):
-                raise ModelLoadFailed(error.message) from error
+                raise ModelLoadFailed(error.message) from None
             raise
         return model
 
