@@ -98,11 +98,11 @@ def _requested_from(message: Any) -> RequestOutput:
     )
 
 
-def _input_from(message: Any, raw: bytes | None) -> RequestInput:
+def _input_from(message: Any, raw: bytes | memoryview | None) -> RequestInput:
     return RequestInput.trusted(_tensor_from(message, raw, f'input "{message.name}"'))
 
 
-def _tensor_from(message: Any, raw: bytes | None, what: str) -> dict[str, Any]:
+def _tensor_from(message: Any, raw: bytes | memoryview | None, what: str) -> dict[str, Any]:
     datatype = message.datatype
     if datatype not in NAMES:
         raise InvalidRequest(f"{what}: unknown datatype {datatype!r}")

@@ -13,7 +13,8 @@ from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION_SERVIC
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidSettings
 from ...protos.dataplane_pb2_grpc import METHODS, classes_of
-from ...protos.messages import LEGACY_SERVICE, SERVICE
+from ...protos.grpc_requests import InferRequests
+from ...protos.messages import LEGACY_SERVICE, SERVICE, ModelInferRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..options import grpc_options
@@ -92,6 +93,8 @@ class GrpcServer:
             name = method.name
             behaviour = next(getattr(part, name) for part in services if hasattr(part, name))
             request, _ = classes_of(method)
+            if request is ModelInferRequest:
+                request = InferRequests
             if method.client_streaming:
                 handlers[name] = self._streaming("BIDI_STREAMING", SERVICE, name, request, behaviour)
             else:

@@ -1,0 +1,82 @@
+"""Large ModelInferRequests out of their bytes, with the raw tensors left where they are.
+
+protobuf copies a raw tensor into its message, and again for whoever reads it there. A tensor of 16 MB that
+is looked at in place spares two copies of it, and the kernel filling as many new pages with zeros.
+A message is fields, each a key (number and wire type) and a value behind its length (protobuf's "Encoding");
+every field of this one is of that kind.
+"""
+
+from typing import Any
+
+from .messages import ModelInferRequest
+
+LARGE = 64 * 1024
+"""Bytes from which on it is worth looking for the tensors here."""
+
+MANY = 1024
+"""Fields to look at; a message of more is not one of large tensors."""
+
+RAW = 7 << 3 | 2
+"""Key of `raw_input_contents`."""
+
+
+class InferRequests:
+    """Reads ModelInferRequests, as their class does."""
+
+    DESCRIPTOR = ModelInferRequest.DESCRIPTOR
+
+    @staticmethod
+    def FromString(data: bytes) -> Any:  # noqa: N802  # protobuf's name
+        """The message in `data`. Raises DecodeError."""
+        if len(data) >= LARGE and (found := _split(data)) is not None:
+            return LargeRequest(*found)
+        return ModelInferRequest.FromString(data)
+
+
+class LargeRequest:
+    """A ModelInferRequest whose `raw_input_contents` are views of the bytes it came in."""
+
+    __slots__ = ("_message", "raw_input_contents")
+
+    def __init__(self, rest: bytes, raws: list[memoryview]) -> None:
+        self._message = ModelInferRequest.FromString(rest)
+        self.raw_input_contents = raws
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._message, name)
+
+
+def _split(data: bytes) -> tuple[bytes, list[memoryview]] | None:
+    """The message without its raw contents, and these; None for bytes that protobuf had better judge."""
+    view = memoryview(data)
+    rest: list[memoryview] = []
+    raws: list[memoryview] = []
+    position = 0
+    for _ in range(MANY):
+        if position == len(data):
+            return b"".join(rest), raws
+        key, begin = _varint(data, position)
+        size, begin = _varint(data, begin)
+        end = begin + size
+        if key & 7 != 2 or end > len(data):
+            return None
+        if key == RAW:
+            raws.append(view[begin:end])
+        else:
+            rest.append(view[position:end])
+        position = end
+    return None
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """The number at `position`, seven bits to the byte, and where it ends; past the end when `data` breaks off."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if position >= len(data):
+            break
+        byte = data[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, position
+    return value, len(data) + 1

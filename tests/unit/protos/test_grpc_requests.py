@@ -1,0 +1,77 @@
+"""Large messages say what protobuf reads in them, and are refused when it refuses them."""
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferstream.protos.grpc import request_from
+from inferstream.protos.grpc_requests import LARGE, MANY, InferRequests, LargeRequest
+from inferstream.protos.messages import ModelInferRequest
+
+
+def message(*raws: bytes, **more) -> ModelInferRequest:
+    inputs = [{"name": f"x{i}", "datatype": "UINT8", "shape": [len(raw)]} for i, raw in enumerate(raws)]
+    return ModelInferRequest(model_name="m", inputs=inputs, raw_input_contents=raws, **more)
+
+
+def test_tensors_are_views_of_the_bytes_they_came_in() -> None:
+    data = message(b"a" * LARGE, b"", b"b" * 300, id="i").SerializeToString()
+    found = InferRequests.FromString(data)
+    assert isinstance(found, LargeRequest)
+    assert found.id == "i"
+    assert all(raw.obj is data for raw in found.raw_input_contents)
+    request = request_from(found)
+    values = [bytes(tensor.data.to_raw("UINT8")) for tensor in request.inputs]
+    assert values == [b"a" * LARGE, b"", b"b" * 300]
+
+
+def test_small_messages_are_protobufs() -> None:
+    assert isinstance(InferRequests.FromString(message(b"abc").SerializeToString()), ModelInferRequest)
+
+
+def test_a_message_of_very_many_fields_is_protobufs() -> None:
+    data = message(*[b"ab"] * MANY, id="i" * LARGE).SerializeToString()
+    found = InferRequests.FromString(data)
+    assert isinstance(found, ModelInferRequest)
+    assert len(found.raw_input_contents) == MANY
+
+
+def read(data: bytes) -> object:
+    """What protobuf reads, comparable; None for what it refuses."""
+    try:
+        found = ModelInferRequest.FromString(data)
+    except DecodeError:
+        return None
+    return list(found.raw_input_contents), found.id, [tensor.name for tensor in found.inputs]
+
+
+@given(st.data())
+def test_damaged_messages_are_what_protobuf_makes_of_them(data: st.DataObject) -> None:
+    whole = message(b"a" * LARGE, b"b" * 5, id="some").SerializeToString()
+    cut = data.draw(st.integers(0, 40)) or None
+    damaged = bytearray(whole[: -cut if cut else None])
+    for _ in range(data.draw(st.integers(0, 3))):
+        # Where the fields begin and end, and not within 64 KiB of a's.
+        at = data.draw(st.integers(-60, 60))
+        damaged[at] = data.draw(st.integers(0, 255))
+    expected = read(bytes(damaged))
+    try:
+        found = InferRequests.FromString(bytes(damaged))
+    except DecodeError:
+        assert expected is None
+        return
+    raws = [bytes(raw) for raw in found.raw_input_contents]
+    assert (raws, found.id, [tensor.name for tensor in found.inputs]) == expected
+
+
+@pytest.mark.parametrize("tail", [b"\x3a", b"\x3a\xff", b"\x3a\x05abc", b"\x08\x01", b"\x3a" + b"\xff" * 12])
+def test_a_tail_that_is_no_field_is_left_to_protobuf(tail: bytes) -> None:
+    data = message(b"a" * LARGE).SerializeToString() + tail
+    expected = read(data)
+    try:
+        found = InferRequests.FromString(data)
+    except DecodeError:
+        assert expected is None
+    else:
+        assert isinstance(found, ModelInferRequest)
