@@ -2,6 +2,7 @@
 
 The server has one core and the load another. `one at a time` is a model that runs one call at once, as
 on an accelerator; otherwise it has its threads. A lone caller shows what batching costs who is alone.
+MLServer takes part if `make bench-report` has installed it.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import load
-from .servers import HERE, Target, start_ours, tree_cpu
+from .servers import HERE, MLSERVER, Target, start_mlserver, start_ours, tree_cpu
 
 CALLERS = 64
 BATCHED = {"max_batch_size": 64, "max_batch_time": 0.005}
@@ -52,6 +53,8 @@ def main() -> None:
     cpus = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
         targets = [start(Path(folder) / str(index), v, {cpus[0]}) for index, v in enumerate(VARIANTS)]
+        if MLSERVER.exists():
+            targets.append(start_other(Path(folder) / "mlserver", {cpus[0]}))
         os.sched_setaffinity(0, {cpus[-1]})
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -67,13 +70,27 @@ def main() -> None:
 
 def start(folder: Path, variant: Variant, cpus: set[int]) -> Target:
     """A server with the one model under the name that the load asks for."""
-    model = folder / "doubler"
-    shutil.copytree(HERE / "models" / "steady", model)
-    settings = json.loads((model / "model-settings.json").read_text())
-    (model / "model-settings.json").write_text(
-        json.dumps({**settings, "name": "doubler", **variant.settings})
-    )
+    copied(folder, variant.settings)
     return start_ours(cpus, variant.name, variant.workers, folder)
+
+
+def start_other(folder: Path, cpus: set[int]) -> Target:
+    """MLServer with the same model, which has to wait without blocking there."""
+    code = copied(folder / "ours", BATCHED) / "steady.py"
+    blocking = code.read_text()
+    waiting = blocking.replace("import time", "import asyncio").replace("def predict", "async def predict")
+    code.write_text(waiting.replace("time.sleep(", "await asyncio.sleep("))
+    theirs = folder / "theirs"
+    theirs.mkdir()
+    return start_mlserver(cpus, theirs, folder / "ours")._replace(name="MLServer, on")
+
+
+def copied(folder: Path, settings: dict[str, object]) -> Path:
+    """The model in a folder of its own, with these settings too."""
+    model = Path(shutil.copytree(HERE / "models" / "steady", folder / "doubler"))
+    file = model / "model-settings.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "name": "doubler", **settings}))
+    return model
 
 
 def measure(runner: asyncio.Runner, targets: list[Target], rounds: int, seconds: float) -> dict:

@@ -108,7 +108,7 @@ def paced_streams(runner: asyncio.Runner, target: Target, streams: int, seconds:
     }
 
 
-def first_event_ms(runner: asyncio.Runner, target: Target, streams: int = 200) -> float:
+def first_event_ms(runner: asyncio.Runner, target: Target, streams: int = 600) -> float:
     """Median milliseconds from request to first event of a lone caller."""
     return statistics.median(runner.run(load.first_events(target.ports["rest"], streams))) * 1e3
 

@@ -66,9 +66,9 @@ def start_ours(
     return Target(name, ours, found)
 
 
-def start_mlserver(cpus: set[int], folder: Path) -> Target:
+def start_mlserver(cpus: set[int], folder: Path, models: Path = MODELS) -> Target:
     """MLServer on the same models, of which only the name of the imported package differs."""
-    for model in MODELS.iterdir():
+    for model in models.iterdir():
         copied = Path(shutil.copytree(model, folder / model.name))
         for code in copied.glob("*.py"):
             code.write_text(code.read_text().replace("from inferstream", "from mlserver"))
