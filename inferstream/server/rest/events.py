@@ -94,6 +94,7 @@ class EventStream:
                 if (full := self._flush()) is not None:
                     await full
                 await asyncio.sleep(0)
+                self._waited = False
                 breathed = now = perf_counter()
             last = now
 

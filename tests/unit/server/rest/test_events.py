@@ -1,0 +1,147 @@
+"""Which events of a stream leave together, and when."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from inferstream.dataplane.reply import Reply
+from inferstream.server.rest.events import BATCH_BYTES, BREATH, EventStream, v2_failure
+from inferstream.types import InferenceResponse
+
+Model = Callable[[], AsyncIterator[InferenceResponse]]
+
+
+class Client:
+    """An exchange whose client reads, or does not until it is let."""
+
+    left = False
+
+    def __init__(self, reads: asyncio.Event | None = None) -> None:
+        self.pieces: list[str] = []
+        self._reads = reads
+
+    def open(self, headers: object) -> None:
+        """The head leaves with the first piece."""
+
+    def send(self, chunk: bytes, last: bool = False):
+        if self._reads is None or self._reads.is_set():
+            self.pieces.append(chunk.decode())
+            return None
+        return self._later(chunk)
+
+    async def _later(self, chunk: bytes) -> None:
+        assert self._reads is not None
+        await self._reads.wait()
+        self.pieces.append(chunk.decode())
+
+
+def response(name: str) -> InferenceResponse:
+    return InferenceResponse(model_name="m", id=name, outputs=[])
+
+
+def event(response: InferenceResponse) -> bytes:
+    return f"{response.id} ".encode()
+
+
+async def streamed(model: Model, client: Client, write=event) -> None:
+    responses = model()
+    async with Reply(await anext(responses), responses) as reply:
+        stream = EventStream(client, [], heartbeat=60, stall=60)
+        await stream.run(reply, write, v2_failure(None))
+
+
+async def test_the_first_leaves_alone_and_those_made_without_waiting_together() -> None:
+    async def model():
+        for name in "abcd":
+            yield response(name)
+
+    client = Client()
+    await streamed(model, client)
+    assert client.pieces[0] == "a "
+    assert "".join(client.pieces) == "a b c d "
+    assert len(client.pieces) < 4
+
+
+async def test_all_there_is_has_left_before_the_model_waits() -> None:
+    client = Client()
+    before: list[str] = []
+
+    async def model():
+        for name in "abcd":
+            yield response(name)
+            if name in "bc":
+                await asyncio.sleep(0)
+                before.append("".join(client.pieces))
+
+    await streamed(model, client)
+    assert before == ["a b ", "a b c "]
+    assert "".join(client.pieces) == "a b c d "
+
+
+async def test_much_leaves_in_pieces() -> None:
+    async def model():
+        for name in "abcd":
+            yield response(name)
+
+    client = Client()
+    await streamed(model, client, write=lambda response: b"x" * BATCH_BYTES)
+    assert len(client.pieces) >= 3
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_others_run_while_a_stream_that_never_waits_goes_on(waits: bool) -> None:
+    """One that waits for its model lets them run by that alone: it costs no second turn of the loop."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def model():
+        for i in range(20):
+            end = time.perf_counter() + 2 * BREATH
+            while time.perf_counter() < end:
+                pass
+            if waits:
+                await asyncio.sleep(0)
+            yield response(str(i))
+
+    task = asyncio.create_task(others())
+    await streamed(model, Client())
+    task.cancel()
+    assert 19 <= turns <= 24
+
+
+async def test_a_client_that_does_not_read_holds_its_model() -> None:
+    reads = asyncio.Event()
+    client = Client(reads)
+    made: list[str] = []
+
+    async def model():
+        for name in "abc":
+            made.append(name)
+            yield response(name)
+
+    task = asyncio.create_task(streamed(model, client))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert (made, client.pieces) == (["a"], [])
+    reads.set()
+    await task
+    assert "".join(client.pieces) == "a b c "
+
+
+async def test_a_failure_is_the_last_event() -> None:
+    async def model():
+        yield response("a")
+        raise ValueError("secret")
+
+    client = Client()
+    await streamed(model, client)
+    assert client.pieces[0] == "a "
+    assert client.pieces[-1].startswith("event: error\n")
+    assert "secret" not in client.pieces[-1]
