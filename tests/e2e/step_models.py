@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 from inferstream import Finished, StepModel, request_context
 from inferstream.codecs import StringCodec
@@ -35,7 +36,14 @@ class Counting(StepModel):
         time.sleep(0.002)
         if any(state.options.get("break_at", -1) == state.said for state in states):
             raise ValueError("canary-/etc/secret-path")
-        return [self.advance(state) for state in states]
+        return [self.advance(state) if self.may_begin(state) else None for state in states]
+
+    def may_begin(self, state: State) -> bool:
+        """Those that ask to be held begin when the test says so."""
+        return (
+            not state.options.get("held")
+            or Path(os.environ["TEST_LOG"]).with_name(f"go-{self.name}").exists()
+        )
 
     def advance(self, state: State) -> object:
         options = state.options
@@ -49,7 +57,10 @@ class Counting(StepModel):
         return Finished(response) if last else response
 
     def words(self, text: str) -> InferenceResponse:
-        return InferenceResponse(model_name=self.name, outputs=[StringCodec.encode_output("output", [text])])
+        return self.rows([text])
+
+    def rows(self, texts: list[str]) -> InferenceResponse:
+        return InferenceResponse(model_name=self.name, outputs=[StringCodec.encode_output("output", texts)])
 
     def release(self, state: State) -> None:
         note(f"release {state.id}")
@@ -70,4 +81,5 @@ class Both(Counting):
     """Single answers by `predict`, streams by steps."""
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        return self.words(f"predicted {payload.inputs[0].shape[0]}")
+        rows = payload.inputs[0].shape[0]
+        return self.rows([f"predicted {rows}"] * rows)
