@@ -1,7 +1,7 @@
 """What a model answers: the first response and, for a stream, the rest."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import NoReturn, Protocol, Self
 
@@ -31,9 +31,54 @@ class Responses(Protocol):
 class Reply:
     """Awaiting a handler gives a reply holding the first response; iterating it gives them all.
 
-    Always used as `async with await handler(call) as reply`. Leaving the block closes the model's
-    generator, so its `finally` has run when the block is left, and then tells each watcher the end,
-    exactly once. A stream without any response has no `first`.
+    This one holds all there is, and has ended when it is made. One that is not `single` is a `StreamReply`,
+    which is to be used as `async with reply`; for those who do not ask it is right with both.
+    """
+
+    __slots__ = ("first",)
+
+    single = True
+    """Whether this is a whole answer rather than the start of a stream."""
+
+    def __init__(self, first: InferenceResponse | None) -> None:
+        self.first = first
+
+    def count(self, counter: Counter) -> None:
+        """Tell `counter` of every response but the first, which is there already."""
+
+    def watch(self, end: End) -> Self:
+        """Tell `end` how it ended; a single answer has already ended."""
+        end(None)
+        return self
+
+    def fail(self, error: Exception) -> None:
+        """End from outside: the reader gets `error` at its pending or its next step."""
+
+    async def aclose(self, error: BaseException | None) -> None:
+        """Run the model's `finally` now and tell the watchers that the reply ended with `error`."""
+
+    def __aiter__(self) -> AsyncIterator[InferenceResponse]:
+        return _only(self.first)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
+
+
+async def _only(response: InferenceResponse | None) -> AsyncIterator[InferenceResponse]:
+    assert response is not None
+    yield response
+
+
+class StreamReply(Reply):
+    """The start of a stream, and the rest of it; without any response it has no `first`.
+
+    Leaving its `async with` closes the model's generator, so its `finally` has run when the block is left,
+    and then tells each watcher the end, exactly once.
     """
 
     __slots__ = (
@@ -46,12 +91,12 @@ class Reply:
         "_reader",
         "_rest",
         "_waiting",
-        "first",
-        "single",
     )
 
-    def __init__(self, first: InferenceResponse | None, rest: Responses | None = None) -> None:
-        self.first = first
+    single = False
+
+    def __init__(self, first: InferenceResponse | None, rest: Responses) -> None:
+        super().__init__(first)
         self._rest = rest
         self._given = first is None
         self._ends: list[End] | None = None
@@ -60,16 +105,12 @@ class Reply:
         self._failure: Exception | None = None
         self._interruption: Interruption | None = None
         self._waiting = False
-        self._closed = rest is None
-        self.single = rest is None
-        """Whether this is a whole answer rather than the start of a stream."""
+        self._closed = False
 
     def count(self, counter: Counter) -> None:
-        """Tell `counter` of every response but the first, which is there already."""
         self._counter = counter
 
     def watch(self, end: End) -> Self:
-        """Tell `end` how it ended; a single answer has already ended."""
         if self._closed:
             end(None)
             return self
@@ -79,7 +120,6 @@ class Reply:
         return self
 
     def fail(self, error: Exception) -> None:
-        """End from outside: the reader gets `error` at its pending or its next step."""
         if self._failure is None and not self._closed:
             self._failure = error
             if self._waiting and self._reader is not None:
@@ -93,7 +133,7 @@ class Reply:
             self._given = True
             assert self.first is not None
             return self.first
-        if self._closed or self._rest is None:
+        if self._closed:
             raise StopAsyncIteration
         if self._failure is not None:
             await self.aclose(self._failure)
@@ -145,11 +185,9 @@ class Reply:
         raise self._failed()
 
     async def aclose(self, error: BaseException | None) -> None:
-        """Run the model's `finally` now and tell the watchers that the reply ended with `error`."""
         if self._closed:
             return
         self._closed = True
-        assert self._rest is not None
         try:
             await self._rest.aclose()
         finally:
@@ -157,9 +195,8 @@ class Reply:
                 end(error)
 
     async def __aenter__(self) -> Self:
-        if self._rest is not None:
-            # Once per stream: asking for the current task costs as much as a small response does.
-            self._reader = asyncio.current_task()
+        # Once per stream: asking for the current task costs as much as a small response does.
+        self._reader = asyncio.current_task()
         return self
 
     async def __aexit__(

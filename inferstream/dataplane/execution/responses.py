@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from ...types import InferenceResponse
 from ..call import Call
 from ..checks import finish
-from ..reply import Reply
+from ..reply import Reply, StreamReply
 from .failures import cause, translated
 
 logger = logging.getLogger("inferstream.model")
@@ -68,8 +68,8 @@ async def open_reply(responses: ModelResponses) -> Reply:
     try:
         first = await responses.__anext__()
     except StopAsyncIteration:
-        return Reply(None, responses)
+        return StreamReply(None, responses)
     except BaseException:
         await responses.aclose()
         raise
-    return Reply(first, responses)
+    return StreamReply(first, responses)

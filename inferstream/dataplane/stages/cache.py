@@ -12,7 +12,7 @@ from ...telemetry.caches import CacheMeters
 from ...types import Headers, InferenceRequest, InferenceResponse
 from ..call import Call, Operation
 from ..handler import Handler
-from ..reply import Reply
+from ..reply import Reply, StreamReply
 from .flight import Flight
 from .sharing import EACH_ITS_OWN, UNENCODABLE, canonical, common, copied
 from .snapshot import Snapshot
@@ -165,4 +165,4 @@ class Replay:
 async def _replayed(answer: Answer, request_id: str | None) -> Reply:
     replay = Replay(answer.responses, request_id)
     first = await anext(replay, None)
-    return Reply(first) if answer.single else Reply(first, replay)
+    return Reply(first) if answer.single else StreamReply(first, replay)

@@ -4,7 +4,7 @@ import asyncio
 
 from ...types import InferenceResponse
 from ..interruption import Interruption
-from ..reply import Reply
+from ..reply import Reply, StreamReply
 from .snapshot import Snapshot
 from .store import Store
 
@@ -45,12 +45,12 @@ class Flight:
         try:
             first = await reader.__anext__()
         except StopAsyncIteration:
-            return Reply(None, reader)
+            return StreamReply(None, reader)
         except BaseException:
             self.leave(reader)
             raise
         if not self.single:
-            return Reply(first, reader)
+            return StreamReply(first, reader)
         self.leave(reader)
         return Reply(first)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...errors import InferstreamError, InvalidRequest
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call, Operation
-from ..reply import Reply
+from ..reply import Reply, StreamReply
 from .arena import Outgoing
 from .frames import Cancel, Credit, More, Open
 from .link import Link
@@ -101,10 +101,10 @@ class RemoteCall:
         if self._single:
             return Reply(self._responses.popleft())
         if self._responses:
-            return Reply(self._take(), self)
+            return StreamReply(self._take(), self)
         if self._error is not None:
             raise self._error
-        return Reply(None, self)
+        return StreamReply(None, self)
 
     async def __anext__(self) -> InferenceResponse:
         if not self._responses:

@@ -70,13 +70,14 @@ class InferenceDoor:
                 exchange.task,
                 0 if said is None else header_priority(said),
             )
-            async with await self._dataplane.open(call) as reply:
-                if operation is Operation.STREAM:
-                    await self._stream(exchange, reply, asked, model)
-                else:
-                    assert reply.first is not None
-                    await self._answer(exchange, reply.first, asked, model)
+            reply = await self._dataplane.open(call)
+            if reply.single and operation is Operation.INFER:
+                assert reply.first is not None
+                await self._answer(exchange, reply.first, asked, model)
                 return 200
+            async with reply:
+                await self._stream(exchange, reply, asked, model)
+            return 200
         except ClientLeft:
             return 499
         except Exception as error:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferstream.dataplane.call import Call, Operation
-from inferstream.dataplane.reply import Reply
+from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.stages import flight
 from inferstream.dataplane.stages.cache import Cache
 from inferstream.dataplane.stages.deadline import Deadline
@@ -59,9 +59,9 @@ class Model:
         if call.operation is Operation.STREAM:
             responses = self._responses(value, gate)
             try:
-                return Reply(await anext(responses), responses)
+                return StreamReply(await anext(responses), responses)
             except StopAsyncIteration:
-                return Reply(None, responses)
+                return StreamReply(None, responses)
         try:
             await gate.acquire()
             if value < 0:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.queue import Queue
-from inferstream.dataplane.reply import Reply
+from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.stages.deadline import Deadline
 from inferstream.dataplane.stages.limits import Limits
 from inferstream.dataplane.stages.live import Live
@@ -42,7 +42,7 @@ class Model:
         if call.operation is Operation.INFER:
             self.now -= 1
             return Reply(response)
-        return Reply(response, self._rest(response))
+        return StreamReply(response, self._rest(response))
 
     async def _rest(self, response: InferenceResponse):
         try:

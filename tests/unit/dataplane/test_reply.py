@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from inferstream.dataplane.reply import Reply
+from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.errors import Abandoned, DeadlineExceeded
 from inferstream.types import InferenceResponse
 
@@ -36,7 +36,7 @@ class Watched:
         self.source = source
         self.later_items = 0
         self.ends: list[BaseException | None] = []
-        self.reply = Reply(response(0), source.responses()).watch(self._end)
+        self.reply = StreamReply(response(0), source.responses()).watch(self._end)
         self.reply.count(self)
 
     def passed(self) -> None:
@@ -128,6 +128,6 @@ async def test_a_single_answer_has_ended_already() -> None:
 
 async def test_a_stream_of_nothing() -> None:
     ends: list[BaseException | None] = []
-    reply = Reply(None, Source(1).responses()).watch(ends.append)
+    reply = StreamReply(None, Source(1).responses()).watch(ends.append)
     assert await read(reply) == []
     assert ends == [None]

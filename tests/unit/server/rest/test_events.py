@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from inferstream.dataplane.reply import Reply
+from inferstream.dataplane.reply import StreamReply
 from inferstream.server.rest.events import BATCH_BYTES, BREATH, EventStream, v2_failure
 from inferstream.types import InferenceResponse
 
@@ -47,7 +47,7 @@ def event(response: InferenceResponse) -> bytes:
 
 async def streamed(model: Model, client: Client, write=event) -> None:
     responses = model()
-    async with Reply(await anext(responses), responses) as reply:
+    async with StreamReply(await anext(responses), responses) as reply:
         stream = EventStream(client, [], heartbeat=60, stall=60)
         await stream.run(reply, write, v2_failure(None))
 
