@@ -74,18 +74,15 @@ class Declaration:
         return declared is None or _fits([shape[0] + 1, *shape[1:]], declared.shape, self._strict)
 
     def _check_declared(self, tensor: RequestInput) -> None:
-        declared = self._inputs.get(tensor.name)
+        name, datatype, shape = tensor.name, tensor.datatype, tensor.shape
+        declared = self._inputs.get(name)
         if declared is None:
             known = ", ".join(self._inputs)
-            raise InvalidRequest(f'input "{tensor.name}" is not one of the model\'s inputs: {known}')
-        if declared.datatype != tensor.datatype:
-            raise InvalidRequest(
-                f'input "{tensor.name}": the model takes {declared.datatype}, got {tensor.datatype}'
-            )
-        if not _fits(tensor.shape, declared.shape, self._strict):
-            raise InvalidRequest(
-                f'input "{tensor.name}": the model takes shape {declared.shape}, got {tensor.shape}'
-            )
+            raise InvalidRequest(f'input "{name}" is not one of the model\'s inputs: {known}')
+        if declared.datatype != datatype:
+            raise InvalidRequest(f'input "{name}": the model takes {declared.datatype}, got {datatype}')
+        if not _fits(shape, declared.shape, self._strict):
+            raise InvalidRequest(f'input "{name}": the model takes shape {declared.shape}, got {shape}')
 
     def _check_outputs(self, request: InferenceRequest) -> None:
         outputs = request.outputs or []

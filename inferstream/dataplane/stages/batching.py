@@ -142,16 +142,17 @@ class Batching:
         member = Member(call, asyncio.get_running_loop())
         line.members[member] = None
         self._meters.depths.observe(len(line.members))
-        self._place(line)
-        self._send()
+        if line.timer is None or len(line.members) >= self._size:  # else it waits, and one more changes nothing
+            self._place(line)
+            self._send()
         try:
             answer = await member.answer
         except asyncio.CancelledError:
             self._withdraw(line, member)
             raise
-        if isinstance(answer, Exception):
-            raise answer
-        return Reply(answer)
+        if isinstance(answer, InferenceResponse):
+            return Reply(answer)
+        raise answer
 
     async def _alone(self, line: Line, call: Call) -> Reply:
         """Run a call for which there is nothing to wait as it came: it costs what it would without batching."""
@@ -229,7 +230,8 @@ class Batching:
             logger.error("a batch failed", exc_info=error)
         finally:
             for member in batch.members:
-                member.give(InferenceFailed("The batch of this request failed; the server's log says why."))
+                if member.waits:
+                    member.give(InferenceFailed("The batch of this request failed; the server's log says why."))
             batch.end()
             self._ended(line)
 
@@ -274,9 +276,9 @@ class Batching:
             request, headers = merge([member.call.request for member in members], new_id()), {}
         call = Call(Operation.INFER, first.model, first.version, request, headers, deadline=latest)
         call.priority = min(member.call.priority for member in members)
-        async with await self._inner(call) as reply:
-            assert reply.first is not None
-            return reply.first
+        reply = await self._inner(call)
+        assert reply.first is not None
+        return reply.first
 
 
 def _blames_request(error: InferstreamError) -> bool:

@@ -34,12 +34,14 @@ def key_of(request: InferenceRequest, declaration: Declaration) -> Key | None:
     tensors: list[tuple[Any, ...]] = []
     try:
         for tensor in inputs:
-            if rows < 1 or not declaration.counts_rows(tensor) or tensor.shape[0] != rows:
+            shape = tensor.shape
+            if rows < 1 or not declaration.counts_rows(tensor) or shape[0] != rows:
                 return None
-            tensors.append((tensor.name, tensor.datatype, *tensor.shape[1:], common(tensor.parameters)))
+            tensors.append((tensor.name, tensor.datatype, *shape[1:], common(tensor.parameters)))
         if len(tensors) > 1:
             tensors.sort(key=lambda tensor: tensor[0])
-        wanted = tuple((output.name, common(output.parameters)) for output in request.outputs or ())
+        outputs = request.outputs
+        wanted = tuple((output.name, common(output.parameters)) for output in outputs) if outputs else ()
         return (*tensors, common(request.parameters, EACH_ITS_OWN), wanted)
     except UNENCODABLE:
         return None
@@ -57,7 +59,7 @@ def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
     """
     first = requests[0]
     names = [tensor.name for tensor in first.inputs]
-    columns = zip(*(_in_order(request, names) for request in requests), strict=True)
+    columns = zip(*[_in_order(request, names) for request in requests], strict=True)
     given: dict[str, object] = {
         "id": id,
         "inputs": [_join(tensors) for tensors in columns],
@@ -80,7 +82,7 @@ def _join(tensors: Sequence[RequestInput]) -> RequestInput:
     first = tensors[0]
     given: dict[str, object] = {
         "name": first.name,
-        "shape": [sum(tensor.shape[0] for tensor in tensors), *first.shape[1:]],
+        "shape": [sum([tensor.shape[0] for tensor in tensors]), *first.shape[1:]],
         "datatype": first.datatype,
         "data": TensorData.join([tensor.data for tensor in tensors], first.datatype),
     }
@@ -117,46 +119,39 @@ def split(response: InferenceResponse, requests: Sequence[InferenceRequest]) -> 
     """
     rows = [rows_of(request) for request in requests]
     columns = [_cut(output, rows, response.model_name) for output in response.outputs]
+    # Shared by all: behind this stage nobody changes a response.
+    shared: dict[str, Any] = {
+        "model_name": response.model_name,
+        "model_version": response.model_version,
+        "parameters": response.parameters,
+    }
+    given = {"id", "outputs", *_given(shared)}
     return [
-        _response(response, request, [column[index] for column in columns])
+        InferenceResponse.filled(
+            {**shared, "id": request.id, "outputs": [column[index] for column in columns]}, given
+        )
         for index, request in enumerate(requests)
     ]
 
 
 def _cut(output: ResponseOutput, rows: list[int], model: str) -> list[ResponseOutput]:
-    shape = output.shape
+    shape, datatype = output.shape, output.datatype
     total = sum(rows)
     if not shape or shape[0] != total:
         raise InvalidOutput(
             f'Model {model} answered output "{output.name}" of shape {shape} to a batch of {total} rows; '
             "the first dimension of every output must be the number of rows, or batching must be off."
         )
-    width = prod(shape[1:])
-    parts = output.data.split(output.datatype, [count * width for count in rows])
-    return [_part(output, count, part) for count, part in zip(rows, parts, strict=True)]
+    row = shape[1:]
+    width = prod(row)
+    parts = output.data.split(datatype, [count * width for count in rows])
+    shared: dict[str, Any] = {"name": output.name, "datatype": datatype, "parameters": output.parameters}
+    given = {"shape", "data", *_given(shared)}
+    return [
+        ResponseOutput.filled({**shared, "shape": [count, *row], "data": part}, given)
+        for count, part in zip(rows, parts, strict=True)
+    ]
 
 
-def _part(output: ResponseOutput, rows: int, data: TensorData) -> ResponseOutput:
-    given: dict[str, object] = {
-        "name": output.name,
-        "shape": [rows, *output.shape[1:]],
-        "datatype": output.datatype,
-        "data": data,
-    }
-    if output.parameters is not None:
-        given["parameters"] = output.parameters  # shared: behind this stage nobody changes a response
-    return ResponseOutput.trusted(given)
-
-
-def _response(
-    response: InferenceResponse, request: InferenceRequest, outputs: list[ResponseOutput]
-) -> InferenceResponse:
-    given: dict[str, object] = {
-        "model_name": response.model_name,
-        "model_version": response.model_version,
-        "id": request.id,
-        "outputs": outputs,
-    }
-    if response.parameters is not None:
-        given["parameters"] = response.parameters
-    return InferenceResponse.trusted(given)
+def _given(fields: dict[str, Any]) -> list[str]:
+    return [name for name, value in fields.items() if value is not None]
