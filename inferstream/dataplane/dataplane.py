@@ -1,6 +1,6 @@
 """Everything a door can ask for: inference, metadata, readiness and the repository."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Literal
 
 from ..errors import ModelNotFound, ModelNotReady
@@ -19,7 +19,7 @@ from .call import Call, identify
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Execution
 from .reply import Reply
-from .serving import Serving
+from .serving import Served, Serving
 from .urgency import heed
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
@@ -41,25 +41,27 @@ class DataPlane:
             extensions=[*EXTENSIONS, *settings.extensions],
         )
 
-    def expect(self, model: str, version: str | None) -> None:
-        """Refuse, before a request is parsed, what would be refused whatever it says.
+    def expect(self, model: str, version: str | None) -> Served:
+        """Refuse, before a request is parsed, what would be refused whatever it says; who will answer it else.
 
         Raises ModelNotFound, ModelNotReady, Draining, Overloaded.
         """
         served = self._registry.serving(model, version)
         if served.gate is not None:
             served.gate.check(model)
+        return served
 
-    async def open(self, call: Call) -> Reply:
-        """Route a call to its model and open the reply.
+    def open(self, call: Call, served: Served | None = None) -> Awaitable[Reply]:
+        """Route a call to its model, which is `served` where that was just asked, and open the reply.
 
-        Raises InvalidRequest, ModelNotFound, ModelNotReady, Draining, or whatever a stage or the model
-        refuses with.
+        Raises InvalidRequest, ModelNotFound, ModelNotReady, Draining, at once or when it is awaited, or
+        whatever a stage or the model refuses with.
         """
         heed(call, self.identify(call.request, call.model, call.headers))
-        served = self._registry.serving(call.model, call.version)
+        if served is None:
+            served = self._registry.serving(call.model, call.version)
         call.priority = call.priority or served.priority
-        return await served.handler(call)
+        return served.handler(call)
 
     def identify(self, request: InferenceRequest, model: str, headers: Mapping[str, str]) -> Parameters:
         """Give a request to `model` an id if it has none, and its headers; `open` does so for the first of a call."""

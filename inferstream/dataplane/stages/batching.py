@@ -142,7 +142,9 @@ class Batching:
         member = Member(call, asyncio.get_running_loop())
         line.members[member] = None
         self._meters.depths.observe(len(line.members))
-        if line.timer is None or len(line.members) >= self._size:  # else it waits, and one more changes nothing
+        if (
+            line.timer is None or len(line.members) >= self._size
+        ):  # else it waits, and one more changes nothing
             self._place(line)
             self._send()
         try:
@@ -231,7 +233,9 @@ class Batching:
         finally:
             for member in batch.members:
                 if member.waits:
-                    member.give(InferenceFailed("The batch of this request failed; the server's log says why."))
+                    member.give(
+                        InferenceFailed("The batch of this request failed; the server's log says why.")
+                    )
             batch.end()
             self._ended(line)
 

@@ -42,7 +42,7 @@ class InferenceService:
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
         model, version = request.model_name, request.model_version or None
-        self._dataplane.expect(model, version)
+        served = self._dataplane.expect(model, version)
         metadata = headers_of(context)
         call = Call(
             Operation.INFER,
@@ -53,9 +53,9 @@ class InferenceService:
             deadline=deadline_of(context),
             priority=priority_of(metadata),
         )
-        async with await self._dataplane.open(call) as reply:
-            response = reply.first
-            assert response is not None
-            answer = dump_response(response, wants_typed(request))
-            self._headers.send(context, response, model)
-            return answer
+        reply = await self._dataplane.open(call, served)
+        response = reply.first
+        assert response is not None
+        answer = dump_response(response, wants_typed(request))
+        self._headers.send(context, response, model)
+        return answer

@@ -12,8 +12,6 @@ from .routes import Route
 if TYPE_CHECKING:
     from .transport import Connection
 
-Parts = list[bytes] | tuple[bytes, ...]
-
 CLOSE = (b"connection", b"close")
 SCOPE_KEY = "inferstream.connection"
 """Where an ASGI scope holds the connection it came over, if that is one of ours."""
@@ -31,11 +29,11 @@ class Exchange(Protocol):
     def left(self) -> bool:
         """Whether the client has closed the connection."""
 
-    async def body(self, limit: int) -> bytes:
-        """The whole body, or the beginning of one that is larger than `limit`. Raises ClientLeft."""
+    def body(self, limit: int) -> bytes | Awaitable[bytes]:
+        """The whole body, if it is there or when it is, or the beginning of one over `limit`. Raises ClientLeft."""
 
-    async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
-        """Send a whole answer."""
+    def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
+        """Send a whole answer; None once it has left, else what waits for the client to read and sends it."""
 
     def open(self, headers: RawHeaders) -> None:
         """Begin a stream with status 200; its head leaves with whatever is sent first."""
@@ -99,22 +97,21 @@ class DirectExchange:
         """A piece of the body has arrived."""
         self._pieces.append(piece)
 
-    async def body(self, limit: int) -> bytes:
+    def body(self, limit: int) -> bytes:
         if self.disconnected:
             raise ClientLeft
         pieces = self._pieces
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
+    def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
         if CLOSE in headers:
             self.keep_alive = False
-        opening = self._begin(status, headers)
-        waiting = self._send((opening, b"content-length: %d\r\n\r\n" % len(body), body), last=True)
-        if waiting is not None:
-            await waiting
+        parts = self._begin(status, headers)
+        parts += (b"content-length: %d\r\n\r\n" % len(body), body)
+        return self._send(parts, last=True)
 
     def open(self, headers: RawHeaders) -> None:
-        self._opening = self._begin(200, headers) + b"transfer-encoding: chunked\r\n\r\n"
+        self._opening = b"".join((*self._begin(200, headers), b"transfer-encoding: chunked\r\n\r\n"))
 
     def send(self, chunk: bytes, last: bool = False) -> Awaitable[None] | None:
         opening, self._opening = self._opening, b""
@@ -123,26 +120,27 @@ class DirectExchange:
             parts.append(b"0\r\n\r\n")
         return self._send(parts, last)
 
-    def _begin(self, status: int, headers: RawHeaders) -> bytes:
-        lines = [self.connection.opening(status)]
+    def _begin(self, status: int, headers: RawHeaders) -> list[bytes]:
+        connection = self.connection
+        lines = [connection.served.openings.of(status, connection.server_state.default_headers)]
         for name, value in headers:
             lines += (name, b": ", value, b"\r\n")
         if not self.keep_alive and CLOSE not in headers:
             lines.append(b"connection: close\r\n")
-        return b"".join(lines)
+        return lines
 
-    def _send(self, parts: Parts, last: bool) -> Awaitable[None] | None:
+    def _send(self, parts: list[bytes], last: bool) -> Awaitable[None] | None:
         if self.connection.flow.write_paused and not self.disconnected:
             return self._write_later(parts, last)
         # Without a coroutine: most pieces leave at once, and a token has its own.
         self._write(parts, last)
         return None
 
-    async def _write_later(self, parts: Parts, last: bool) -> None:
+    async def _write_later(self, parts: list[bytes], last: bool) -> None:
         await self.connection.flow.drain()
         self._write(parts, last)
 
-    def _write(self, parts: Parts, last: bool) -> None:
+    def _write(self, parts: list[bytes], last: bool) -> None:
         if self.disconnected:
             return
         connection = self.connection
@@ -174,11 +172,11 @@ class AsgiExchange:
     def left(self) -> bool:
         return self._connection is not None and self._connection.lost
 
-    async def body(self, limit: int) -> bytes:
-        return await receive_all(self._receive, limit)
+    def body(self, limit: int) -> Awaitable[bytes]:
+        return receive_all(self._receive, limit)
 
-    async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
-        await answer(self._send, status, body, [*headers])
+    def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
+        return answer(self._send, status, body, [*headers])
 
     def open(self, headers: RawHeaders) -> None:
         self._opening = headers

@@ -20,7 +20,7 @@ from ...types import Headers, InferenceRequest, InferenceResponse
 from .events import EventStream, flat_failure, v2_failure
 from .exchange import Exchange
 from .headers import ResponseHeaders
-from .messages import JSON, ClientLeft, accepted, compress, error_answer, read_body, wrap
+from .messages import JSON, ClientLeft, accepted, compress, error_answer, expect_body, plain, wrap
 from .routes import Route
 
 DIALECT = b"x-stream-dialect"
@@ -54,9 +54,12 @@ class InferenceDoor:
         operation, _, model, version, _ = route
         headers = exchange.headers
         try:
-            body = await read_body(exchange.head, exchange.body, self._limit)
-            self._dataplane.expect(model, version)
-            asked = self._parse(exchange, body, route)
+            expect_body(exchange.head, self._limit)
+            body = exchange.body(self._limit)
+            if not isinstance(body, bytes):
+                body = await body
+            served = self._dataplane.expect(model, version)
+            asked = self._parse(exchange, plain(exchange.head, body, self._limit), route)
             limit, said = exchange.head.seconds(), exchange.head.priority
             deadline = None if limit is None else asyncio.get_running_loop().time() + limit
             call = Call(
@@ -70,7 +73,7 @@ class InferenceDoor:
                 exchange.task,
                 0 if said is None else header_priority(said),
             )
-            reply = await self._dataplane.open(call)
+            reply = await self._dataplane.open(call, served)
             if reply.single and operation is Operation.INFER:
                 assert reply.first is not None
                 await self._answer(exchange, reply.first, asked, model)
@@ -82,7 +85,8 @@ class InferenceDoor:
             return 499
         except Exception as error:
             status, lines, text = error_answer(wrap(error), self._profile)
-            await exchange.answer(status, lines, text)
+            if (waiting := exchange.answer(status, lines, text)) is not None:
+                await waiting
             return status
 
     def _parse(self, exchange: Exchange, body: bytes, route: Route) -> Asked:
@@ -118,7 +122,8 @@ class InferenceDoor:
     ) -> None:
         if asked.flat:
             headers = [JSON, *self._headers(response, model)]
-            await exchange.answer(200, headers, dump_flat(response, asked.named))
+            if (waiting := exchange.answer(200, headers, dump_flat(response, asked.named))) is not None:
+                await waiting
             return
         text, blobs = dump_response(response, asked.wish)
         headers = [JSON]
@@ -134,4 +139,5 @@ class InferenceDoor:
         ):
             text = await compress(text, encoding)
             headers.append((b"content-encoding", encoding))
-        await exchange.answer(200, headers, text)
+        if (waiting := exchange.answer(200, headers, text)) is not None:
+            await waiting

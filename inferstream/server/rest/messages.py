@@ -32,6 +32,7 @@ class Head:
 
     __slots__ = (
         "accept_encoding",
+        "connection",
         "content_length",
         "encoding",
         "expect",
@@ -46,6 +47,7 @@ class Head:
         self.media_type = find(b"content-type", b"")
         self.encoding = find(b"content-encoding", b"").strip().lower()
         self.accept_encoding = find(b"accept-encoding", b"")
+        self.connection = find(b"connection")
         self.content_length = find(b"content-length")
         self.expect = find(b"expect")
         self.json_length = find(b"inference-header-content-length")
@@ -80,11 +82,20 @@ async def read_body(head: Head, fetch: Callable[[int], Awaitable[bytes]], limit:
 
     Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest, ClientLeft.
     """
+    expect_body(head, limit)
+    return plain(head, await fetch(limit), limit)
+
+
+def expect_body(head: Head, limit: int) -> None:
+    """Refuse what need not be received. Raises PayloadTooLarge, UnsupportedEncoding."""
     if head.media_type.startswith(b"multipart/"):
         raise UnsupportedEncoding("multipart bodies are not accepted")
     if head.content_length is not None and int(head.content_length) > limit:
         raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed.")
-    body = await fetch(limit)
+
+
+def plain(head: Head, body: bytes, limit: int) -> bytes:
+    """A body as it was before it was compressed. Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest."""
     if len(body) > limit:
         raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed.")
     if head.encoding and head.encoding != b"identity":

@@ -17,6 +17,7 @@ logger = logging.getLogger("inferstream.rest")
 
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 32 * 1024
+TOO_LARGE = "The request's headers are too large."
 MAX_CHUNKS = 65_536
 """Pieces of one request body; a peer that sends more, smaller ones is not sending a request."""
 
@@ -52,7 +53,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.lost = False
-        self._served = cast(Served, self.config.app)
+        self.served = cast(Served, self.config.app)
         self._task: asyncio.Task[Any] | None = None
         self._direct: DirectExchange | None = None
         self._header_bytes = 0
@@ -66,7 +67,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
         self._receiving_since = time.monotonic()
-        if len(self.connections) > self._served.max_connections:
+        if len(self.connections) > self.served.max_connections:
             self._refuse(503, "Too many connections.")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -94,13 +95,14 @@ class Connection(HttpToolsProtocol):
         self._header_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        headers = self.headers
-        headers.append((name.lower(), value))
+        self.headers.append((name.lower(), value))
         self._header_bytes += len(name) + len(value)
-        if self._header_bytes > MAX_HEADER_BYTES or len(headers) > MAX_HEADERS:
-            self._refuse(431, "The request's headers are too large.")
+        if self._header_bytes > MAX_HEADER_BYTES:
+            self._refuse(431, TOO_LARGE)
 
     def on_headers_complete(self) -> None:
+        if len(self.headers) > MAX_HEADERS:
+            self._refuse(431, TOO_LARGE)
         if self._refused:
             return
         self._in_body = True
@@ -114,7 +116,7 @@ class Connection(HttpToolsProtocol):
     def _as_direct(self) -> DirectExchange | None:
         """The request as one that is served here; None for all that is uvicorn's."""
         parser = self.parser
-        largest = self._served.direct_bytes
+        largest = self.served.direct_bytes
         if parser.get_method() != b"POST" or largest is None or parser.should_upgrade():
             return None
         route = route_of_target(self.url)
@@ -123,9 +125,11 @@ class Connection(HttpToolsProtocol):
         head = Head(self.headers)
         if head.expect or head.content_length is None or int(head.content_length) > largest:
             return None
-        if parser.get_http_version() != "1.1":
+        keep_alive = parser.should_keep_alive()
+        # Nothing but 1.1 keeps a connection of which nothing is said: the version, a text, is seldom asked for.
+        if (head.connection is not None or not keep_alive) and parser.get_http_version() != "1.1":
             return None
-        return DirectExchange(self, route, self.headers, head, parser.should_keep_alive())
+        return DirectExchange(self, route, self.headers, head, keep_alive)
 
     def _hand_over(self) -> None:
         """Let uvicorn see the request from its beginning, and answer it through ASGI."""
@@ -165,7 +169,7 @@ class Connection(HttpToolsProtocol):
         self.tasks.add(task)
         self.hold(task)
         try:
-            await self._served.infer(exchange, exchange.route)
+            await self.served.infer(exchange, exchange.route)
         except Exception:  # nobody awaits this task: without a closed connection its client would wait
             logger.exception("a REST call failed")
             self.transport.close()
@@ -182,17 +186,14 @@ class Connection(HttpToolsProtocol):
         if self._task is task:
             self._task = None
 
-    def opening(self, status: int) -> bytes:
-        """The status line of an answer, with the headers that every answer has."""
-        return self._served.openings.of(status, self.server_state.default_headers)
-
     def on_response_complete(self) -> None:
         # Instead of uvicorn's, which would start a timer per request for connections that become idle.
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
         self._idle_since = time.monotonic()
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         if self.pipeline:
             cycle, app = self.pipeline.pop()
             self._start_asgi_task(cycle, app)
