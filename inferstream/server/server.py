@@ -1,7 +1,6 @@
 """The composition root: constructs everything, hands it on, and owns the order of starting and stopping."""
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -17,6 +16,7 @@ from ..dataplane.dataplane import DataPlane
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
+from ..garbage import settle
 from ..repository import FolderRepository, ModelRepository
 from ..repository.mlserver_imports import install
 from ..settings import Settings
@@ -125,9 +125,7 @@ class Server:
             loading.cancel()
             return False
         await loading
-        # What is loaded stays: the garbage collector need not look at it again with every request's leavings.
-        gc.collect()
-        gc.freeze()
+        settle()
         return True
 
     async def _come_up(self) -> None:

@@ -9,6 +9,7 @@ import threading
 from contextlib import suppress
 
 from ...errors import InferstreamError
+from ...garbage import settle
 from ...repository.loading import load_model
 from ...settings import ModelSettings
 from ...telemetry.logs import configure_logging
@@ -104,7 +105,7 @@ class Worker:
         self._instances[frame.instance] = Instance(local, self._models.tracing)
         self._tell_followers(frames.Readiness(frame.instance, True))
         self._send(frames.Loaded(frame.instance, inputs, outputs, local.answers, local.slots, local.routes))
-        _freeze()
+        settle()
 
     async def _unload(self, frame: frames.Unload) -> None:
         instance = self._instances.pop(frame.instance, None)
@@ -115,7 +116,7 @@ class Worker:
         self._send(frames.Unloaded(frame.instance))
         del instance
         gc.unfreeze()  # or what the model leaves behind would never be collected
-        _freeze()
+        settle()
 
     async def _stop(self, frame: frames.Stop) -> None:
         try:
@@ -159,9 +160,3 @@ class Worker:
             self._send(frame)
         else:
             self._loop.call_soon_threadsafe(self._send, frame)
-
-
-def _freeze() -> None:
-    """What is loaded stays: the collector need not look at it again."""
-    gc.collect()
-    gc.freeze()

@@ -1,7 +1,6 @@
 """What a follower's process runs: the doors of the server, over models that the leader tells it to serve."""
 
 import asyncio
-import gc
 import logging
 import os
 import socket
@@ -24,6 +23,7 @@ from ...dataplane.workers.packing import pack_failure, unpack_failure
 from ...dataplane.workers.passing import Intake
 from ...errors import InferenceFailed, InferstreamError
 from ...event_loop import new_event_loop
+from ...garbage import settle
 from ...settings import Settings
 from ...telemetry.custom import CUSTOM
 from ...telemetry.files import MetricFiles
@@ -113,8 +113,7 @@ class Follower:
         doors.grpc.join(settings.host, self._ports["gRPC"])
         await doors.start(sock)
         self._doors = doors
-        gc.collect()
-        gc.freeze()  # as the leader does with what is loaded
+        settle()
 
     async def _stop(self, seconds: float) -> None:
         if self._doors is not None:
