@@ -71,7 +71,12 @@ class Declaration:
         if not shape or (tensor.datatype == "BYTES" and _counts_characters(tensor)):
             return False
         declared = self._inputs.get(tensor.name)
-        return declared is None or _fits([shape[0] + 1, *shape[1:]], declared.shape, self._strict)
+        if declared is None:
+            return True
+        sizes = declared.shape
+        if len(sizes) == len(shape) and sizes[0] == -1:
+            return True  # as the input is valid, the rest of its shape fits
+        return _fits([shape[0] + 1, *shape[1:]], sizes, self._strict)
 
     def _check_declared(self, tensor: RequestInput) -> None:
         name, datatype, shape = tensor.name, tensor.datatype, tensor.shape

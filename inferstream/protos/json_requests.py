@@ -76,26 +76,30 @@ def build_request(
         tensors.append(tensor)
     if tail is not None and position != len(tail):
         raise InvalidRequest(f"{len(tail) - position} bytes are left over after the last binary input")
-    given: dict[str, Any] = {"inputs": tensors}
+    fields: dict[str, Any] = {"id": None, "parameters": None, "inputs": tensors, "outputs": None}
+    given = {"inputs"}
     if (request_id := document.get("id")) is not None and request_id != "":
-        given["id"] = check_id(request_id)
+        fields["id"] = check_id(request_id)
+        given.add("id")
     default = False
     if (sent := document.get("parameters")) is not None:
         parameters, count = _parameters(sent, "parameters")
         keys += count
         default = _flag(parameters, "binary_data_output", "parameters")
         _refuse_reserved(parameters)
-        given["parameters"] = parameters
+        fields["parameters"] = parameters
+        given.add("parameters")
     named: dict[str, bool] = {}
     if (wanted := document.get("outputs")) is not None:
         outputs, named, count = _outputs(wanted)
         keys += count
         if outputs:
-            given["outputs"] = outputs
+            fields["outputs"] = outputs
+            given.add("outputs")
     if not isinstance(document, Document):
         refuse_duplicate_keys(text, keys)
     wish = (default, named) if default or named else None
-    return InferenceRequest.trusted(given), wish
+    return InferenceRequest.filled(fields, given), wish
 
 
 def _input(
@@ -111,26 +115,28 @@ def _input(
     if type(shape) is not list:
         raise InvalidRequest(f'input "{name}": shape must be a list of sizes, got {_kind(shape)}')
     values = item.get("data")
-    given: dict[str, Any] = {"name": name, "datatype": datatype, "shape": shape}
-    count, size = 0, None
+    parameters, count, size = None, 0, None
+    given = {"name", "datatype", "shape", "data"}
     if (sent := item.get("parameters")) is not None:
-        given["parameters"], count = _parameters(sent, f'input "{name}": parameters')
-        size = given["parameters"].__pydantic_extra__.pop("binary_data_size", None)
+        parameters, count = _parameters(sent, f'input "{name}": parameters')
+        given.add("parameters")
+        size = (parameters.__pydantic_extra__ or {}).pop("binary_data_size", None)
     if size is not None:
         if values is not None:
             raise InvalidRequest(f'input "{name}": data and binary_data_size exclude each other')
         raw = _slice(name, size, tail, position)
         position += len(raw)
-        given["data"] = TensorData.from_raw(raw, datatype)
+        data = TensorData.from_raw(raw, datatype)
     elif values is None:
         if 0 not in shape:
             raise InvalidRequest(f'input "{name}": data is missing')
-        given["data"] = TensorData([])
+        data = TensorData([])
     elif type(values) is dict:
         raise InvalidRequest(f'input "{name}": data must be a list, got an object')
     else:
-        given["data"] = TensorData(values)
-    return RequestInput.trusted(given), position, count
+        data = TensorData(values)
+    fields = {"name": name, "shape": shape, "datatype": datatype, "parameters": parameters, "data": data}
+    return RequestInput.filled(fields, given), position, count
 
 
 def _slice(name: str, size: Any, tail: memoryview | None, position: int) -> memoryview:

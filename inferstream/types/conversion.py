@@ -1,6 +1,8 @@
 """From loosely shaped Python values and wire bytes to exact tensor values, refusing what does not fit."""
 
 import struct
+from collections.abc import Callable
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -77,7 +79,8 @@ def _floats(flat: list[Any], kinds: set[type], datatype: str, dtype: np.dtype[An
     if dtype.itemsize < 8 and type(None) not in kinds:
         try:
             # Unlike NumPy, `struct` refuses what overflows, at the same speed.
-            return np.frombuffer(bytearray(struct.pack(f"<{len(flat)}{dtype.char}", *flat)), dtype)
+            packed = bytearray(_packer(len(flat), dtype.char)(*flat))
+            return np.ndarray(len(flat), dtype, packed)
         except (OverflowError, struct.error):
             raise ValueError(f"a value is out of range for {datatype}") from None
     try:
@@ -85,6 +88,11 @@ def _floats(flat: list[Any], kinds: set[type], datatype: str, dtype: np.dtype[An
     except OverflowError:
         raise ValueError(f"a value is out of range for {datatype}") from None
     return wide if dtype.itemsize == 8 else wide.astype(dtype)
+
+
+@lru_cache(256)
+def _packer(count: int, kind: str) -> Callable[..., bytes]:
+    return struct.Struct(f"<{count}{kind}").pack
 
 
 def _integers(flat: list[Any], kinds: set[type], datatype: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

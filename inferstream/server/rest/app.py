@@ -78,7 +78,7 @@ class RestApp(Served):
         self._meters.in_progress += 1
         status = 499
         try:
-            status = await self._inference(exchange, route)
+            status = await self._inference.serve(exchange, route)
             return status
         except asyncio.CancelledError:
             # Ours when the client has left: there is nobody to tell, and nothing went wrong.

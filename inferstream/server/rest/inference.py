@@ -49,7 +49,7 @@ class InferenceDoor:
         self._stall = settings.stream_stall_timeout
         self._headers = ResponseHeaders(dataplane.events)
 
-    async def __call__(self, exchange: Exchange, route: Route) -> int:
+    async def serve(self, exchange: Exchange, route: Route) -> int:
         """Serve one request; returns the HTTP status it was answered with."""
         operation, _, model, version, _ = route
         headers = exchange.headers
