@@ -7,7 +7,11 @@ import orjson
 
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, TensorData
+from ..types.datatypes import DTYPES
 from .json_requests import Wish
+
+_AS_IT_IS = {name: dtype for name, dtype in DTYPES.items() if dtype.kind in "biuf" and dtype.isnative}
+"""The dtypes of nearly all arrays, which the JSON writer takes."""
 
 
 def dump_response(
@@ -63,6 +67,8 @@ def json_values(data: TensorData, datatype: str) -> tuple[Any, bool]:
     if datatype == "BYTES":
         return _text(data.peek())
     array = data.array
+    if array is not None and array.dtype is _AS_IT_IS.get(datatype):
+        return array.reshape(-1), False
     if array is None or array.dtype.kind not in "biuf":
         values = data.peek()
         nested = type(values) is not list or (values and type(values[0]) is list)

@@ -101,14 +101,13 @@ class TensorData:
         The array may share memory with the request and may then be read-only.
         Raises ValueError or OverflowError with the reason when a value does not fit the datatype.
         """
-        if self._array is None:
-            if self._raw is not None:
-                self._array = self._from_wire()
-            else:
-                self._array = array_from_values(self._root, datatype)
-        if self._array.dtype != DTYPES[datatype]:
-            self._array = cast_exactly(self._array, datatype)
-        return self._array if shape is None else self._array.reshape(shape)
+        array, dtype = self._array, DTYPES[datatype]
+        if array is None:
+            array = array_from_values(self._root, datatype) if self._raw is None else self._from_wire()
+            self._array = array
+        if array.dtype is not dtype and array.dtype != dtype:
+            array = self._array = cast_exactly(array, datatype)
+        return array if shape is None else array.reshape(shape)
 
     def to_raw(self, datatype: str) -> bytes | memoryview:
         """The values in the protocol's raw representation."""
