@@ -93,14 +93,9 @@ def _start_once(cpus: set[int], command: Callable[[int], list[str]]) -> dict[str
 
 
 def paced_streams(runner: asyncio.Runner, target: Target, streams: int, seconds: float) -> dict[str, float]:
-    """So many streams at 10 ms a token: the share of the tokens that could come, gaps, memory of the server.
-
-    `load` is how much of its core the load used itself: near 1 it is the load that is measured.
-    """
-    used, started = time.process_time(), time.perf_counter()
+    """So many streams at 10 ms a token: the share of the tokens that could come, gaps, memory of the server."""
     rate, gaps = runner.run(load.paced(target.ports["rest"], streams, seconds))
     return {
-        "load": (time.process_time() - used) / (time.perf_counter() - started),
         "share": rate / (streams * 100),
         "gap_p99_ms": sorted(gaps)[int(len(gaps) * 0.99)] * 1e3,
         "rss": memory(target.process.pid),

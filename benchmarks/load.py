@@ -8,6 +8,7 @@ from math import prod
 import grpc.aio
 import numpy as np
 import orjson
+import uvloop
 
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from inferstream.protos.messages import ModelInferRequest
@@ -15,6 +16,21 @@ from inferstream.protos.messages import ModelInferRequest
 TOKENS = 256
 ARRAY = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1.5, 2.5, 3.5, 4.5]}
 PROMPT = {"name": "prompt", "shape": [1], "datatype": "BYTES", "data": ["hello"]}
+
+
+def wakeful_loop() -> asyncio.AbstractEventLoop:
+    """An event loop that never sleeps, for a load that has a core of its own.
+
+    To wake a sleeping core is a server's cost, the more often the less the load has to do: of a request's
+    209 µs it was 37 here, of the bare server's 108 it was 12. Clients elsewhere cost no server that.
+    """
+    loop = uvloop.new_event_loop()
+
+    def turn() -> None:
+        loop.call_soon(turn)
+
+    turn()
+    return loop
 
 
 def http_request(path: str, document: dict) -> bytes:

@@ -12,10 +12,10 @@ import sys
 import time
 from pathlib import Path
 
-import uvloop
 from rich.console import Console
 from rich.table import Table
 
+from . import load
 from .servers import Target, cpu_seconds, start_bare, start_ours, stop
 from .works import CALLERS, WORKS, Work
 
@@ -38,7 +38,7 @@ def main() -> None:
     targets = [*start_bare({cpus[0]}), start_ours({cpus[0]}, "inferstream")]
     os.sched_setaffinity(0, {cpus[-1]})
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=load.wakeful_loop) as runner:
             figures = measure(runner, targets, works, given.rounds, given.seconds)
     finally:
         stop(targets)
