@@ -91,7 +91,7 @@ def test_a_front_end_that_is_killed_is_replaced_and_its_counts_stay(server: Runn
     eventually(lambda: counted(server) == done)
     assert server.metric("inferstream_frontends_lost_total") == 1
     assert killed not in followers(server)
-    assert f"front end {killed} ended by SIGKILL; starting another" in server.text()
+    assert f"front end {killed} ended by SIGKILL" in server.text()
     with clients(server) as opened:
         for client in opened:
             client.post("/v2/models/counting/infer", json=fp32([1.0])).raise_for_status()
@@ -207,3 +207,31 @@ def test_nothing_is_left_of_a_server_that_is_killed(start, folder: Path) -> None
             free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as any server does
             free.bind(("127.0.0.1", port))
             free.listen()
+
+
+ONCE = """
+import os
+from pathlib import Path
+
+from inferstream import MLModel
+
+# The first process has it; every other one dies of it, before it serves.
+try:
+    os.close(os.open(Path(os.environ["TEST_LOG"]).with_name("taken"), os.O_CREAT | os.O_EXCL))
+except FileExistsError:
+    os._exit(3)
+
+
+class Model(MLModel):
+    async def predict(self, payload):
+        raise NotImplementedError
+"""
+
+
+def test_a_front_end_that_never_comes_up_ends_the_start(tmp_path: Path) -> None:
+    write_model(tmp_path / "models", "once", "once.Model", ONCE)
+    running = Running(two(tmp_path / "models"), wait=False)
+    assert running.process.wait(40) == 1, running.text()
+    assert "error: A front end ended before it served, 4 times in a row; the log says how." in running.text()
+    assert running.text().count("exited with status 3") == 4, running.text()
+    assert "Traceback" not in running.text()

@@ -36,6 +36,9 @@ SCRAPE = 1.0
 LONGEST = 30.0
 """Seconds at most between two attempts to start a follower."""
 
+ATTEMPTS = 4
+"""How often a follower may end before it serves, one life after another, until the server's start is given up."""
+
 LAST_WORDS = 5.0
 """Seconds a follower may take beyond what it has been given to end."""
 
@@ -60,6 +63,7 @@ class FrontEnds:
         self._tasks: set[asyncio.Task[None]] = set()
         self._keepers: list[asyncio.Task[None]] = []
         self._complete = asyncio.Event()
+        self._given_up: InferstreamError | None = None
         self._told: object = None
         self._draining = False
 
@@ -73,11 +77,13 @@ class FrontEnds:
     @property
     def ready(self) -> bool:
         """Whether each has come up; that one is being replaced later takes the others out of no service."""
-        return self._complete.is_set()
+        return self._complete.is_set() and self._given_up is None
 
     async def up(self) -> None:
-        """Wait until each serves, and knows that all do."""
+        """Wait until each serves, and knows that all do. Raises InferstreamError for one that never will."""
         await self._complete.wait()
+        if self._given_up is not None:
+            raise self._given_up
         await self.agree()
 
     def sharing(self, load: LoadModel) -> LoadModel:
@@ -116,6 +122,11 @@ class FrontEnds:
             since = monotonic()
             served = await self._life(index)
             failures = 0 if served else failures + 1
+            if failures == ATTEMPTS and not self._complete.is_set():
+                text = f"A front end ended before it served, {failures} times in a row; the log says how."
+                self._given_up = InferstreamError(text)
+                self._complete.set()
+                return
             if failures:
                 pause = min(2.0 ** (failures - 1), LONGEST) - (monotonic() - since)
                 await asyncio.sleep(max(pause, 0.0))
@@ -143,7 +154,7 @@ class FrontEnds:
             self._loads.forget(index)
             self._count_serving()
         self._own.lost += 1
-        logger.error("front end %d %s; starting another", member.pid, member.how)
+        logger.error("front end %d %s", member.pid, member.how)
         return served
 
     def _greet(self, index: int, member: Member) -> list[asyncio.Task[None]]:

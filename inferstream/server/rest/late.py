@@ -8,14 +8,18 @@ from .messages import Receive, Scope, Send
 
 
 class Late:
-    """Stands for what `build` makes. Its requests wait for it; the event loop does not."""
+    """Stands for what `build` makes. Its requests wait for it; the event loop does not.
+
+    What `build` raises ends the requests that waited for it, and the next one has it tried again.
+    """
 
     def __init__(self, build: Callable[[], Any]) -> None:
         self._build = build
         self._building: asyncio.Task[Any] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._building is None:
-            self._building = asyncio.create_task(asyncio.to_thread(self._build))
-        app = await asyncio.shield(self._building)  # others wait for it when this client has left
+        building = self._building
+        if building is None or (building.done() and building.exception() is not None):
+            building = self._building = asyncio.create_task(asyncio.to_thread(self._build))
+        app = await asyncio.shield(building)  # others wait for it when this client has left
         await app(scope, receive, send)

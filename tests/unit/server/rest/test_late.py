@@ -62,3 +62,20 @@ async def test_a_client_that_leaves_meanwhile_takes_nothing_from_the_others() ->
     await second
     assert sent == ["b"]
     assert slow.built == 1
+
+
+async def test_what_cannot_be_built_is_tried_again_by_the_next_request() -> None:
+    slow, sent = Slow(), []
+    slow.gate.set()
+    failures = [OSError("no more files")]
+
+    def build() -> Any:
+        if failures:
+            raise failures.pop()
+        return slow()
+
+    app = Late(build)
+    with pytest.raises(OSError, match="no more files"):
+        await ask(app, "a", sent)
+    await ask(app, "b", sent)
+    assert sent == ["b"]
