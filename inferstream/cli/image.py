@@ -4,6 +4,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
+from importlib.metadata import entry_points, metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..settings import (
     SETTINGS_FILE,
     ModelParameters,
 )
+from ..settings.implementation import RUNTIMES
 from ..settings.sources import read_json
 
 HEADER = "# Written by `server dockerfile`; it may be written anew as long as this line stands here."
@@ -46,6 +48,9 @@ Dockerfile
 .dockerignore
 """
 
+EXTRAS = {"kafka_enabled": "kafka", "tracing_server": "tracing"}
+"""Extras by the server's settings that need them; those of a runtime have the name of its module."""
+
 HEALTH = (
     'python -c "import os, urllib.request; urllib.request.urlopen('
     "'http://127.0.0.1:' + os.environ.get('MLSERVER_HTTP_PORT', '8080') + '/v2/health/ready')\""
@@ -56,11 +61,11 @@ def dockerfile(folder: Path) -> str:
     """A Dockerfile that serves `folder`, as it is now. Raises InvalidSettings for settings that are no JSON."""
     conda = next((name for name in CONDA_FILES if (folder / name).is_file()), None)
     pip = (folder / REQUIREMENTS).is_file()
-    lines = [HEADER, *_build_stage(conda, pip), "", *_final_stage(folder, conda)]
+    lines = [HEADER, *_build_stage(conda, pip, _extras(folder)), "", *_final_stage(folder, conda)]
     return "\n".join(lines) + "\n"
 
 
-def _build_stage(conda: str | None, pip: bool) -> Iterator[str]:
+def _build_stage(conda: str | None, pip: bool, extras: str) -> Iterator[str]:
     """A Python environment at the path where the final stage has it, because environments do not move."""
     environment = f"{HOME}/envs/base"
     if conda is None:
@@ -71,11 +76,25 @@ def _build_stage(conda: str | None, pip: bool) -> Iterator[str]:
         yield f"COPY {conda} /tmp/{conda}"
         yield f"RUN conda env create --prefix {environment} --file /tmp/{conda}"
     yield "# Another release, or the URL of a wheel: --build-arg INFERSTREAM=..."
-    yield f"ARG INFERSTREAM=inferstream=={__version__}"
+    yield f"ARG INFERSTREAM=inferstream{extras}=={__version__}"
     yield f'RUN {environment}/bin/python -m pip install --no-cache-dir "$INFERSTREAM"'
     if pip:
         yield f"COPY {REQUIREMENTS} /tmp/{REQUIREMENTS}"
         yield f"RUN {environment}/bin/python -m pip install --no-cache-dir -r /tmp/{REQUIREMENTS}"
+
+
+def _extras(folder: Path) -> str:
+    """The extras of the package that `folder` asks for by its settings, in brackets; empty for none."""
+    settings = folder / SETTINGS_FILE
+    server = read_json(settings) if settings.is_file() else {}
+    found = {extra for field, extra in EXTRAS.items() if server.get(field)}
+    for path in settings_files(folder):
+        implementation = read_json(path).get("implementation")
+        for point in entry_points(group=RUNTIMES):
+            if implementation in (point.name, point.value.replace(":", ".")):
+                found.add(point.value.partition(":")[0].rpartition(".")[2])
+    found.intersection_update(metadata("inferstream").get_all("Provides-Extra") or ())
+    return f"[{','.join(sorted(found))}]" if found else ""
 
 
 def _final_stage(folder: Path, conda: str | None) -> Iterator[str]:

@@ -131,3 +131,17 @@ def test_a_model_alone_has_the_name_of_its_folder(
 ) -> None:
     container = contain(write(tmp_path / 'it\'s "$HOME"'))
     assert said(container.start(), 'it\'s "$HOME"') == str(container.home)
+
+
+def test_the_image_has_the_extras_that_the_settings_ask_for(tmp_path: Path) -> None:
+    def installed(folder: Path) -> str:
+        assert subprocess.run([*SERVER, "dockerfile", str(folder)], check=False).returncode == 0
+        (line,) = re.findall(r"^ARG INFERSTREAM=(.*)==", (folder / "Dockerfile").read_text(), re.M)
+        return line
+
+    assert installed(write(tmp_path / "plain")) == "inferstream"
+    models = tmp_path / "models"
+    write(models / "a", implementation="mlserver_sklearn.SKLearnModel")
+    write(models / "b", implementation="inferstream.runtimes.xgboost.XGBoostModel")
+    (models / "settings.json").write_text('{"kafka_enabled": true, "tracing_server": "otel:4317"}')
+    assert installed(models) == "inferstream[kafka,sklearn,tracing,xgboost]"
