@@ -137,7 +137,9 @@ def _contents_from(message: Any, datatype: str, what: str) -> list[Any]:
 
 def wants_typed(message: Any) -> bool:
     """Whether a client that sent this request reads typed contents; whoever sends raw, or nothing, reads raw."""
-    return any(tensor.HasField("contents") and tensor.contents.ListFields() for tensor in message.inputs)
+    return not message.raw_input_contents and any(
+        tensor.HasField("contents") and tensor.contents.ListFields() for tensor in message.inputs
+    )
 
 
 def contents_of(data: TensorData, datatype: str) -> list[Any]:
