@@ -34,7 +34,7 @@ def main() -> None:
     targets = [start_ours({cpus[0]}, name, workers) for name, workers in (("in process", 0), ("worker", 1))]
     os.sched_setaffinity(0, {cpus[-1]})
     try:
-        with asyncio.Runner(loop_factory=load.wakeful_loop) as runner:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             figures = measure(runner, targets, given.rounds, given.seconds)
     finally:
         for target in targets:
