@@ -331,6 +331,21 @@ def test_ambiguous_framing_is_400_and_closes(server: Running, lines: bytes) -> N
     server.probe()
 
 
+@pytest.mark.parametrize("before", [b"", b"1.1"], ids=["at once", "after 1.1"])
+@pytest.mark.parametrize("kept", [b"", b"Connection: keep-alive\r\n"], ids=["plain", "keep-alive"])
+def test_a_client_of_http_1_0_is_answered_and_its_connection_closed(
+    server: Running, before: bytes, kept: bytes
+) -> None:
+    body = json.dumps(fp32([1.0])).encode()
+    target = b"POST /v2/models/echo/infer HTTP/%s\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s"
+    sent = target % (b"1.0", kept, len(body), body)
+    if before:
+        sent = target % (before, b"", len(body), body) + sent
+    answers = exchange(server, sent)  # returns when the server has closed
+    assert answers.count(b"HTTP/1.1 200") == (2 if before else 1)
+    assert answers.count(b"connection: close") == 1
+
+
 @pytest.mark.parametrize(
     "headers", [b"X-Large: " + b"a" * 2**20 + b"\r\n", b"".join(b"X-%d: 1\r\n" % i for i in range(5000))]
 )
