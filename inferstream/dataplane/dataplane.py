@@ -42,9 +42,9 @@ class DataPlane:
         )
 
     def expect(self, model: str, version: str | None) -> Served:
-        """Refuse, before a request is parsed, what would be refused whatever it says; who will answer it else.
+        """The model that will answer, for `open`, unless it would refuse whatever a request says.
 
-        Raises ModelNotFound, ModelNotReady, Draining, Overloaded.
+        To be asked before the request is parsed. Raises ModelNotFound, ModelNotReady, Draining, Overloaded.
         """
         served = self._registry.serving(model, version)
         if served.gate is not None:

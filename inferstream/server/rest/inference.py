@@ -74,7 +74,7 @@ class InferenceDoor:
                 0 if said is None else header_priority(said),
             )
             reply = await self._dataplane.open(call, served)
-            if reply.single and operation is Operation.INFER:
+            if operation is Operation.INFER:  # a whole answer, which has nothing to close
                 assert reply.first is not None
                 await self._answer(exchange, reply.first, asked, model)
                 return 200
