@@ -1,0 +1,150 @@
+"""A thread of a model's own, with an event loop of its own, for coroutines that may block it."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
+from inspect import isawaitable
+from time import perf_counter
+from typing import Any
+
+from .context import RequestContext
+from .event_loop import new_event_loop
+
+
+class ModelThread:
+    """Runs the coroutines of one model away from the server's event loop.
+
+    A coroutine that blocks holds up this thread alone. Two coroutines run at the same time only where
+    they await, as on any event loop. The thread is a daemon: model code that never returns must not keep
+    the process from ending.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.loop = new_event_loop()
+        self.calls = 0
+        """Calls that have been made and have not ended, those included whose callers have left."""
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    async def call(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        request: RequestContext | None = None,
+        took: Callable[[float], None] | None = None,
+    ) -> Any:
+        """Call a function, and await what it returns, in the thread and in a copy of this context.
+
+        A call that is cancelled before it began never begins. One that is cancelled later is cancelled
+        where it awaits; a stretch that blocks runs to its end, and nobody waits for it.
+        `request.thread` is done when the call has let go of the thread. `took` is told the seconds.
+        """
+        call = _Call(self, function, arguments)
+        if request is not None:
+            request.thread = call.over
+        self.calls += 1
+        self.loop.call_soon_threadsafe(call.begin, context=copy_context())
+        try:
+            await call.ended
+        except asyncio.CancelledError:
+            if request is not None:
+                request.cancelled = True
+            self.loop.call_soon_threadsafe(call.leave)
+            raise
+        if took is not None:
+            took(call.seconds)
+        if call.error is None:
+            return call.value
+        error, call.error = call.error, None
+        try:
+            raise error
+        finally:
+            del error  # a frame that keeps an error is a circle
+
+    def close(self) -> None:
+        """End the thread once the call that runs in it has ended; does not wait for that."""
+        with suppress(RuntimeError):  # it has been closed before
+            self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+            tasks = asyncio.all_tasks(self.loop)
+            for task in tasks:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        finally:
+            asyncio.set_event_loop(None)
+            self.loop.close()
+
+
+class _Call:
+    """One call on its way through the thread, and what came of it."""
+
+    __slots__ = (
+        "_arguments",
+        "_begun",
+        "_function",
+        "_home",
+        "_left",
+        "_task",
+        "_thread",
+        "ended",
+        "error",
+        "over",
+        "seconds",
+        "value",
+    )
+
+    def __init__(self, thread: ModelThread, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self._thread = thread
+        self._function = function
+        self._arguments = arguments
+        self._home = asyncio.get_running_loop()
+        self._begun = self._left = False
+        self._task: asyncio.Task[None] | None = None
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.seconds = 0.0
+        self.ended: asyncio.Future[None] = self._home.create_future()
+        self.over: Future[None] = Future()
+
+    def begin(self) -> None:
+        self._task = self._thread.loop.create_task(self._run())
+
+    def leave(self) -> None:
+        """Nobody waits any more."""
+        self._left = True
+        if self._begun and self._task is not None:  # one that has not begun sees for itself
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        self._begun = True
+        started = perf_counter()
+        try:
+            if not self._left:
+                self.value = self._function(*self._arguments)
+                if isawaitable(self.value):
+                    self.value = await self.value
+        except BaseException as error:  # whoever waits gets it, whatever it is
+            self.error = error
+        self.seconds = perf_counter() - started
+        self.over.set_result(None)
+        self._task = None
+        del self._function, self._arguments  # what a call was given must not outlive it
+        try:
+            self._home.call_soon_threadsafe(self._end)
+        except RuntimeError:
+            return  # the loop has closed under a call that outlived the shutdown grace
+
+    def _end(self) -> None:
+        self._thread.calls -= 1
+        if self.ended.done():
+            self.error = None
+        else:
+            self.ended.set_result(None)

@@ -1,0 +1,169 @@
+"""A model's own thread: calls run in it one after another, and end for their callers in every case."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+import pytest
+
+from inferstream.context import RequestContext
+from inferstream.model_thread import ModelThread
+
+caller: ContextVar[str] = ContextVar("caller", default="nobody")
+
+
+@pytest.fixture
+def thread() -> Iterator[ModelThread]:
+    thread = ModelThread("model-m")
+    yield thread
+    thread.close()
+
+
+async def where(value: object = None) -> tuple[str, object]:
+    return threading.current_thread().name, value
+
+
+async def test_a_coroutine_runs_in_the_thread_and_its_value_comes_back(thread: ModelThread) -> None:
+    assert await thread.call(where, 7) == ("model-m", 7)
+    assert thread.calls == 0
+
+
+async def test_a_plain_function_runs_there_too(thread: ModelThread) -> None:
+    assert await thread.call(threading.get_ident) != threading.get_ident()
+
+
+async def test_a_call_sees_the_context_of_its_caller(thread: ModelThread) -> None:
+    async def look() -> str:
+        return caller.get()
+
+    caller.set("me")
+    assert await thread.call(look) == "me"
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), asyncio.CancelledError()])
+async def test_what_a_call_raises_reaches_its_caller(thread: ModelThread, error: BaseException) -> None:
+    async def fails() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        await thread.call(fails)
+    assert caught.value is error
+    assert await thread.call(where) == ("model-m", None)
+
+
+async def test_the_thread_has_an_event_loop_of_its_own(thread: ModelThread) -> None:
+    background = []
+
+    async def later() -> None:
+        await asyncio.sleep(0)
+        background.append(threading.current_thread().name)
+
+    async def starts_a_task() -> asyncio.AbstractEventLoop:
+        task = asyncio.create_task(later())
+        async with asyncio.timeout(5):
+            await asyncio.sleep(0.001)
+        background.append(task)
+        return asyncio.get_running_loop()
+
+    assert await thread.call(starts_a_task) is thread.loop is not asyncio.get_running_loop()
+    assert background[0] == "model-m"
+
+
+async def test_two_calls_run_one_after_another(thread: ModelThread) -> None:
+    inside = threading.Semaphore(1)
+    release = threading.Event()
+
+    async def alone() -> bool:
+        taken = inside.acquire(blocking=False)
+        release.wait(5)
+        inside.release()
+        return taken
+
+    calls = [asyncio.ensure_future(thread.call(alone)) for _ in range(3)]
+    await asyncio.sleep(0)
+    release.set()
+    assert await asyncio.gather(*calls) == [True] * 3
+
+
+async def test_a_call_that_is_cancelled_before_it_begins_never_does(thread: ModelThread) -> None:
+    began: list[int] = []
+    release = threading.Event()
+    first = asyncio.ensure_future(thread.call(release.wait, 5))
+    second = asyncio.ensure_future(thread.call(began.append, 2))
+    await asyncio.sleep(0)
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    release.set()
+    await first
+    assert (await thread.call(where))[0] == "model-m"
+    assert began == []
+    assert thread.calls == 0
+
+
+async def test_a_call_that_is_cancelled_while_it_blocks_leaves_its_caller_at_once(
+    thread: ModelThread,
+) -> None:
+    began, release = threading.Event(), threading.Event()
+
+    def blocks() -> None:
+        began.set()
+        release.wait(5)
+
+    request = RequestContext()
+    call = asyncio.ensure_future(thread.call(blocks, request=request))
+    await asyncio.to_thread(began.wait, 5)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert request.cancelled
+    assert request.thread is not None
+    assert not request.thread.done()
+    assert thread.calls == 1
+    release.set()
+    await asyncio.wrap_future(request.thread)
+    assert (await thread.call(where))[0] == "model-m"
+    assert thread.calls == 0
+
+
+async def test_a_call_that_is_cancelled_while_it_awaits_is_cancelled_there(thread: ModelThread) -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    async def waits() -> None:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    call = asyncio.ensure_future(thread.call(waits))
+    await asyncio.to_thread(began.wait, 5)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert await asyncio.to_thread(ended.wait, 5)
+
+
+async def test_closing_ends_the_thread_and_the_tasks_in_it() -> None:
+    thread = ModelThread("model-m")
+    ended = threading.Event()
+
+    async def background() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    kept = []
+
+    async def starts_a_task() -> None:
+        kept.append(asyncio.create_task(background()))
+        await asyncio.sleep(0)
+
+    await thread.call(starts_a_task)
+    thread.close()
+    await asyncio.to_thread(thread._thread.join, 5)
+    assert not thread._thread.is_alive()
+    assert ended.is_set()
+    thread.close()  # a second time changes nothing
