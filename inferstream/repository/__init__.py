@@ -4,15 +4,15 @@ from ..settings.uri import get_model_uri, to_absolute_path
 from .base import BrokenModel, ModelRepository
 from .folder import FolderRepository
 from .given import GivenRepository
-from .loading import load_model, unload_model
+from .loading import LoadedModel, load_model
 
 __all__ = [
     "BrokenModel",
     "FolderRepository",
     "GivenRepository",
+    "LoadedModel",
     "ModelRepository",
     "get_model_uri",
     "load_model",
     "to_absolute_path",
-    "unload_model",
 ]

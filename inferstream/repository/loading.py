@@ -4,34 +4,83 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed
-from ..model import MLModel
+from ..model import MLModel, StepModel
+from ..model_thread import ModelThread
 from ..settings import ModelSettings
 from ..telemetry.context import model_context
 from .mlserver_imports import install
+from .suspension import may_suspend, never_suspends
 
 logger = logging.getLogger("inferstream.repository")
 
+UNLOAD_LIMIT = 5.0
+"""Seconds that `unload` may wait for a call that still holds the model's thread."""
 
-async def load_model(settings: ModelSettings, timeout: float) -> MLModel:
+
+class LoadedModel(NamedTuple):
+    """A model that has loaded, and the thread that its coroutines belong to, if they never suspend."""
+
+    model: MLModel
+    thread: ModelThread | None = None
+
+    async def unload(self) -> None:
+        """Run the model's `unload`; what it raises is logged, because the model goes all the same."""
+        model, thread = self
+        with model_context(model.name, model.version):
+            model.ready = False
+            try:
+                await self._unload()
+            except BaseException as error:
+                if isinstance(error, asyncio.CancelledError) and _being_cancelled():
+                    raise
+                logger.exception("model %s failed to unload", model.name)
+            finally:
+                if thread is not None:
+                    thread.close()
+
+    async def _unload(self) -> None:
+        model, thread = self
+        if thread is None or not thread.calls:
+            await _run(model.unload, thread)
+            return
+        unloading = asyncio.ensure_future(_run(model.unload, thread))
+        done, _ = await asyncio.wait([unloading], timeout=UNLOAD_LIMIT)
+        if done:
+            await unloading
+        else:
+            unloading.add_done_callback(_ignore)
+            logger.error("model %s still runs a call; no longer waiting to unload it", model.name)
+
+
+async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
     """Import the model's class, construct it and run its `load`, within `timeout` seconds.
 
+    A class whose coroutines never suspend is constructed and loaded in the thread that will run them, so
+    that whatever the model binds to its thread or event loop is there when it is used.
     Raises ModelLoadFailed with one line that says why, and as its cause what there is to log beside it.
     `unload` has then been called.
     """
     with model_context(settings.name, settings.version):
-        model: MLModel | None = None
+        loaded: LoadedModel | None = None
+        thread: ModelThread | None = None
         try:
             async with asyncio.timeout(timeout):
                 # Imports of frameworks take seconds, and health must answer meanwhile.
-                model = await asyncio.to_thread(_construct, settings)
-                if await _run(model.load) is False:
+                implementation = await asyncio.to_thread(_class_of, settings)
+                if await asyncio.to_thread(never_suspends, implementation):
+                    thread = ModelThread(f"model-{settings.name}")
+                construct = asyncio.to_thread if thread is None else thread.call
+                loaded = LoadedModel(await construct(implementation, settings), thread)
+                if await _load(loaded) is False:
                     raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
         except BaseException as error:
-            if model is not None:
-                await unload_model(model)
+            if loaded is not None:
+                await loaded.unload()
+            elif thread is not None:
+                thread.close()
             if isinstance(error, asyncio.CancelledError) and _being_cancelled():
                 raise
             if isinstance(error, ModelLoadFailed):
@@ -39,20 +88,37 @@ async def load_model(settings: ModelSettings, timeout: float) -> MLModel:
             if isinstance(error, TimeoutError):
                 raise ModelLoadFailed(f"Model {settings.name} did not load within {timeout:g} s.") from None
             raise ModelLoadFailed(f"Model {settings.name} did not load: {_reason(error)}") from error
-        model.ready = True
-        return model
+        loaded.model.ready = True
+        return loaded
 
 
-async def unload_model(model: MLModel) -> None:
-    """Run the model's `unload`; what it raises is logged, because the model goes all the same."""
-    with model_context(model.name, model.version):
-        model.ready = False
-        try:
-            await _run(model.unload)
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and _being_cancelled():
-                raise
-            logger.exception("model %s failed to unload", model.name)
+async def _load(loaded: LoadedModel) -> Any:
+    model, thread = loaded
+    if thread is not None or not _loads_apart(type(model)):
+        return await _run(model.load, thread)
+    passing = ModelThread(f"load-{model.name}")
+    try:
+        return await _run(model.load, passing)
+    finally:
+        passing.close()
+
+
+def _loads_apart(model: type[MLModel]) -> bool:
+    """Whether `load` is a coroutine that blocks, and the model's inference does not run on the event loop."""
+    names = ("admit", "step", "release") if issubclass(model, StepModel) else ("predict", "predict_stream")
+    inference = [getattr(model, name) for name in names]
+    inherited = [getattr(MLModel, name, None) for name in names]
+    on_loop = any(
+        _is_async(method)
+        for method, default in zip(inference, inherited, strict=True)
+        if method is not default
+    )
+    return not on_loop and model.load is not MLModel.load and not may_suspend(model.load, model)
+
+
+def _is_async(method: Callable[..., Any]) -> bool:
+    function = inspect.unwrap(method)
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _being_cancelled() -> bool:
@@ -61,20 +127,28 @@ def _being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _construct(settings: ModelSettings) -> MLModel:
+def _class_of(settings: ModelSettings) -> type[MLModel]:
     install()
     implementation = settings.implementation
     if not issubclass(implementation, MLModel):
         raise InvalidSettings(f'implementation "{settings.implementation_}" is not a subclass of MLModel')
-    return implementation(settings)
+    return implementation
 
 
-async def _run(method: Callable[[], Any]) -> Any:
+async def _run(method: Callable[[], Any], thread: ModelThread | None) -> Any:
     """Call `load` or `unload`, which authors write sync or async."""
+    if thread is not None:
+        return await thread.call(method)
     if inspect.iscoroutinefunction(method):
         return await method()
     result = await asyncio.to_thread(method)
     return await result if inspect.isawaitable(result) else result
+
+
+def _ignore(unloading: asyncio.Future[Any]) -> None:
+    """Take note of how an abandoned `unload` ended, or asyncio would complain."""
+    if not unloading.cancelled():
+        unloading.exception()
 
 
 def _reason(error: BaseException) -> str:

@@ -86,7 +86,11 @@ class ModelSettings(EnvironmentModel):
     priority_aging: float = Field(
         1.0, ge=0, description="Seconds of waiting that one step of priority is worth; 0 for none."
     )
-    threads: int = Field(64, ge=1, description="Threads for blocking model code.")
+    threads: int | None = Field(
+        None,
+        ge=1,
+        description="Threads for blocking model code; 64 for `def` and one for `async def` if absent.",
+    )
     worker_concurrency: int | None = Field(
         None, ge=1, description="Calls that may run at once in one worker process."
     )

@@ -1,4 +1,4 @@
-"""Runs a model in this process: async code on the loop, blocking code in threads."""
+"""Runs a model in this process: coroutines on the loop or in the model's thread, `def` in other threads."""
 
 import asyncio
 import inspect
@@ -12,7 +12,8 @@ from ...context import RequestContext, enter, request_context
 from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...handlers import Answering, HttpRequest, HttpResponse, get_custom_handlers
 from ...model import MLModel, StepModel
-from ...repository.loading import unload_model
+from ...model_thread import ModelThread
+from ...repository.loading import LoadedModel
 from ...rows import RowErrors
 from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.steps import StepMeters
@@ -21,21 +22,31 @@ from ..call import Call, Operation
 from ..checks import Declaration, finish
 from ..reply import Reply
 from .calling import is_async
+from .coroutines import Coroutines, InThread, OnLoop
 from .failures import cause, translated
 from .payloads import Payloads
-from .responses import ModelResponses, open_reply
+from .responses import ModelResponses, Start, open_reply
 from .steps import Steps
 from .threads import ThreadedResponses
 
 UNBLOCKED_SLOTS = 4096
 """Calls an async model may have in progress when its settings name no limit: a bound, not a policy."""
 
+THREADS = 64
+"""Threads of a model written `def` whose settings name no number."""
+
 
 class Local:
-    """The innermost handler: the model's own code, called as its author wrote it."""
+    """The innermost handler: the model's own code, called as its author wrote it.
 
-    def __init__(self, model: MLModel, answering: Answering | None = None) -> None:
+    `thread` is the one that the model was loaded in, if its coroutines never suspend.
+    """
+
+    def __init__(
+        self, model: MLModel, answering: Answering | None = None, thread: ModelThread | None = None
+    ) -> None:
         settings = model.settings
+        self._loaded = LoadedModel(model, thread)
         self._model = model
         self._name = model.name
         self._version = model.version
@@ -46,7 +57,9 @@ class Local:
         self.routes = [handler for handler, _ in get_custom_handlers(model)]
         self._answering = answering
         self._declaration = Declaration(self.inputs, self.outputs, settings.input_validation)
-        self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix=f"model-{model.name}")
+        self._executor = ThreadPoolExecutor(
+            settings.threads or THREADS, thread_name_prefix=f"model-{model.name}"
+        )
         predicts = type(model).predict is not MLModel.predict
         self._steps = (
             Steps(model, settings.max_active, settings.priority_aging)
@@ -59,6 +72,24 @@ class Local:
         self._stream_blocks = self._streams and inspect.isgeneratorfunction(
             inspect.unwrap(model.predict_stream)
         )
+        self._stream_is_async = inspect.isasyncgenfunction(inspect.unwrap(model.predict_stream))
+        self._threads = self._own_threads(thread)
+        self._coroutines = self._run_coroutines()
+
+    def _own_threads(self, thread: ModelThread | None) -> list[ModelThread]:
+        """The thread that the model was loaded in, and more like it if its settings ask for them."""
+        if thread is None:
+            return []
+        more = range(1, self.settings.threads or 1)
+        return [thread, *(ModelThread(f"model-{self._name}-{number}") for number in more)]
+
+    def _run_coroutines(self) -> Coroutines:
+        model = self._model
+        if not self._threads:
+            return OnLoop(model)
+        # What `load` and custom routes keep may belong to the thread that they ran in.
+        resident = type(model).load is not MLModel.load or bool(self.routes)
+        return InThread(model, self._threads, resident)
 
     @property
     def answers(self) -> str:
@@ -77,8 +108,10 @@ class Local:
         stepped = 0 if self._steps is None else 2 * self.settings.max_active
         if self._steps is not None and self._stream_only:
             return stepped
+        if self._threads and not self._streams and self.settings.max_batch_size > 1:
+            return len(self._threads)  # a batch that waits for its turn in the thread would gather no more
         blocks = self._predict_blocks or self._stream_blocks
-        return max(stepped, self.settings.threads if blocks else UNBLOCKED_SLOTS)
+        return max(stepped, (self.settings.threads or THREADS) if blocks else UNBLOCKED_SLOTS)
 
     @property
     def ready(self) -> bool:
@@ -92,7 +125,8 @@ class Local:
     async def metadata(self) -> MetadataModelResponse:
         """What the model says of itself. Raises InferenceFailed when its code raises, or says something else."""
         try:
-            said = await self._model.metadata()
+            own = type(self._model).metadata is not MLModel.metadata
+            said = await (self._in_model(self._model.metadata) if own else self._model.metadata())
             if not isinstance(said, MetadataModelResponse):
                 raise InvalidOutput(f"Model {self._name} answered a {type(said).__name__} as its metadata.")
             return said
@@ -105,7 +139,8 @@ class Local:
         model_name_var.set(self._name)
         model_version_var.set(self._version or "")
         try:
-            return await self._answering(request)
+            response: HttpResponse = await self._in_model(self._answering, request)
+            return response
         except BaseException as error:
             raise translated(error, self._name, None) from cause(error)
 
@@ -113,8 +148,16 @@ class Local:
         """Run the model's `unload`; a thread that is stuck in model code is left behind."""
         if self._steps is not None:
             await self._steps.close()
-        await unload_model(self._model)
+        await self._loaded.unload()
+        for thread in self._threads[1:]:
+            thread.close()
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_model(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        """Await a coroutine of the model's that is no inference, where the model lives."""
+        if not self._threads:
+            return await function(*arguments)
+        return await self._threads[0].call(function, *arguments)
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
         model_name_var.set(self._name)
@@ -127,14 +170,19 @@ class Local:
         start = partial(
             self._start if self._streams else self._predict_each, Payloads(call, self._declaration)
         )
-        return open_reply(ModelResponses(start, call, self._version, self._selected))
+        return open_reply(self._responses(start, call))
+
+    def _responses(self, start: Start, call: Call) -> ModelResponses:
+        # How long an item of a stream of many requests takes is its client's doing, too.
+        weigh = self._coroutines.read if self._threads and call.more is None else None
+        return ModelResponses(start, call, self._version, self._selected, weigh)
 
     async def _predict(self, request: InferenceRequest) -> Reply:
         try:
             if self._predict_blocks:
                 response = await self._in_thread(self._model.predict, request)
             else:
-                response = await self._model.predict(request)
+                response = await self._coroutines.predict(request)
             return Reply(finish(response, request, self._name, self._version, self._selected))
         except RowErrors as error:
             raise self._checked(error, request) from error.__cause__
@@ -163,7 +211,7 @@ class Local:
     async def _only_response(self, call: Call) -> Reply:
         """A single answer from a model that only streams, if one response is all it makes."""
         start = partial(self._start, Payloads(call, self._declaration))
-        async with await open_reply(ModelResponses(start, call, self._version, self._selected)) as reply:
+        async with await open_reply(self._responses(start, call)) as reply:
             responses = 0
             async for _ in reply:
                 responses += 1
@@ -181,7 +229,8 @@ class Local:
         predict_stream = cast(Any, self._model.predict_stream)
         if self._stream_blocks:
             return ThreadedResponses(self._executor, partial(predict_stream, payloads))
-        stream = predict_stream(payloads)
+        start = partial(predict_stream, payloads)
+        stream: Any = self._coroutines.stream(start) if self._stream_is_async else start()
         if inspect.isawaitable(stream):
             stream = await stream
         if hasattr(stream, "__aiter__"):

@@ -9,7 +9,7 @@ from ..checks import Declaration
 
 
 class Payloads:
-    """Iterates with `async for` on the event loop and with `for` in a thread.
+    """Iterates with `async for` on an event loop, whichever it is, and with `for` in a thread.
 
     Later requests are checked as they pass: an invalid one ends the stream with its error.
     """
@@ -35,6 +35,12 @@ class Payloads:
             return first
         if self._more is None:
             raise StopAsyncIteration
+        if asyncio.get_running_loop() is not self._loop:  # a model in its own thread asks
+            step = asyncio.run_coroutine_threadsafe(self._next_or_none(), self._loop)
+            later = await asyncio.wrap_future(step)
+            if later is None:
+                raise StopAsyncIteration
+            return later
         request = await anext(self._more)
         self._declaration.check(request)
         return request

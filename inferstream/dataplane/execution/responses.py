@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from time import perf_counter
 
 from ...types import InferenceResponse
 from ..call import Call
 from ..checks import finish
 from ..reply import Reply, StreamReply
+from .coroutines import HEAVY
 from .failures import cause, translated
 
 logger = logging.getLogger("inferstream.model")
@@ -17,17 +19,29 @@ CLOSE_LIMIT = 5.0
 
 Start = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
 
+Weigh = Callable[[AsyncIterator[InferenceResponse], int], AsyncIterator[InferenceResponse]]
+"""Says what to read on from, when one item in so many has held the event loop."""
+
 
 class ModelResponses:
     """A model's own generator; not a generator itself, so that closing it reaches the model at once."""
 
-    __slots__ = ("_call", "_responses", "_selected", "_start", "_version")
+    __slots__ = ("_call", "_items", "_responses", "_selected", "_start", "_version", "_weigh")
 
-    def __init__(self, start: Start, call: Call, version: str | None, selected: bool | None) -> None:
+    def __init__(
+        self,
+        start: Start,
+        call: Call,
+        version: str | None,
+        selected: bool | None,
+        weigh: Weigh | None = None,
+    ) -> None:
         self._start = start
         self._call = call
         self._version = version
         self._selected = selected
+        self._weigh = weigh
+        self._items = 0
         self._responses: AsyncIterator[InferenceResponse] | None = None
 
     async def __anext__(self) -> InferenceResponse:
@@ -35,7 +49,15 @@ class ModelResponses:
         try:
             if self._responses is None:
                 self._responses = await self._start()
-            response = await self._responses.__anext__()
+            if self._weigh is None:
+                response = await self._responses.__anext__()
+            else:
+                started = perf_counter()
+                response = await self._responses.__anext__()
+                self._items += 1
+                if perf_counter() - started > HEAVY:
+                    self._responses = self._weigh(self._responses, self._items)
+                    self._items = 0
             return finish(response, call.request, call.model, self._version, self._selected)
         except StopAsyncIteration:
             raise

@@ -55,8 +55,8 @@ class Placements:
         if environment is not None:
             workers = max(workers, 1)
         if workers == 0:
-            model = await load_model(settings, self._settings.model_load_timeout)
-            return Local(model, await self._build_answering(model))
+            model, thread = await load_model(settings, self._settings.model_load_timeout)
+            return Local(model, await self._build_answering(model), thread)
         from .pool import Pool  # late, as all that only workers need
 
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))

@@ -89,8 +89,8 @@ class Worker:
         settings._source = frame.source
         settings.max_concurrency = settings.worker_concurrency
         try:
-            model = await load_model(settings, frame.timeout)
-            local = Local(model, await self._build_answering(model))
+            model, thread = await load_model(settings, frame.timeout)
+            local = Local(model, await self._build_answering(model), thread)
             inputs, outputs = TENSORS.dump_json(local.inputs), TENSORS.dump_json(local.outputs)
         except InferstreamError as error:
             if error.__cause__ is not None:  # which only this process has; the server logs the line

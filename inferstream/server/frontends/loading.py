@@ -52,8 +52,8 @@ class Loading:
         timeout = self._settings.model_load_timeout
         workers = frame.workers
         if workers is None:
-            model = await load_model(settings, timeout)
-            return Local(model, await build_answering(model))
+            model, thread = await load_model(settings, timeout)
+            return Local(model, await build_answering(model), thread)
         group = self._group(workers.group)
         group.workers = workers.size
         try:

@@ -1,0 +1,212 @@
+"""Runs a model's coroutines where they do no harm: on the server's event loop, or in the model's own thread."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from time import perf_counter
+from typing import Any, Protocol
+
+from ...context import request_context
+from ...model import MLModel
+from ...model_thread import ModelThread
+from ...types import InferenceRequest, InferenceResponse
+from .model_thread_responses import LIGHT, ModelThreadResponses
+from .stretches import Turns, in_stretches
+
+logger = logging.getLogger("inferstream.model")
+
+HEAVY = 0.001
+"""Seconds for which a coroutine may hold the server's event loop."""
+
+WATCHED = 32
+"""Calls of a model that are watched for stretches that hold the loop, and streams of it."""
+
+WATCHED_ITEMS = 4
+"""Items of such a stream that are watched."""
+
+OFFENCES = 3
+"""Stretches that are too long before something is done about it: one may be the machine's doing."""
+
+APART = 24
+"""Stretches between two that are too long, at most, for these to have to do with each other."""
+
+Responses = AsyncIterator[InferenceResponse]
+
+
+class Coroutines(Protocol):
+    """How the coroutines of one model are run; may change as they are seen to run."""
+
+    @property
+    def predict(self) -> Callable[[InferenceRequest], Awaitable[Any]]:
+        """Awaits the model's `predict`."""
+
+    def stream(self, start: Callable[[], Any]) -> Any:
+        """What to read instead of the async iterator that `start` makes, or of the awaitable of one."""
+
+    def read(self, responses: Responses, items: int) -> Responses:
+        """What to read on from `responses`, of which one item in so many has held the loop."""
+
+
+class OnLoop:
+    """Coroutines that may await run on the server's event loop.
+
+    One that blocks besides cannot leave it, because what it awaits belongs to this loop. So the first calls
+    are watched. A model that blocks is named in the log once, and then the loop turns between its stretches.
+    """
+
+    def __init__(self, model: MLModel) -> None:
+        self._model = model
+        self._turns: Turns | None = None
+        self._calls = self._streams = WATCHED
+        self._watched = self._offences = 0
+        self._longest = 0.0
+        self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._watching
+
+    def _watching(self, request: InferenceRequest) -> Awaitable[Any]:
+        self._calls -= 1
+        if not self._calls and self._turns is None:
+            self.predict = self._model.predict
+        return self._watch(self._model.predict(request))
+
+    def _in_turns(self, request: InferenceRequest) -> Awaitable[Any]:
+        return self._take_turns(self._model.predict(request))
+
+    def _watch(self, awaitable: Awaitable[Any]) -> Awaitable[Any]:
+        self._watched += 1
+        return in_stretches(awaitable, self)
+
+    def _take_turns(self, awaitable: Awaitable[Any]) -> Awaitable[Any]:
+        assert self._turns is not None
+        return in_stretches(awaitable, self._turns)
+
+    def turn(self) -> None:
+        """The next stretch may always run."""
+
+    def ended(self, seconds: float) -> None:
+        """A stretch has held the loop for so long."""
+        if seconds < HEAVY or self._turns is not None:
+            return
+        self._offences += 1
+        self._longest = max(self._longest, seconds)
+        if self._offences >= max(OFFENCES, self._watched / 2):
+            self._turns = Turns()
+            self.predict = self._in_turns
+            logger.warning(
+                "model %s: its code awaits and also blocks: it held the event loop for %.0f ms. Write what "
+                "blocks as `def`, call it with asyncio.to_thread, or set parallel_workers.",
+                self._model.name,
+                self._longest * 1e3,
+            )
+
+    def stream(self, start: Callable[[], Any]) -> Any:
+        responses = start()
+        if not isinstance(responses, AsyncGenerator):
+            return responses
+        if self._turns is not None:
+            return DrivenResponses(responses, self._take_turns)
+        if self._streams:
+            self._streams -= 1
+            return DrivenResponses(responses, self._watch, WATCHED_ITEMS)
+        return responses
+
+    def read(self, responses: Responses, items: int) -> Responses:
+        """A stream that awaits may take its time."""
+        return responses
+
+
+class DrivenResponses(AsyncIterator[InferenceResponse]):
+    """An async generator of which the first `items` are awaited through `drive`, or all of them."""
+
+    def __init__(
+        self,
+        responses: AsyncGenerator[InferenceResponse],
+        drive: Callable[[Awaitable[Any]], Awaitable[Any]],
+        items: int = -1,
+    ) -> None:
+        self._responses = responses
+        self._drive = drive
+        self._left = items
+
+    def __anext__(self) -> Awaitable[InferenceResponse]:
+        if not self._left:
+            return self._responses.__anext__()
+        self._left -= 1
+        return self._drive(self._responses.__anext__())
+
+    async def aclose(self) -> None:
+        await self._responses.aclose()
+
+
+class InThread:
+    """Coroutines that never suspend run in their model's own thread, one at a time.
+
+    Those of a model that keeps nothing there may be light enough for the server's event loop, where they
+    cost less: they go there once they have been seen to be, and come back when one holds the loop.
+    """
+
+    def __init__(self, model: MLModel, threads: list[ModelThread], resident: bool) -> None:
+        self._model = model
+        self._threads = threads
+        self._resident = resident
+        self._away = True
+        self._seen = 0
+        self._needed = 8
+        self._calls = self._offences = 0
+        self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._in_thread
+
+    def _free(self) -> ModelThread:
+        threads = self._threads
+        return threads[0] if len(threads) == 1 else min(threads, key=lambda thread: thread.calls)
+
+    async def _in_thread(self, request: InferenceRequest) -> Any:
+        thread = self._free()
+        return await thread.call(self._model.predict, request, request=request_context(), took=self._took)
+
+    def _took(self, seconds: float) -> None:
+        self._ran(1, seconds < LIGHT)
+
+    async def _on_loop(self, request: InferenceRequest) -> Any:
+        started = perf_counter()
+        try:
+            return await self._model.predict(request)
+        finally:
+            self._calls += 1
+            if perf_counter() - started > HEAVY:
+                self._held(self._calls)
+                self._calls = 0
+
+    def _ran(self, times: int, light: int) -> None:
+        """The thread has run so many stretches, and so many of them would do no harm on the loop."""
+        if self._resident or not self._away:
+            return
+        self._seen = self._seen + light if light * 8 >= times * 7 else max(0, self._seen - 8 * times)
+        if self._seen >= self._needed:
+            self._away = False
+            self._calls = self._offences = 0
+            self.predict = self._on_loop
+
+    def _held(self, stretches: int) -> None:
+        """One stretch in so many has held the server's event loop."""
+        self._offences = self._offences + 1 if stretches <= APART else 1
+        if self._offences >= OFFENCES and not self._away:
+            self._away = True
+            self._seen = 0
+            self._needed *= 8  # so that one that is sometimes light does not go to and fro
+            self.predict = self._in_thread
+
+    def stream(self, start: Callable[[], Any]) -> Any:
+        return self._in_thread_from(start) if self._away else start()
+
+    def _in_thread_from(self, start: Callable[[], Any]) -> Responses:
+        responses = ModelThreadResponses(self._free(), start)
+        if not self._resident:
+            asyncio.wrap_future(responses.over).add_done_callback(
+                lambda _: self._ran(responses.items, responses.light)
+            )
+        return responses
+
+    def read(self, responses: Responses, items: int) -> Responses:
+        if isinstance(responses, ModelThreadResponses):
+            return responses
+        self._held(items)
+        return self._in_thread_from(lambda: responses) if self._away else responses

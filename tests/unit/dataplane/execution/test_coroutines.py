@@ -1,0 +1,496 @@
+"""Where a model's coroutines run, and what is done about those that hold the event loop."""
+
+import asyncio
+import gc
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from inferstream import MLModel
+from inferstream.context import request_context
+from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.execution import coroutines
+from inferstream.dataplane.execution.local import UNBLOCKED_SLOTS, Local
+from inferstream.dataplane.reply import Reply
+from inferstream.errors import InferenceFailed, InferstreamError
+from inferstream.model_thread import ModelThread
+from inferstream.repository import LoadedModel, load_model, loading
+from inferstream.settings import ModelSettings
+from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
+
+HOME = threading.main_thread().name
+AWAY = "model-m"
+
+
+def here() -> str:
+    return threading.current_thread().name
+
+
+def response(**parameters: object) -> InferenceResponse:
+    return InferenceResponse(model_name="m", outputs=[], parameters=parameters)
+
+
+class Light(MLModel):
+    """Never suspends, keeps nothing, and takes no time."""
+
+    async def predict(self, payload):
+        return response(thread=here())
+
+    async def predict_stream(self, payloads):
+        async for _ in payloads:
+            for _ in range(16):
+                yield response(thread=here())
+
+
+class Blocking(MLModel):
+    """Never suspends, and holds whatever runs it until it is released."""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.built = here()
+        self.began, self.release = threading.Semaphore(0), threading.Semaphore(0)
+        self.inside = self.most = 0
+        self.ended = threading.Event()
+
+    def block(self):
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        self.began.release()
+        self.release.acquire(timeout=10)
+        self.inside -= 1
+
+    async def load(self):
+        self.loaded = here()
+        return True
+
+    async def unload(self):
+        self.unloaded = here()
+        return True
+
+    async def predict(self, payload):
+        self.block()
+        return response(thread=here())
+
+    async def predict_stream(self, payloads):
+        try:
+            async for payload in payloads:
+                yield response(thread=here(), id=payload.id)
+                self.block()
+                yield response(thread=here(), id=payload.id)
+        finally:
+            self.cancelled = request_context().cancelled
+            self.ended.set()
+
+
+class Awaiting(MLModel):
+    """Awaits, and holds the loop besides where `holds` says so."""
+
+    holds = False
+
+    async def predict(self, payload):
+        await asyncio.sleep(0)
+        if self.holds:
+            time.sleep(2 * coroutines.HEAVY)  # noqa: ASYNC251 - what such models do
+        return response(thread=here())
+
+    async def predict_stream(self, payloads):
+        async for _ in payloads:
+            for _ in range(8):
+                await asyncio.sleep(0)
+                if self.holds:
+                    time.sleep(2 * coroutines.HEAVY)  # noqa: ASYNC251
+                yield response(thread=here())
+
+
+Start = Callable[..., "asyncio.Future[Local]"]
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Awaitable[LoadedModel]]:
+    """Load a model of this class, which nobody could import."""
+
+    def load(
+        implementation: type[MLModel], timeout: float = 10, **settings: object
+    ) -> Awaitable[LoadedModel]:
+        monkeypatch.setattr(loading, "_class_of", lambda _: implementation)
+        return load_model(ModelSettings(implementation=implementation, name="m", **settings), timeout)
+
+    return load
+
+
+@pytest.fixture
+async def start(load: Callable[..., Awaitable[LoadedModel]]) -> AsyncIterator[Start]:
+    locals: list[Local] = []
+
+    async def start(implementation: type[MLModel], **settings: object) -> Local:
+        model, thread = await load(implementation, **settings)
+        locals.append(Local(model, None, thread))
+        return locals[-1]
+
+    yield start
+    for local in locals:
+        await local.unload()
+
+
+def call(operation: Operation, id: str = "r", more: AsyncIterator[InferenceRequest] | None = None) -> Call:
+    tensor = RequestInput(name="x", shape=[1], datatype="FP32", data=[1.0])
+    return Call(operation, "m", None, InferenceRequest(id=id, inputs=[tensor]), {}, more)
+
+
+async def infer(local: Local) -> str:
+    reply = await local(call(Operation.INFER))
+    return reply.first.parameters.thread
+
+
+async def stream(local: Local) -> list[str]:
+    async with await local(call(Operation.STREAM)) as reply:
+        return [item.parameters.thread async for item in reply]
+
+
+async def acquired(semaphore: threading.Semaphore) -> None:
+    assert await asyncio.to_thread(semaphore.acquire, timeout=5)
+
+
+async def test_a_model_that_never_suspends_lives_in_its_own_thread(start: Start) -> None:
+    local = await start(Blocking)
+    model = local._model
+    for _ in range(20):
+        model.release.release()
+    assert model.built == model.loaded == AWAY
+    assert {await infer(local) for _ in range(10)} == {AWAY}
+    assert await stream(local) == [AWAY, AWAY]
+    await local.unload()
+    assert model.unloaded == AWAY
+
+
+async def test_the_loop_turns_while_a_coroutine_blocks_and_no_two_run_at_once(start: Start) -> None:
+    local = await start(Blocking)
+    model = local._model
+    calls = [asyncio.ensure_future(infer(local)) for _ in range(4)]
+    streams = [asyncio.ensure_future(stream(local)) for _ in range(4)]
+    await acquired(model.began)  # and this loop goes on
+    for _ in range(8):
+        model.release.release()
+    assert await asyncio.gather(*calls) == [AWAY] * 4
+    assert await asyncio.gather(*streams) == [[AWAY] * 2] * 4
+    assert model.most == 1
+
+
+async def test_as_many_run_at_once_as_the_settings_ask_for(start: Start) -> None:
+    local = await start(Blocking, threads=3)
+    model = local._model
+    calls = [asyncio.ensure_future(infer(local)) for _ in range(3)]
+    for _ in range(3):
+        await acquired(model.began)
+    assert model.inside == 3
+    for _ in range(3):
+        model.release.release()
+    assert len(set(await asyncio.gather(*calls))) == 3
+
+
+async def test_one_that_is_light_moves_to_the_loop_and_stays_there(start: Start) -> None:
+    local = await start(Light)
+    seen = [await infer(local) for _ in range(400)]
+    assert seen[0] == AWAY
+    assert HOME in seen
+    assert seen.index(HOME) >= 8
+
+
+async def test_streams_that_are_light_move_to_the_loop(start: Start) -> None:
+    local = await start(Light)
+    seen = [set(await stream(local)) for _ in range(30)]
+    assert seen[0] == {AWAY}
+    assert {HOME} in seen
+
+
+async def test_one_that_holds_the_loop_goes_back(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = await start(Light)
+    while await infer(local) == AWAY:
+        pass
+    monkeypatch.setattr(coroutines, "HEAVY", -1.0)  # whatever runs on the loop is too long from now on
+    assert [await infer(local) for _ in range(4)] == [HOME] * 3 + [AWAY]
+
+
+async def test_a_stream_that_holds_the_loop_goes_on_in_the_thread(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = await start(Light)
+    while await infer(local) == AWAY:
+        pass
+    monkeypatch.setattr("inferstream.dataplane.execution.responses.HEAVY", -1.0)
+    assert await stream(local) == [HOME] * 3 + [AWAY] * 13
+
+
+async def test_a_call_that_is_cancelled_in_the_thread_leaves_at_once(start: Start) -> None:
+    local = await start(Blocking)
+    model = local._model
+    waiting = asyncio.ensure_future(infer(local))
+    await acquired(model.began)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    model.release.release()
+
+
+async def test_leaving_a_stream_runs_its_cleanup(start: Start) -> None:
+    local = await start(Blocking)
+    async with await local(call(Operation.STREAM)) as reply:
+        await anext(reply)
+        await acquired(local._model.began)
+    assert not local._model.ended.is_set()  # it blocks, and nothing can interrupt it
+    local._model.release.release()
+    assert await asyncio.to_thread(local._model.ended.wait, 5)
+    assert local._model.cancelled
+
+
+async def test_leaving_a_stream_that_does_not_block_waits_for_its_cleanup(start: Start) -> None:
+    class Ends(MLModel):
+        ended = False
+
+        async def load(self):
+            return True
+
+        async def predict_stream(self, payloads):
+            try:
+                while True:
+                    yield response()
+            finally:
+                self.ended = True
+
+    local = await start(Ends)
+    async with await local(call(Operation.STREAM)) as reply:
+        for _ in range(30):
+            await anext(reply)
+    assert local._model.ended
+
+
+async def test_a_generator_is_held_back_by_its_reader(start: Start) -> None:
+    class Counts(MLModel):
+        made = 0
+
+        async def load(self):
+            return True
+
+        async def predict_stream(self, payloads):
+            for _ in range(1000):
+                self.made += 1
+                yield response()
+
+    local = await start(Counts)
+    async with await local(call(Operation.STREAM)) as reply:
+        await anext(reply)
+        for _ in range(20):
+            assert await infer_beside(local) == 1
+        assert local._model.made <= 12
+
+
+async def infer_beside(local: Local) -> int:
+    """Something else that runs in the model's thread, so that its generator has had its chance."""
+    return await local._threads[0].call(lambda: 1)
+
+
+async def test_later_requests_reach_a_generator_in_the_thread(start: Start) -> None:
+    async def more() -> AsyncIterator[InferenceRequest]:
+        for id in "bc":
+            await asyncio.sleep(0)
+            yield call(Operation.STREAM, id).request
+
+    local = await start(Blocking)
+    for _ in range(3):
+        local._model.release.release()
+    async with await local(call(Operation.STREAM, "a", more())) as reply:
+        seen = [(item.parameters.id, item.parameters.thread) async for item in reply]
+    assert seen == [(id, AWAY) for id in "aabbcc"]
+
+
+async def test_a_generator_that_waits_for_requests_lets_other_calls_run(start: Start) -> None:
+    asked = asyncio.Event()
+
+    async def more() -> AsyncIterator[InferenceRequest]:
+        asked.set()
+        await asyncio.sleep(60)
+        yield call(Operation.STREAM).request
+
+    local = await start(Blocking)
+    for _ in range(2):
+        local._model.release.release()
+    async with await local(call(Operation.STREAM, "a", more())) as reply:
+        await anext(reply)
+        await anext(reply)
+        reading = asyncio.ensure_future(anext(reply))
+        await asked.wait()
+        assert await infer(local) == AWAY
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+    assert await asyncio.to_thread(local._model.ended.wait, 5)
+
+
+@pytest.mark.parametrize("operation", Operation)
+async def test_what_a_model_raises_in_the_thread_is_translated(start: Start, operation: Operation) -> None:
+    class Fails(MLModel):
+        async def load(self):
+            return True
+
+        async def predict(self, payload):
+            raise ValueError("no")
+
+        async def predict_stream(self, payloads):
+            raise StopIteration
+            yield
+
+    local = await start(Fails)
+    with pytest.raises(InferenceFailed):
+        await local(call(operation))
+
+
+async def test_metadata_and_routes_of_its_own_run_where_the_model_lives(start: Start) -> None:
+    class Says(Blocking):
+        async def metadata(self):
+            self.asked = here()
+            return await super().metadata()
+
+    local = await start(Says)
+    await local.metadata()
+    assert local._model.asked == AWAY
+
+
+async def test_a_blocking_load_of_a_model_written_def_does_not_hold_the_loop(load: Callable) -> None:
+    began, release = threading.Event(), threading.Event()
+
+    class Loads(MLModel):
+        async def load(self):
+            began.set()
+            return release.wait(5)
+
+        def predict(self, payload):
+            return response()
+
+    ready = asyncio.ensure_future(load(Loads))
+    assert await asyncio.to_thread(began.wait, 5)
+    release.set()
+    loaded = await ready
+    assert loaded.thread is None
+    await loaded.unload()
+
+
+async def test_a_load_that_takes_too_long_is_given_up_while_it_blocks(
+    load: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+
+    class Loads(Light):
+        async def load(self):
+            release.wait(10)
+
+    monkeypatch.setattr("inferstream.repository.loading.UNLOAD_LIMIT", 0.01)
+    try:
+        with pytest.raises(InferstreamError, match=r"did not load within 0\.05 s"):
+            await load(Loads, 0.05)
+    finally:
+        release.set()
+
+
+async def test_a_batch_waits_for_the_thread_where_it_can_still_grow(start: Start) -> None:
+    class Predicts(MLModel):
+        async def predict(self, payload):
+            return response()
+
+    assert (await start(Predicts, max_batch_size=8)).slots == 1
+    assert (await start(Predicts, max_batch_size=8, threads=2)).slots == 2
+    assert (await start(Predicts)).slots == UNBLOCKED_SLOTS
+
+
+async def test_one_that_awaits_runs_on_the_loop_unwatched_after_a_while(start: Start) -> None:
+    local = await start(Awaiting)
+    assert {await infer(local) for _ in range(coroutines.WATCHED + 1)} == {HOME}
+    assert {*await stream(local)} == {HOME}
+    if local._coroutines._turns is None:  # a machine that stalls may have been taken for the model
+        assert local._coroutines.predict == local._model.predict
+
+
+@pytest.mark.parametrize("ask", [infer, stream])
+async def test_one_that_awaits_and_blocks_is_named_once(
+    start: Start, ask: Callable, caplog: pytest.LogCaptureFixture
+) -> None:
+    local = await start(Awaiting)
+    local._model.holds = True
+    with caplog.at_level(logging.WARNING, "inferstream.model"):
+        for _ in range(5):
+            await ask(local)
+    (warning,) = caplog.records
+    assert warning.getMessage().startswith("model m: its code awaits and also blocks")
+
+
+async def test_the_loop_turns_between_the_stretches_of_one_that_blocks(start: Start) -> None:
+    local = await start(Awaiting)
+    local._model.holds = True
+    for _ in range(5):
+        await infer(local)
+    assert local._coroutines._turns is not None
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.ensure_future(count())
+    calls = [asyncio.ensure_future(infer(local)) for _ in range(10)]
+    calls[3].cancel()
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    counting.cancel()
+    assert [isinstance(answer, str) for answer in answers] == [True] * 3 + [False] + [True] * 6
+    assert turns >= 18  # two stretches each, and a turn between any two
+
+
+@pytest.mark.parametrize("operation", Operation)
+@pytest.mark.parametrize("fails", [False, True])
+async def test_nothing_is_left_to_the_collector(operation: Operation, fails: bool) -> None:
+    class Model(MLModel):
+        async def load(self):
+            return True
+
+        async def predict(self, payload):
+            if fails:
+                raise ValueError("no")
+            return response()
+
+        async def predict_stream(self, payloads):
+            yield response()
+            if fails:
+                raise ValueError("no")
+
+    model = Model(ModelSettings(implementation=Model, name="m"))
+    thread = ModelThread("model-m")
+    local = Local(model, None, thread)
+
+    async def ask() -> None:
+        try:
+            async with await local(call(operation)) as reply:
+                async for _ in reply:
+                    pass
+        except InferstreamError:
+            pass
+
+    await ask()
+    gc.collect()
+    gc.disable()
+    try:
+        await asyncio.create_task(ask())
+        await infer_beside(local)
+        await asyncio.sleep(0)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        ours = (Call, Reply, InferenceRequest, InferenceResponse, InferstreamError)
+        assert Counter(type(left) for left in gc.garbage if isinstance(left, ours)) == {}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+        await local.unload()
