@@ -2,6 +2,7 @@
 
 The server has one core and the load another. `one at a time` is a model that runs one call at once, as
 on an accelerator; otherwise it has its threads. A lone caller shows what batching costs who is alone.
+`async def that blocks` is how most models for MLServer are written, with its documentation's 5 ms to wait.
 MLServer takes part if `make bench-report` has installed it.
 """
 
@@ -27,10 +28,14 @@ CALLERS = 64
 BATCHED = {"max_batch_size": 64, "max_batch_time": 0.001}
 
 
+MLSERVERS = {"max_batch_size": 64, "max_batch_time": 0.005}
+
+
 class Variant(NamedTuple):
     name: str
     settings: dict[str, object]
     workers: int
+    written: str = "def"
 
 
 VARIANTS = (
@@ -40,6 +45,7 @@ VARIANTS = (
     Variant("on, one at a time", {**BATCHED, "max_concurrency": 1}, 0),
     Variant("on, two at a time", {**BATCHED, "max_concurrency": 2}, 0),
     Variant("on, two workers", {**BATCHED, "worker_concurrency": 1}, 2),
+    Variant("on, async def that blocks", MLSERVERS, 0, "async def"),
 )
 
 
@@ -53,7 +59,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         targets = [start(Path(folder) / str(index), v, {cpus[0]}) for index, v in enumerate(VARIANTS)]
         if MLSERVER.exists():
-            targets.append(start_other(Path(folder) / "mlserver", {cpus[0]}))
+            targets.append(start_other(Path(folder) / "waits", {cpus[0]}, blocks=False))
+            targets.append(start_other(Path(folder) / "blocks", {cpus[0]}, blocks=True))
         os.sched_setaffinity(0, {cpus[-1]})
         try:
             with asyncio.Runner(loop_factory=load.wakeful_loop) as runner:
@@ -69,19 +76,27 @@ def main() -> None:
 
 def start(folder: Path, variant: Variant, cpus: set[int]) -> Target:
     """A server with the one model under the name that the load asks for."""
-    copied(folder, variant.settings)
+    model = copied(folder, variant.settings)
+    rewrite(model, "def predict", f"{variant.written} predict")
     return start_ours(cpus, variant.name, variant.workers, folder)
 
 
-def start_other(folder: Path, cpus: set[int]) -> Target:
-    """MLServer with the same model, which has to wait without blocking there."""
-    code = copied(folder / "ours", BATCHED) / "steady.py"
-    blocking = code.read_text()
-    waiting = blocking.replace("import time", "import asyncio").replace("def predict", "async def predict")
-    code.write_text(waiting.replace("time.sleep(", "await asyncio.sleep("))
+def start_other(folder: Path, cpus: set[int], blocks: bool) -> Target:
+    """MLServer with the same model as `async def`, which waits without blocking or as its users write it."""
+    model = copied(folder / "ours", MLSERVERS if blocks else BATCHED)
+    rewrite(model, "def predict", "async def predict")
+    if not blocks:
+        rewrite(model, "import time", "import asyncio")
+        rewrite(model, "time.sleep(", "await asyncio.sleep(")
     theirs = folder / "theirs"
     theirs.mkdir()
-    return start_mlserver(cpus, theirs, folder / "ours")._replace(name="MLServer, on")
+    name = "MLServer, on, async def that blocks" if blocks else "MLServer, on"
+    return start_mlserver(cpus, theirs, folder / "ours")._replace(name=name)
+
+
+def rewrite(model: Path, old: str, new: str) -> None:
+    code = model / "steady.py"
+    code.write_text(code.read_text().replace(old, new))
 
 
 def copied(folder: Path, settings: dict[str, object]) -> Path:
@@ -132,7 +147,9 @@ def batches(port: int) -> tuple[float, float]:
 
 
 def show(figures: dict) -> None:
-    table = Table(title=f"5 ms a call, {CALLERS} callers over REST, max_batch_size 64, max_batch_time 1 ms")
+    table = Table(
+        title=f"5 ms a call, {CALLERS} callers over REST, max_batch_size 64, max_batch_time 1 or 5 ms"
+    )
     for column in ("batching", "requests/s", "CPU µs", "mean batch", "lone p50 ms", "to off"):
         table.add_column(column, justify="left" if column == "batching" else "right")
     for name, found in figures.items():
