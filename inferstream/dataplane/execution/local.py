@@ -89,6 +89,11 @@ class Local:
         if self._steps is not None:
             self._steps.meters = meters
 
+    @property
+    def describes_itself(self) -> bool:
+        """Whether its metadata is what code of the author's own says whenever it is asked."""
+        return getattr(self._model.metadata, "__func__", None) is not MLModel.metadata
+
     async def metadata(self) -> MetadataModelResponse:
         """What the model says of itself. Raises InferenceFailed when its code raises, or says something else."""
         try:

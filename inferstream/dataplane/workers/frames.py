@@ -158,7 +158,10 @@ class Free(Frame, tag=11):
 
 
 class Loaded(Frame, tag=12):
-    """A model is loaded; `inputs` and `outputs` are JSON."""
+    """A model is loaded; `inputs` and `outputs` are JSON.
+
+    So is `metadata`, which is None where the model's own code has to be asked for it.
+    """
 
     instance: int
     inputs: bytes
@@ -166,6 +169,7 @@ class Loaded(Frame, tag=12):
     answers: str
     slots: int
     routes: list[CustomHandler]
+    metadata: bytes | None = None
 
 
 class LoadFailed(Frame, tag=13):

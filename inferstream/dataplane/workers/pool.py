@@ -32,6 +32,9 @@ class Pool:
         self.group = group
         self._instance = instance
         self._limit = limit
+        self._metadata = (
+            None if loaded.metadata is None else MetadataModelResponse.model_validate_json(loaded.metadata)
+        )
 
     @property
     def ready(self) -> bool:
@@ -70,6 +73,9 @@ class Pool:
         self.group.meter_steps(self._instance, meters)
 
     async def metadata(self) -> MetadataModelResponse:
+        """What the model said after it had loaded; a busy worker is asked only for words of the author's own."""
+        if self._metadata is not None:
+            return self._metadata
         return await self._worker().describe(self._instance)
 
     async def ask(self, request: HttpRequest) -> HttpResponse:

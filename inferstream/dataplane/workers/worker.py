@@ -102,9 +102,12 @@ class Worker:
             reason = f"Model {settings.name} did not load: {type(error).__name__}: {error}"
             self._send(frames.LoadFailed(frame.instance, reason))
             return
+        metadata = await _metadata_after_load(local)
         self._instances[frame.instance] = Instance(local, self._models.tracing)
         self._tell_followers(frames.Readiness(frame.instance, True))
-        self._send(frames.Loaded(frame.instance, inputs, outputs, local.answers, local.slots, local.routes))
+        self._send(
+            frames.Loaded(frame.instance, inputs, outputs, local.answers, local.slots, local.routes, metadata)
+        )
         settle()
 
     async def _unload(self, frame: frames.Unload) -> None:
@@ -160,3 +163,13 @@ class Worker:
             self._send(frame)
         else:
             self._loop.call_soon_threadsafe(self._send, frame)
+
+
+async def _metadata_after_load(local: Local) -> bytes | None:
+    """What the server answers for a model by itself; None where it has to ask the model's own code each time."""
+    if local.describes_itself:
+        return None
+    try:
+        return (await local.metadata()).model_dump_json().encode()
+    except Exception:
+        return None  # the model can still answer inferences; whoever asks for its metadata gets the error
