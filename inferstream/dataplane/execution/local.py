@@ -15,6 +15,7 @@ from ...model import MLModel, StepModel
 from ...repository.loading import unload_model
 from ...rows import RowErrors
 from ...telemetry.context import model_name_var, model_version_var
+from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
@@ -84,10 +85,10 @@ class Local:
     def ready(self) -> bool:
         return bool(self._model.ready)
 
-    def meter_steps(self, meters: StepMeters) -> None:
-        """Count the steps of the model here."""
-        if self._steps is not None:
-            self._steps.meters = meters
+    def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
+        """Count here the steps of the model, and the streams that wait for a place in them."""
+        if self._steps is not None and steps is not None:
+            self._steps.queue, self._steps.meters = queue, steps
 
     @property
     def describes_itself(self) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 from ...errors import InvalidRequest, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
 from ...settings import ModelSettings
+from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...types import MetadataModelResponse
 from ..call import Call
@@ -68,9 +69,9 @@ class Pool:
     def _hung(self, process: Caller) -> None:
         self.group.replace(process, f"runs a request of model {self.settings.name} that does not end")
 
-    def meter_steps(self, meters: StepMeters) -> None:
-        """Count what the workers tell of the model's steps here."""
-        self.group.meter_steps(self._instance, meters)
+    def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
+        """Count here what the workers tell of calls that waited there, and of the model's steps."""
+        self.group.meter(self._instance, queue, steps)
 
     async def metadata(self) -> MetadataModelResponse:
         """What the model said after it had loaded; a busy worker is asked only for words of the author's own."""

@@ -24,7 +24,7 @@ from .peer import MakeLink, Peer
 logger = logging.getLogger("inferstream.worker")
 
 WATCH = 0.25
-"""Seconds between two looks at whether a model says of itself that it is ready, and at what its steps do."""
+"""Seconds between two looks at whether a model says of itself that it is ready, and at its numbers."""
 
 
 class Worker:
@@ -115,7 +115,7 @@ class Worker:
         self._tell_followers(frames.Unloaded(frame.instance))
         if instance is not None:
             await instance.local.unload()
-            self._tell_steps(frame.instance, instance)
+            self._tell_numbers(frame.instance, instance)
         self._send(frames.Unloaded(frame.instance))
         del instance
         gc.unfreeze()  # or what the model leaves behind would never be collected
@@ -143,12 +143,15 @@ class Worker:
                     changed = frames.Readiness(number, instance.ready)
                     self._send(changed)
                     self._tell_followers(changed)
-                self._tell_steps(number, instance)
+                self._tell_numbers(number, instance)
 
-    def _tell_steps(self, number: int, instance: Instance) -> None:
-        changes = instance.steps.drain()
-        if changes is not None:
-            self._send(frames.Stepped(number, changes))
+    def _tell_numbers(self, number: int, instance: Instance) -> None:
+        steps = instance.steps.drain()
+        if steps is not None:
+            self._send(frames.Stepped(number, steps))
+        queue = instance.queue.drain()
+        if queue is not None:
+            self._send(frames.Queued(number, queue))
 
     def registered(self, name: str, description: str) -> None:
         """Model code has registered a metric."""

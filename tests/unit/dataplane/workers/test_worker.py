@@ -30,6 +30,7 @@ from inferstream.dataplane.workers.frames import (
     Open,
     Ping,
     Pong,
+    Queued,
     Readiness,
     Stop,
     Unload,
@@ -203,6 +204,19 @@ async def test_a_call_that_is_cancelled_before_it_began_is_told_its_end(inside: 
     inside.open()
     inside.tell(Cancel(7))
     assert await inside.next() == End(7)
+    queued = await inside.next()
+    assert isinstance(queued, Queued)
+    assert (queued.changes.expired, queued.changes.cancelled) == (0, 1)
+
+
+async def test_a_call_whose_time_was_over_before_it_began_is_told_as_such(inside: Inside) -> None:
+    await inside.load(Echo)
+    inside.open()
+    inside.tell(Cancel(7, expired=True))
+    assert await inside.next() == End(7)
+    queued = await inside.next()
+    assert isinstance(queued, Queued)
+    assert (queued.changes.expired, queued.changes.cancelled) == (1, 0)
 
 
 async def test_what_a_model_is_after_its_load_is_told_with_it(inside: Inside) -> None:
