@@ -73,10 +73,7 @@ class Cache:
         try:
             return await flight.reply(call.request.id)
         except asyncio.CancelledError:
-            if flight.call is not None:
-                flight.call.expired = (
-                    call.expired
-                )  # where this was its last caller, the computation ends for that
+            flight.expired(call.expired)
             raise
 
     def _start(self, key: Key, call: Call) -> Flight:

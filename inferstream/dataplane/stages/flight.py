@@ -120,6 +120,11 @@ class Flight:
         assert task is not None
         Interruption(task, lambda: not task.done())
 
+    def expired(self, expired: bool) -> None:
+        """Whether its caller who has just left had no more time; after the last it ends for the same reason."""
+        if self.call is not None:
+            self.call.expired = expired
+
     def _forget(self) -> None:
         """Forget what everybody has read."""
         lowest = min((reader.position for reader in self._readers), default=self._forgotten)
