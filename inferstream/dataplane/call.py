@@ -9,6 +9,7 @@ from random import getrandbits
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from ..errors import DeadlineExceeded
 from ..types import InferenceRequest, Parameters
 from .interruption import Interruption
 
@@ -36,6 +37,7 @@ class Call:
     __slots__ = (
         "_interruption",
         "deadline",
+        "expired",
         "failure",
         "headers",
         "model",
@@ -47,7 +49,11 @@ class Call:
         "task",
         "trace",
         "version",
+        "waits",
     )
+
+    merged = False
+    """Whether it runs for other calls, each of which is counted for itself."""
 
     def __init__(
         self,
@@ -69,14 +75,19 @@ class Call:
         self.more = more
         self.deadline = deadline
         self.failure: Exception | None = None
+        self.expired = False
+        """Whether it has been ended because its time was over."""
         self.task = task
         self.priority = priority
+        self.waits = False
+        """Whether it waits in a queue for its turn."""
         self.trace: Mapping[str, str] | None = None
         self.reply: Reply | None = None
         self._interruption: Interruption | None = None
 
     def fail(self, error: Exception) -> None:
         """End this call from outside with `error`, whether it is still opening or already answering."""
+        self.expired = self.expired or isinstance(error, DeadlineExceeded)
         if self.reply is not None:
             self.reply.fail(error)
         elif self.failure is None:
@@ -95,6 +106,14 @@ class Call:
         if self._interruption is not None:
             self._interruption.take_back()
             self._interruption = None
+
+
+class MergedCall(Call):
+    """A call that runs for others: a batch."""
+
+    __slots__ = ()
+
+    merged = True
 
 
 def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameters:

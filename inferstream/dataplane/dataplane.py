@@ -1,6 +1,7 @@
 """Everything a door can ask for: inference, metadata, readiness and the repository."""
 
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from typing import Literal
 
 from ..errors import ModelNotFound, ModelNotReady
@@ -62,6 +63,11 @@ class DataPlane:
             served = self._registry.serving(call.model, call.version)
         call.priority = call.priority or served.priority
         return served.handler(call)
+
+    def left_unopened(self, model: str, version: str | None) -> None:
+        """Count a call that its client has cancelled before `open` was reached."""
+        with suppress(ModelNotFound, ModelNotReady):
+            self._registry.get(model, version).meters.left_unopened()
 
     def identify(self, request: InferenceRequest, model: str, headers: Mapping[str, str]) -> Parameters:
         """Give a request to `model` an id if it has none, and its headers; `open` does so for the first of a call."""

@@ -34,12 +34,12 @@ class Pipeline:
         store: Store | None = None,
         tracer: "Tracer | None" = None,
     ) -> None:
+        self.meters = meters
         settings = execution.settings
         declaration = Declaration(execution.inputs, execution.outputs, settings.input_validation)
         limit = settings.request_timeout if settings.request_timeout is not None else request_timeout
 
-        if "steps" in execution.answers:
-            execution.meter_steps(meters.stepping())
+        execution.meter(meters.queue, meters.stepping() if "steps" in execution.answers else None)
 
         handler: Handler = execution
         slots, aging = execution.slots, settings.priority_aging
@@ -48,8 +48,8 @@ class Pipeline:
             from .stages.batching import Batching, callers  # late, as the cache: what is off does not exist
 
             # Streams share the slots with batches.
-            handler = Limits(handler, slots, callers(slots, size), aging)
-            handler = Batching(handler, declaration, slots, size, wait, meters.batching())
+            handler = Limits(handler, slots, callers(slots, size), aging, meters.queue)
+            handler = Batching(handler, declaration, slots, size, wait, meters.batching(), meters.queue)
             slots = callers(slots, size)
         elif size > 1:
             logger.warning("model %s: %s", settings.name, _why_not(wait))

@@ -49,6 +49,7 @@ class Served:
         self.live = pipeline.live
         self.handler = pipeline.handler
         self.gate = pipeline.gate
+        self.meters = pipeline.meters
         self._cache = pipeline.cache
 
     @property

@@ -61,6 +61,11 @@ class ModelMeters:
         self.ends[kind] = self.ends.get(kind, 0) + 1
         self.duration.observe(seconds)
 
+    def left_unopened(self) -> None:
+        """A call was cancelled before anything was done for it."""
+        self.queue.left(expired=False)
+        self.ended(0.0, "cancelled")
+
 
 class DoorMeters:
     """HTTP requests by method, route template and status."""

@@ -1,14 +1,24 @@
 """Meters of the queue of one model."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from .durations import Durations
 
 
+class QueueChanges(NamedTuple):
+    """What has happened since the last look to calls that waited: how long each did, and how many left."""
+
+    waits: list[int]
+    seconds: float
+    expired: int
+    cancelled: int
+
+
 class QueueMeters:
-    """How many calls wait, how long those waited that had to, and how many left the queue otherwise."""
+    """How many calls wait, how long those waited that had to, and how many left before their turn."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -16,6 +26,28 @@ class QueueMeters:
         self.full = 0
         self.expired = 0
         self.cancelled = 0
+
+    def left(self, expired: bool) -> None:
+        """A call has ended before its model began with it: its time was over, or nobody waits for it any more."""
+        if expired:
+            self.expired += 1
+        else:
+            self.cancelled += 1
+
+    def drain(self) -> QueueChanges | None:
+        """What has happened since this was last asked, for meters elsewhere; None if nothing has."""
+        if not any(self.waits.counts) and not self.expired and not self.cancelled:
+            return None
+        changes = QueueChanges(self.waits.counts, self.waits.total, self.expired, self.cancelled)
+        self.waits = Durations()
+        self.expired = self.cancelled = 0
+        return changes
+
+    def add(self, changes: QueueChanges) -> None:
+        """Count what has happened elsewhere."""
+        self.waits.add(changes.waits, changes.seconds)
+        self.expired += changes.expired
+        self.cancelled += changes.cancelled
 
 
 def collect(found: Iterable[tuple[list[str], int, QueueMeters]]) -> Iterable[Metric]:

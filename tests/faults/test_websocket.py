@@ -394,3 +394,18 @@ def test_a_slow_reader_can_still_cancel(server: Running, workers: int) -> None:
         eventually(lambda: server.noted(f"start {name}"))
         raw.send(frame(TEXT, json.dumps({"id": name, "cancel": True}).encode()))
         eventually(lambda: server.noted(f"finally {name}"))
+
+
+def test_a_request_that_is_cancelled_in_the_same_packet_counts_as_cancelled(server: Running) -> None:
+    def counted() -> list[float]:
+        calls = server.metric("inferstream_calls_total", model="slow", end="cancelled")
+        return [calls, server.metric("inferstream_queue_dropped_total", model="slow", reason="cancelled")]
+
+    before = counted()
+    messages = (text(id="at once"), {"id": "at once", "cancel": True})
+    with Raw(server, "slow") as raw:
+        raw.send(*(frame(TEXT, json.dumps(message).encode()) for message in messages))
+        _, said = next(raw.frames())
+        assert json.loads(said)["code"] == "cancelled"
+    assert counted() == [number + 1 for number in before]
+    assert not server.noted("start at once")

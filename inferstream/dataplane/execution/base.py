@@ -5,6 +5,7 @@ from typing import Protocol
 
 from ...handlers import Answering, CustomHandler, HttpRequest, HttpResponse
 from ...settings import ModelSettings
+from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...types import MetadataModelResponse, MetadataTensor
 from ..call import Call
@@ -38,8 +39,8 @@ class Execution(Protocol):
 
     def __call__(self, call: Call) -> Awaitable[Reply]: ...
 
-    def meter_steps(self, meters: StepMeters) -> None:
-        """Count the steps of a model that has them here."""
+    def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
+        """Count here what waits beyond the stages, and the steps of a model that has them."""
 
     async def metadata(self) -> MetadataModelResponse:
         """What the model says of itself."""

@@ -16,6 +16,7 @@ from ...model_thread import ModelThread
 from ...repository.loading import LoadedModel
 from ...rows import RowErrors
 from ...telemetry.context import model_name_var, model_version_var
+from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
@@ -117,10 +118,15 @@ class Local:
     def ready(self) -> bool:
         return bool(self._model.ready)
 
-    def meter_steps(self, meters: StepMeters) -> None:
-        """Count the steps of the model here."""
-        if self._steps is not None:
-            self._steps.meters = meters
+    def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
+        """Count here the steps of the model, and the streams that wait for a place in them."""
+        if self._steps is not None and steps is not None:
+            self._steps.queue, self._steps.meters = queue, steps
+
+    @property
+    def describes_itself(self) -> bool:
+        """Whether its metadata is what code of the author's own says whenever it is asked."""
+        return getattr(self._model.metadata, "__func__", None) is not MLModel.metadata
 
     async def metadata(self) -> MetadataModelResponse:
         """What the model says of itself. Raises InferenceFailed when its code raises, or says something else."""

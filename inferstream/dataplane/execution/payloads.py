@@ -15,7 +15,7 @@ class Payloads:
     """
 
     def __init__(self, call: Call, declaration: Declaration) -> None:
-        self.priority = call.priority
+        self.call = call
         self._first: InferenceRequest | None = call.request
         self._more = call.more
         self._declaration = declaration

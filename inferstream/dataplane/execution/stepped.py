@@ -10,14 +10,15 @@ from typing import Any
 from ...context import request_context
 from ...model import Finished
 from ...types import InferenceRequest, InferenceResponse
+from ..call import Call
 from .threads import AHEAD
 
 
 class SteppedStream(AsyncIterator[InferenceResponse]):
-    """A request on its way through the steps, read at its reader's own pace.
+    """A request of a call on its way through the steps, read at its reader's own pace.
 
     `changed` is told when it has been left, or may advance again. Made in the task of its call, whose
-    context `admit` will see.
+    context `admit` will see. It came when the steps had looked for who is next so many `looks` before.
     """
 
     __slots__ = (
@@ -29,19 +30,22 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         "_released",
         "_request_context",
         "_responses",
+        "call",
+        "came",
         "context",
+        "looks",
         "over",
-        "priority",
         "request",
         "state",
         "waits",
     )
 
     def __init__(
-        self, request: InferenceRequest, priority: int, changed: Callable[["SteppedStream"], None]
+        self, request: InferenceRequest, call: Call, looks: int, changed: Callable[["SteppedStream"], None]
     ) -> None:
         self.request = request
-        self.priority = priority
+        self.call = call
+        self.looks = looks
         self.waits = True
         """Whether it has no place yet."""
         self.context = copy_context()
@@ -50,6 +54,7 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         """Whether it advances no more: because it has ended, or because nobody reads it any more."""
         self._changed = changed
         self._loop = asyncio.get_running_loop()
+        self.came = self._loop.time()
         self._responses: deque[InferenceResponse] = deque()
         self._error: BaseException | None = None
         self._reader: asyncio.Future[None] | None = None

@@ -10,8 +10,10 @@ from typing import Any
 from ...errors import InferenceFailed, InferstreamError, InvalidOutput, StepFailed
 from ...model import StepModel
 from ...telemetry.context import model_name_var, model_version_var
+from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest, InferenceResponse
+from ..call import Call
 from ..queue import Queue
 from .calling import Caller, Method
 from .payloads import Payloads
@@ -46,28 +48,31 @@ class Steps:
         self._task: asyncio.Task[None] | None = None
         self._resting: asyncio.Future[None] | None = None
         self._closed = False
+        self._looks = 0
+        """Looks for who is next, and steps: a stream that is let in later than at the next one had to wait."""
         self._unloading = f"Model {model.name} is being unloaded."
         self.meters = StepMeters()
+        self.queue = QueueMeters()
 
     async def open(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
         """The responses to these requests: each is a stream of its own, one after another as they arrive."""
-        return self._each(payloads) if payloads.more else self._join(await anext(payloads), payloads.priority)
+        return self._each(payloads) if payloads.more else self._join(await anext(payloads), payloads.call)
 
-    def _join(self, request: InferenceRequest, priority: int) -> SteppedStream:
+    def _join(self, request: InferenceRequest, call: Call) -> SteppedStream:
         if self._closed:
             raise StepFailed(self._unloading)
-        loop = asyncio.get_running_loop()
-        stream = SteppedStream(request, priority, self._changed)
-        self._waiting.add(stream, priority, loop.time())
+        stream = SteppedStream(request, call, self._looks, self._changed)
+        self._waiting.add(stream, call.priority, stream.came)
         self.meters.waiting += 1
         if self._task is None:
+            loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._run(), context=self._context.copy())
         self._wake()
         return stream
 
     async def _each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
         async for request in payloads:
-            stream = self._join(request, payloads.priority)
+            stream = self._join(request, payloads.call)
             try:
                 async for response in stream:
                     yield response
@@ -88,8 +93,9 @@ class Steps:
     def _changed(self, stream: SteppedStream) -> None:
         """A stream has been left, or its reader has caught up."""
         if stream.over and stream.waits:
-            self._waiting.remove(stream, stream.priority)
+            self._waiting.remove(stream, stream.call.priority)
             self._waits_no_more(stream)
+            self.queue.left(stream.call.expired)
             stream.released()
         self._wake()
 
@@ -139,10 +145,12 @@ class Steps:
 
     async def _admit(self) -> None:
         """Give the places that are free to those that wait."""
+        self._looks += 1
         count = min(self._most - len(self._active), len(self._waiting))
         if not count:
             return
         self._entering = [self._next() for _ in range(count)]
+        self._measure(self._entering)
         arguments = [(stream.request, stream.context) for stream in self._entering]
         outcomes = await self._caller.each(self._admit_one, arguments)
         entering, self._entering = self._entering, []
@@ -154,6 +162,13 @@ class Steps:
                 stream.state = outcome.value
                 self._active.append(stream)
                 self.meters.active += 1
+
+    def _measure(self, streams: Sequence[SteppedStream]) -> None:
+        """Observe how long each of those waited that had to."""
+        now = asyncio.get_running_loop().time()
+        for stream in streams:
+            if self._looks - stream.looks > 1:
+                self.queue.waits.observe(now - stream.came)
 
     async def _release(self) -> None:
         """Let the model know of every stream that is over."""
@@ -175,6 +190,7 @@ class Steps:
         started = perf_counter()
         outcome = await self._caller.once(self._step_all, states, self._context)
         self.meters.stepped(len(states), perf_counter() - started)
+        self._looks += 1
         try:
             if outcome.error is not None:
                 raise outcome.error

@@ -8,8 +8,9 @@ from itertools import islice
 from ...errors import Code, InferenceFailed, InferstreamError, InvalidOutput, ModelError
 from ...rows import RowErrors
 from ...telemetry.batches import BatchMeters
+from ...telemetry.queues import QueueMeters
 from ...types import InferenceResponse
-from ..call import Call, Operation, new_id
+from ..call import Call, MergedCall, Operation, new_id
 from ..checks import Declaration
 from ..handler import Handler
 from ..interruption import Interruption
@@ -52,12 +53,18 @@ class Member:
 class Batch:
     """Members that run together, and the task that runs them."""
 
-    __slots__ = ("begun", "members", "task")
+    __slots__ = ("begun", "call", "members", "task")
 
     def __init__(self, members: list[Member]) -> None:
         self.members = members
         self.begun = False
+        self.call: Call | None = None
         self.task: asyncio.Task[None] | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether its model has not begun with it."""
+        return not self.begun or (self.call is not None and self.call.waits)
 
     def left(self) -> None:
         """A member has left; when nobody waits any more, nobody needs the model to go on.
@@ -71,6 +78,7 @@ class Batch:
     def end(self) -> None:
         """Let go of the members, which know their batch: a circle would keep requests until a collection."""
         self.members = []
+        self.call = None
         self.task = None
 
 
@@ -114,6 +122,7 @@ class Batching:
         size: int,
         wait: float,
         meters: BatchMeters,
+        queue: QueueMeters | None = None,
     ) -> None:
         self._inner = inner
         self._declaration = declaration
@@ -121,6 +130,7 @@ class Batching:
         self._size = size
         self._wait = wait
         self._meters = meters
+        self._queue = queue or QueueMeters()
         self._running = 0
         self._lines: dict[Key, Line] = {}
         self._ready: dict[Line, None] = {}
@@ -218,8 +228,11 @@ class Batching:
 
     def _withdraw(self, line: Line, member: Member) -> None:
         """A caller has been cancelled, or its time is over."""
-        if member.batch is not None:
-            member.batch.left()
+        batch = member.batch
+        if batch is None or batch.waits:
+            self._queue.left(member.call.expired)
+        if batch is not None:
+            batch.left()
             return
         del line.members[member]
         self._place(line)
@@ -227,7 +240,7 @@ class Batching:
     async def _run(self, line: Line, batch: Batch) -> None:
         batch.begun = True
         try:
-            await self._answer(batch.members)
+            await self._answer(batch, batch.members)
         except Exception as error:
             logger.error("a batch failed", exc_info=error)
         finally:
@@ -239,7 +252,7 @@ class Batching:
             batch.end()
             self._ended(line)
 
-    async def _answer(self, members: Sequence[Member]) -> None:
+    async def _answer(self, batch: Batch, members: Sequence[Member]) -> None:
         """Run these members as one; where their requests may be to blame, find out whose by running halves."""
         members = [member for member in members if member.waits]
         if not members:
@@ -247,7 +260,7 @@ class Batching:
         requests = [member.call.request for member in members]
         answer: InferenceResponse | RowErrors
         try:
-            answer = await self._ask(members)
+            answer = await self._ask(batch, members)
         except RowErrors as error:
             answer = error
         except InferstreamError as error:
@@ -255,8 +268,8 @@ class Batching:
                 _give_all(members, error)
                 return
             half = len(members) // 2
-            await self._answer(members[:half])
-            await self._answer(members[half:])
+            await self._answer(batch, members[:half])
+            await self._answer(batch, members[half:])
             return
         if len(members) == 1:
             members[0].give(answer)
@@ -270,7 +283,7 @@ class Batching:
         for member, own in zip(members, answers, strict=True):
             member.give(own)
 
-    async def _ask(self, members: Sequence[Member]) -> InferenceResponse:
+    async def _ask(self, batch: Batch, members: Sequence[Member]) -> InferenceResponse:
         first = members[0].call
         deadlines = [member.call.deadline for member in members]
         latest = None if None in deadlines else max(deadline for deadline in deadlines if deadline)
@@ -278,7 +291,8 @@ class Batching:
             request, headers = first.request, first.headers
         else:
             request, headers = merge([member.call.request for member in members], new_id()), {}
-        call = Call(Operation.INFER, first.model, first.version, request, headers, deadline=latest)
+        call = MergedCall(Operation.INFER, first.model, first.version, request, headers, deadline=latest)
+        batch.call = call
         call.priority = min(member.call.priority for member in members)
         reply = await self._inner(call)
         assert reply.first is not None

@@ -70,13 +70,18 @@ class Cache:
         else:
             self._meters.misses += 1
             flight = self._start(key, call)
-        return await flight.reply(call.request.id)
+        try:
+            return await flight.reply(call.request.id)
+        except asyncio.CancelledError:
+            flight.expired(call.expired)
+            raise
 
     def _start(self, key: Key, call: Call) -> Flight:
         request = _shared(call.request)
         shared = Call(call.operation, call.model, call.version, request, {}, priority=call.priority)
         shared.trace = call.trace  # the computation lies in the span of whoever asked first
         flight = self._flights[key] = Flight(self._store)
+        flight.call = shared
         flight.task = asyncio.get_running_loop().create_task(self._run(flight, shared))
         flight.task.add_done_callback(partial(self._landed, key, flight))
         return flight

@@ -3,6 +3,7 @@
 import asyncio
 
 from ...types import InferenceResponse
+from ..call import Call
 from ..interruption import Interruption
 from ..reply import Reply, StreamReply
 from .snapshot import Snapshot
@@ -26,6 +27,7 @@ class Flight:
         self.size = 0
         self.responses: list[Snapshot] = []
         self.error: BaseException | None = None
+        self.call: Call | None = None
         self.task: asyncio.Task[None] | None = None
         self._store = store
         self._forgotten = 0
@@ -117,6 +119,11 @@ class Flight:
         task = self.task
         assert task is not None
         Interruption(task, lambda: not task.done())
+
+    def expired(self, expired: bool) -> None:
+        """Whether its caller who has just left had no more time; after the last it ends for the same reason."""
+        if self.call is not None:
+            self.call.expired = expired
 
     def _forget(self) -> None:
         """Forget what everybody has read."""

@@ -53,6 +53,7 @@ class Limits:
         turn: Turn = loop.create_future()
         self._waiting.add(turn, call.priority, came)
         meters.depth += 1
+        call.waits = True
         try:
             await turn
         except asyncio.CancelledError:
@@ -60,17 +61,16 @@ class Limits:
                 self._release()
             else:
                 self._waiting.remove(turn, call.priority)
-            if isinstance(call.failure, DeadlineExceeded):
-                meters.expired += 1
-            else:
-                meters.cancelled += 1
+            if not call.merged:
+                meters.left(call.expired)
             raise
         finally:
+            call.waits = False
             meters.depth -= 1
         now = loop.time()
         if call.deadline is not None and call.deadline <= now:
             # Its time ran out on a loop too busy to fire its timer.
-            meters.expired += 1
+            meters.left(expired=True)
             self._release()
             raise DeadlineExceeded
         meters.waits.observe(now - came)

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable
 from functools import partial
 
+from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
 from . import frames
@@ -110,7 +111,7 @@ class BorrowedGroup(Group[Held]):
     def replace(self, process: Caller, why: str) -> None:
         self._replace(process, why)
 
-    def meter_steps(self, instance: int, meters: StepMeters) -> None:
+    def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:
         """Nothing: the workers tell their owner."""
 
     async def unload(self, instance: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from ...handlers import CustomHandler, HttpRequest, HttpResponse
+from ...telemetry.queues import QueueChanges
 from ...telemetry.steps import StepChanges
 
 
@@ -114,9 +115,10 @@ class Credit(Frame, tag=6):
 
 
 class Cancel(Frame, tag=7):
-    """Nobody waits for this call any more."""
+    """Nobody waits for this call any more; `expired` when because its time is over."""
 
     call: int
+    expired: bool = False
 
 
 class Describe(Frame, tag=8):
@@ -158,7 +160,10 @@ class Free(Frame, tag=11):
 
 
 class Loaded(Frame, tag=12):
-    """A model is loaded; `inputs` and `outputs` are JSON."""
+    """A model is loaded; `inputs` and `outputs` are JSON.
+
+    So is `metadata`, which is None where the model's own code has to be asked for it.
+    """
 
     instance: int
     inputs: bytes
@@ -166,6 +171,7 @@ class Loaded(Frame, tag=12):
     answers: str
     slots: int
     routes: list[CustomHandler]
+    metadata: bytes | None = None
 
 
 class LoadFailed(Frame, tag=13):
@@ -263,6 +269,13 @@ class Stepped(Frame, tag=29):
     changes: StepChanges
 
 
+class Queued(Frame, tag=30):
+    """What has become of calls of a model that waited in the worker since the last such frame."""
+
+    instance: int
+    changes: QueueChanges
+
+
 class Pong(Frame, tag=24):
     """The event loop runs; other front ends wait for so many calls here."""
 
@@ -293,6 +306,7 @@ FromWorker = (
     | Logged
     | Registered
     | Stepped
+    | Queued
     | Pong
     | Full
     | Free

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...settings import ModelSettings, Settings
+from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
 from ..cloudevents import wanted
@@ -64,6 +65,7 @@ class WorkerGroup(Group[Slot]):
             settings.tracing,
         )
         self._models: dict[int, Load] = {}
+        self._queues: dict[int, QueueMeters] = {}
         self._steps: dict[int, StepMeters] = {}
         self._loading = 0
         self._verdict = asyncio.Lock()
@@ -78,9 +80,11 @@ class WorkerGroup(Group[Slot]):
         """Whether no model needs it."""
         return not self._models and not self._loading
 
-    def meter_steps(self, instance: int, meters: StepMeters) -> None:
-        """Count what the workers tell of a model's steps here."""
-        self._steps[instance] = meters
+    def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:
+        """Count here what the workers tell of a model's calls that waited there, and of its steps."""
+        self._queues[instance] = queue
+        if steps is not None:
+            self._steps[instance] = steps
 
     def replace(self, process: Caller, why: str) -> None:
         """Put another process in the place of this one."""
@@ -139,7 +143,7 @@ class WorkerGroup(Group[Slot]):
         return Slot(spawn, self._models, self.meters, self._settings.shutdown_grace, retired)
 
     def _spawn(self, program: Program) -> WorkerProcess:
-        tally = StepTally(self._steps)
+        tally = StepTally(self._steps, self._queues)
         if self._others is None:
             return WorkerProcess(program, self._start, tally)
         from .shared import SharedProcess  # late: most servers have one front end
@@ -170,6 +174,7 @@ class WorkerGroup(Group[Slot]):
         await asyncio.gather(
             *(self._unload(process, instance) for process in processes if process is not None)
         )
+        self._queues.pop(instance, None)
         self._steps.pop(instance, None)
 
     async def _unload(self, process: WorkerProcess, instance: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ..call import Call
 from ..cloudevents import CloudEvents
@@ -22,9 +23,10 @@ class Instance:
     def __init__(self, local: Local, tracing: "Tracing | None") -> None:
         self.local = local
         self.ready = True
-        self.steps = StepMeters()
-        local.meter_steps(self.steps)
-        self.handler: Handler = Limits(Started(local), local.slots, 2**31, local.settings.priority_aging)
+        self.queue, self.steps = QueueMeters(), StepMeters()
+        local.meter(self.queue, self.steps)
+        aging = local.settings.priority_aging
+        self.handler: Handler = Limits(Started(local), local.slots, 2**31, aging, self.queue)
         if tracing is not None:
             self.handler = _in_span(self.handler, tracing)
 

@@ -13,7 +13,7 @@ from ..execution.failures import translated
 from ..execution.local import Local
 from . import frames
 from .arena import Incoming, Outgoing
-from .instance import Models
+from .instance import Instance, Models
 from .link import Link
 from .packing import pack_failure, unpack_failure, unpack_request
 from .running import LaterRequests, RunningCall
@@ -86,19 +86,22 @@ class Peer:
         call = RunningCall(frame, request, local.settings, self._link, self._outgoing)
         self._calls[call.number] = call
         task = call.task = self._loop.create_task(call.run(instance.handler))
-        task.add_done_callback(partial(self._done, call.number))
+        task.add_done_callback(partial(self._done, call, instance))
 
     def _refuse(self, call: int) -> None:
         """The model has gone, and its caller has not been told yet."""
         error = WorkerLost("The worker process does not have the model of this request any more.")
         self.send(frames.Failed(call, pack_failure(error)))
 
-    def _done(self, number: int, task: "asyncio.Task[None]") -> None:
+    def _done(self, call: RunningCall, instance: Instance, task: "asyncio.Task[None]") -> None:
+        number = call.number
         del self._calls[number]
         if self._cancelled:
             self._cancelled.discard(number)
         if task.cancelled():
-            self.send(frames.End(number))  # cancelled before its first step, so that nothing of it ever ran
+            # Cancelled before its first step, so that nothing of it ever ran.
+            instance.queue.left(call.expired)
+            self.send(frames.End(number))
 
     def _more(self, frame: frames.More) -> None:
         # Unpacked even when nobody waits: dropping the tensors is what frees their place.
@@ -119,7 +122,7 @@ class Peer:
         call = self._calls.get(frame.call)
         if call is not None:
             self._cancelled.add(frame.call)
-            call.cancel()
+            call.cancel(frame.expired)
 
     async def _describe(self, frame: frames.Describe) -> None:
         instance = self._models.instances.get(frame.instance)

@@ -5,6 +5,7 @@ from typing import Any
 from ...errors import InvalidRequest, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
 from ...settings import ModelSettings
+from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...types import MetadataModelResponse
 from ..call import Call
@@ -32,6 +33,9 @@ class Pool:
         self.group = group
         self._instance = instance
         self._limit = limit
+        self._metadata = (
+            None if loaded.metadata is None else MetadataModelResponse.model_validate_json(loaded.metadata)
+        )
 
     @property
     def ready(self) -> bool:
@@ -65,11 +69,14 @@ class Pool:
     def _hung(self, process: Caller) -> None:
         self.group.replace(process, f"runs a request of model {self.settings.name} that does not end")
 
-    def meter_steps(self, meters: StepMeters) -> None:
-        """Count what the workers tell of the model's steps here."""
-        self.group.meter_steps(self._instance, meters)
+    def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
+        """Count here what the workers tell of calls that waited there, and of the model's steps."""
+        self.group.meter(self._instance, queue, steps)
 
     async def metadata(self) -> MetadataModelResponse:
+        """What the model said after it had loaded; a busy worker is asked only for words of the author's own."""
+        if self._metadata is not None:
+            return self._metadata
         return await self._worker().describe(self._instance)
 
     async def ask(self, request: HttpRequest) -> HttpResponse:

@@ -37,6 +37,7 @@ class WorkerProcess(Caller):
             frames.Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
             frames.Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
             frames.Stepped: tally.came,
+            frames.Queued: tally.waited,
             frames.Pong: self._answers,
         }
         self._changes: dict[int, asyncio.Future[frames.Loaded | None]] = {}

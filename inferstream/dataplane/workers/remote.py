@@ -157,7 +157,7 @@ class RemoteCall:
         if self._over or self.cancelled:
             return
         self.cancelled = True
-        self._link.send(Cancel(self.number))
+        self._link.send(Cancel(self.number, self._call.expired))
         if self._feeding is not None:
             self._feeding.cancel()
         overdue = self._loop.time() + ABANDONED

@@ -138,8 +138,9 @@ class RunningCall(Call):
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
-    def cancel(self) -> None:
-        """Nobody waits any more."""
+    def cancel(self, expired: bool = False) -> None:
+        """Nobody waits any more, because the time is over if it is `expired`."""
+        self.expired = expired
         task = self.task
         if task is not None:
             Interruption(task, lambda: not task.done())

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
+from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
 from .caller import Caller
@@ -64,8 +65,8 @@ class Group(ABC, Generic[P]):
         """Have another process put in the place of this one."""
 
     @abstractmethod
-    def meter_steps(self, instance: int, meters: StepMeters) -> None:
-        """Count what the workers tell of a model's steps here."""
+    def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:
+        """Count here what the workers tell of a model's calls that waited there, and of its steps."""
 
     @abstractmethod
     async def unload(self, instance: int) -> None:

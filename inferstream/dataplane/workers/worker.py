@@ -24,7 +24,7 @@ from .peer import MakeLink, Peer
 logger = logging.getLogger("inferstream.worker")
 
 WATCH = 0.25
-"""Seconds between two looks at whether a model says of itself that it is ready, and at what its steps do."""
+"""Seconds between two looks at whether a model says of itself that it is ready, and at its numbers."""
 
 
 class Worker:
@@ -102,9 +102,12 @@ class Worker:
             reason = f"Model {settings.name} did not load: {type(error).__name__}: {error}"
             self._send(frames.LoadFailed(frame.instance, reason))
             return
+        metadata = await _metadata_after_load(local)
         self._instances[frame.instance] = Instance(local, self._models.tracing)
         self._tell_followers(frames.Readiness(frame.instance, True))
-        self._send(frames.Loaded(frame.instance, inputs, outputs, local.answers, local.slots, local.routes))
+        self._send(
+            frames.Loaded(frame.instance, inputs, outputs, local.answers, local.slots, local.routes, metadata)
+        )
         settle()
 
     async def _unload(self, frame: frames.Unload) -> None:
@@ -112,7 +115,7 @@ class Worker:
         self._tell_followers(frames.Unloaded(frame.instance))
         if instance is not None:
             await instance.local.unload()
-            self._tell_steps(frame.instance, instance)
+            self._tell_numbers(frame.instance, instance)
         self._send(frames.Unloaded(frame.instance))
         del instance
         gc.unfreeze()  # or what the model leaves behind would never be collected
@@ -140,12 +143,15 @@ class Worker:
                     changed = frames.Readiness(number, instance.ready)
                     self._send(changed)
                     self._tell_followers(changed)
-                self._tell_steps(number, instance)
+                self._tell_numbers(number, instance)
 
-    def _tell_steps(self, number: int, instance: Instance) -> None:
-        changes = instance.steps.drain()
-        if changes is not None:
-            self._send(frames.Stepped(number, changes))
+    def _tell_numbers(self, number: int, instance: Instance) -> None:
+        steps = instance.steps.drain()
+        if steps is not None:
+            self._send(frames.Stepped(number, steps))
+        queue = instance.queue.drain()
+        if queue is not None:
+            self._send(frames.Queued(number, queue))
 
     def registered(self, name: str, description: str) -> None:
         """Model code has registered a metric."""
@@ -160,3 +166,13 @@ class Worker:
             self._send(frame)
         else:
             self._loop.call_soon_threadsafe(self._send, frame)
+
+
+async def _metadata_after_load(local: Local) -> bytes | None:
+    """What the server answers for a model by itself; None where it has to ask the model's own code each time."""
+    if local.describes_itself:
+        return None
+    try:
+        return (await local.metadata()).model_dump_json().encode()
+    except Exception:
+        return None  # the model can still answer inferences; whoever asks for its metadata gets the error

@@ -80,9 +80,10 @@ class WebSocketDoor:
 class Running:
     """One call of a conversation."""
 
-    __slots__ = ("call", "later", "task")
+    __slots__ = ("begun", "call", "later", "task")
 
     def __init__(self, call: Call, later: Later | None, task: asyncio.Task[None]) -> None:
+        self.begun = False
         self.call = call
         self.later = later
         self.task = task
@@ -205,6 +206,7 @@ class Conversation:
         return request
 
     async def _answer(self, call: Call, wish: Wish | None, request_id: str) -> None:
+        self._running[request_id].begun = True
         try:
             async with await self._dataplane.open(call) as reply:
                 last = await self._send_all(reply, wish)
@@ -249,6 +251,8 @@ class Conversation:
         running = self._running.get(request_id)
         if running is not None and running.task is task:
             self._forget(request_id)
+            if not running.begun:
+                self._dataplane.left_unopened(self._model, self._version)
             if not self._lost:
                 self._tell(dump_error(request_id, Cancelled()))
         if not self._tasks:

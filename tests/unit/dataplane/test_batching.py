@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.checks import Declaration
+from inferstream.dataplane.handler import Handler
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.stages.batching import Batching, callers
+from inferstream.dataplane.stages.limits import Limits
 from inferstream.errors import (
     DeadlineExceeded,
     InferenceFailed,
@@ -25,6 +27,7 @@ from inferstream.errors import (
 )
 from inferstream.rows import RowErrors
 from inferstream.telemetry.batches import BatchMeters
+from inferstream.telemetry.queues import QueueMeters
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
 
 NEVER = 3600.0
@@ -113,8 +116,10 @@ class Caller:
         assert response.outputs[0].data.peek() == [value * 2 for value in self.values]
 
 
-def around(model: Model, size: int = 4, wait: float = NEVER, slots: int = 2) -> Batching:
-    return Batching(model, Declaration([], [], "lenient"), slots, size, wait, BatchMeters())
+def around(
+    model: Handler, size: int = 4, wait: float = NEVER, slots: int = 2, queue: QueueMeters | None = None
+) -> Batching:
+    return Batching(model, Declaration([], [], "lenient"), slots, size, wait, BatchMeters(), queue)
 
 
 async def turns(count: int = 10) -> None:
@@ -460,3 +465,42 @@ def test_every_caller_gets_its_own_answer_or_one_error(
         await emptied(stage)
 
     asyncio.run(play())
+
+
+async def test_members_that_leave_before_the_model_begins_have_left_the_queue_and_no_others() -> None:
+    queue = QueueMeters()
+    stage = around(model := Model(), slots=1, queue=queue)
+    found = [Caller(stage, [float(i)]) for i in range(4)]
+    await turns()
+    found[1].task.cancel()
+    found[2].call.expired = True
+    found[2].task.cancel()
+    await turns()
+    assert (queue.cancelled, queue.expired) == (1, 1)
+    found.append(Caller(stage, [4.0]))
+    await turns()
+    model.open(0)
+    await turns()
+    assert model.sizes == [1, 2]
+    found[3].task.cancel()
+    await finish(model, found)
+    assert (queue.cancelled, queue.expired) == (1, 1)
+    await emptied(stage)
+
+
+async def test_each_member_of_a_batch_that_waits_for_a_slot_is_counted_when_it_leaves() -> None:
+    queue = QueueMeters()
+    limits = Limits(model := Model(), 1, 100, 1.0, queue)
+    stage = around(limits, size=2, slots=2, queue=queue)
+    found = [Caller(stage, [0.0]), *(Caller(stage, [float(i)]) for i in (1, 2))]
+    await turns()
+    assert model.sizes == [1]
+    assert queue.depth == 1
+    found[1].task.cancel()
+    await turns()
+    assert queue.cancelled == 1
+    found[2].task.cancel()
+    await finish(model, found)
+    assert (queue.cancelled, queue.expired, queue.depth) == (2, 0, 0)
+    assert model.sizes == [1]
+    await emptied(stage)

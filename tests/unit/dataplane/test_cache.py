@@ -13,10 +13,12 @@ from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.stages import flight
 from inferstream.dataplane.stages.cache import Cache
 from inferstream.dataplane.stages.deadline import Deadline
+from inferstream.dataplane.stages.limits import Limits
 from inferstream.dataplane.stages.live import Live
 from inferstream.dataplane.stages.store import Store
 from inferstream.errors import DeadlineExceeded, ModelError, Overloaded
 from inferstream.telemetry.caches import CacheMeters, StoreMeters
+from inferstream.telemetry.queues import QueueMeters
 from inferstream.types import (
     Headers,
     InferenceRequest,
@@ -512,3 +514,26 @@ def test_every_caller_gets_its_own_answer_or_one_error(events: list, room: int, 
                 assert isinstance(caller.task.exception(), ModelError) == (value < 0)
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("expires", [True, False])
+async def test_a_computation_left_in_the_queue_ends_for_the_reason_of_its_last_caller(expires: bool) -> None:
+    queue = QueueMeters()
+    store = Store(100, 2**20, EVER, lambda: 0.0, StoreMeters())
+    model = Model()
+    handler = Live(Cache(Limits(model, 1, 100, 1.0, queue), store, EVER, 100, CacheMeters()))
+
+    calls = [Call(Operation.INFER, "m", None, request(value), {}) for value in (1.0, 2.0)]
+    asking = [asyncio.ensure_future(handler(call)) for call in calls]
+    while queue.depth < 1:
+        await asyncio.sleep(0)
+    if expires:
+        calls[1].fail(DeadlineExceeded())
+    else:
+        asking[1].cancel()
+    while queue.depth:
+        await asyncio.sleep(0)
+    assert (queue.expired, queue.cancelled) == (int(expires), int(not expires))
+    model.open_all()
+    await asyncio.wait(asking)
+    assert isinstance(asking[1].exception(), DeadlineExceeded) if expires else asking[1].cancelled()

@@ -422,3 +422,74 @@ def test_everybody_has_their_own_items_or_one_error_whatever_happens(
         asyncio.run(_play(implementation, most, actions))
     finally:
         logging.disable(logging.NOTSET)
+
+
+@BOTH
+async def test_who_waits_for_a_place_is_measured_and_who_does_not_is_not(
+    implementation: type[Scripted],
+) -> None:
+    alone = Served(implementation, max_active=1)
+    alone.ask([1] * 3)
+    await alone.finish()
+    assert sum(alone.meters.queue.waits.counts) == 0
+    served = Served(implementation, max_active=1)
+    queue = served.meters.queue
+    served.ask([1] * 3)
+    served.ask([1] * 3)
+    await served.finish()
+    assert sum(queue.waits.counts) == 1
+    assert queue.waits.total > 0
+    assert (queue.cancelled, queue.expired) == (0, 0)
+
+
+async def test_who_waits_for_a_place_that_a_slow_reader_holds_is_measured() -> None:
+    served = Served(Asynchronous, max_active=1)
+    served.model.free = True
+    slow = served.ask([1] * 100)
+    slow.pause()
+    await turns(200)
+    served.ask([1])
+    await turns()
+    assert served.meters.steps.waiting == 1
+    slow.leave()
+    await served.finish()
+    assert sum(served.meters.queue.waits.counts) == 1
+
+
+async def test_who_joins_during_a_step_has_waited_for_it() -> None:
+    served = Served(Asynchronous, max_active=2)
+    served.ask([1] * 2)
+    await turns()
+    served.ask([1] * 2)
+    await turns()
+    await served.tick()
+    assert sum(served.meters.queue.waits.counts) == 1
+    await served.finish()
+
+
+async def test_who_leaves_or_is_out_of_time_while_waiting_for_a_place_counts_so() -> None:
+    served = Served(Asynchronous, max_active=1, max_concurrency=3)
+    served.ask([1] * 2)
+    await turns()
+    leaving, late = served.ask([1]), served.ask([1])
+    await turns()
+    assert served.meters.steps.waiting == 2
+    leaving.leave()
+    late.expire()
+    await turns()
+    assert (served.meters.queue.cancelled, served.meters.queue.expired) == (1, 1)
+    assert served.meters.ends == {"cancelled": 1, "deadline_exceeded": 1}
+    await served.finish()
+    assert (served.meters.queue.cancelled, served.meters.queue.expired) == (1, 1)
+    assert served.model.admitted == 1
+    assert sum(served.meters.queue.waits.counts) == 0
+
+
+async def test_who_leaves_a_place_among_the_steps_has_not_been_waiting() -> None:
+    served = Served(Asynchronous, max_active=1)
+    client = served.ask([1] * 2)
+    await turns()
+    client.leave()
+    await served.finish()
+    assert (served.meters.queue.cancelled, served.meters.queue.expired) == (0, 0)
+    assert served.meters.ends == {"cancelled": 1}

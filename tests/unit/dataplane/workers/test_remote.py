@@ -9,9 +9,10 @@ import pytest
 
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.workers import arena
-from inferstream.dataplane.workers.frames import Frame, More
+from inferstream.dataplane.workers.frames import Cancel, Frame, More
 from inferstream.dataplane.workers.packing import UNENCODABLE, encode_foreign
 from inferstream.dataplane.workers.remote import RemoteCall
+from inferstream.errors import DeadlineExceeded, Draining
 from inferstream.types import InferenceRequest, Parameters, RequestInput
 
 
@@ -71,3 +72,16 @@ async def test_a_later_request_that_cannot_be_sent_ends_the_requests_with_its_er
     assert link.frames[-1].request is None
     assert "cannot be sent" in link.frames[-1].failure.message
     assert everything_fits(outgoing)
+
+
+@pytest.mark.parametrize(("error", "expired"), [(DeadlineExceeded(), True), (Draining(), False)])
+async def test_a_worker_is_told_whether_a_call_ends_because_its_time_is_over(
+    outgoing, error: Exception, expired: bool
+) -> None:
+    call = Call(Operation.INFER, "m", None, large(), {})
+    opened = remote(call, link := Sent())
+    opened.send(1, outgoing)
+    call.fail(error)
+    opened.cancel()
+    assert link.frames[-1] == Cancel(1, expired)
+    opened.ended()

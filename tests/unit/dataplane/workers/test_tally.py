@@ -1,7 +1,8 @@
 """What a process adds to the meters of steps, and takes back when it ends."""
 
-from inferstream.dataplane.workers.frames import Stepped
+from inferstream.dataplane.workers.frames import Queued, Stepped
 from inferstream.dataplane.workers.tally import StepTally
+from inferstream.telemetry.queues import QueueMeters
 from inferstream.telemetry.steps import StepChanges, StepMeters
 
 
@@ -35,3 +36,18 @@ def test_steps_of_a_model_that_has_gone_count_nowhere() -> None:
     tally.came(Stepped(1, changes(3, 2)))
     tally.gone()
     assert meters == {}
+
+
+def test_what_waited_in_a_process_counts_for_its_model_which_may_come_later() -> None:
+    queues: dict[int, QueueMeters] = {}
+    tally = StepTally({}, queues)
+    there = QueueMeters()
+    there.left(expired=True)
+    there.waits.observe(3.0)
+    changes = there.drain()
+    assert changes is not None
+    tally.waited(Queued(1, changes))
+    here = queues[1] = QueueMeters()
+    tally.waited(Queued(1, changes))
+    tally.waited(Queued(2, changes))
+    assert (here.expired, here.cancelled, here.waits.total) == (1, 0, 3.0)

@@ -17,6 +17,8 @@ from inferstream.dataplane.workers import arena
 from inferstream.dataplane.workers.frames import (
     Answer,
     Cancel,
+    Describe,
+    Described,
     End,
     Failed,
     Frame,
@@ -28,6 +30,7 @@ from inferstream.dataplane.workers.frames import (
     Open,
     Ping,
     Pong,
+    Queued,
     Readiness,
     Stop,
     Unload,
@@ -36,7 +39,13 @@ from inferstream.dataplane.workers.frames import (
 from inferstream.dataplane.workers.packing import pack_request
 from inferstream.dataplane.workers.worker import Worker
 from inferstream.server.custom import build_answering
-from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
+from inferstream.types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataModelResponse,
+    RequestInput,
+    ResponseOutput,
+)
 
 
 class Echo(MLModel):
@@ -74,6 +83,19 @@ class Undeclarable(MLModel):
     async def load(self) -> bool:
         self.inputs = [SimpleNamespace(name="x")]
         return True
+
+
+class Undescribable(Echo):
+    """Has become what its metadata cannot say, and answers all the same."""
+
+    async def load(self) -> bool:
+        self.outputs = [SimpleNamespace(name="y")]
+        return True
+
+
+class Speaking(Echo):
+    async def metadata(self) -> MetadataModelResponse:
+        return MetadataModelResponse(name=self.name, platform="its own words")
 
 
 class Cancelling(MLModel):
@@ -182,6 +204,41 @@ async def test_a_call_that_is_cancelled_before_it_began_is_told_its_end(inside: 
     inside.open()
     inside.tell(Cancel(7))
     assert await inside.next() == End(7)
+    queued = await inside.next()
+    assert isinstance(queued, Queued)
+    assert (queued.changes.expired, queued.changes.cancelled) == (0, 1)
+
+
+async def test_a_call_whose_time_was_over_before_it_began_is_told_as_such(inside: Inside) -> None:
+    await inside.load(Echo)
+    inside.open()
+    inside.tell(Cancel(7, expired=True))
+    assert await inside.next() == End(7)
+    queued = await inside.next()
+    assert isinstance(queued, Queued)
+    assert (queued.changes.expired, queued.changes.cancelled) == (1, 0)
+
+
+async def test_what_a_model_is_after_its_load_is_told_with_it(inside: Inside) -> None:
+    loaded = await inside.load(Echo)
+    assert isinstance(loaded, Loaded)
+    assert loaded.metadata is not None
+    said = MetadataModelResponse.model_validate_json(loaded.metadata)
+    assert said == MetadataModelResponse(name="m", platform="", versions=[], inputs=[], outputs=[])
+
+
+@pytest.mark.parametrize("model", [Speaking, Undescribable])
+async def test_what_only_a_models_code_can_say_is_asked_of_it(inside: Inside, model: type[MLModel]) -> None:
+    loaded = await inside.load(model)
+    assert isinstance(loaded, Loaded)
+    assert loaded.metadata is None
+    inside.tell(Describe(9, 1))
+    described = await inside.next()
+    if model is Speaking:
+        assert isinstance(described, Described)
+        assert b"its own words" in described.metadata
+    else:
+        assert isinstance(described, Failed)
 
 
 async def test_a_later_request_that_comes_too_late_gives_its_memory_back(inside: Inside) -> None:
