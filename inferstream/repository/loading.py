@@ -44,9 +44,9 @@ class LoadedModel(NamedTuple):
     async def _unload(self) -> None:
         model, thread = self
         if thread is None or not thread.calls:
-            await _run(model.unload, thread)
+            await _call(self, model.unload)
             return
-        unloading = asyncio.ensure_future(_run(model.unload, thread))
+        unloading = asyncio.ensure_future(_call(self, model.unload))
         done, _ = await asyncio.wait([unloading], timeout=UNLOAD_LIMIT)
         if done:
             await unloading
@@ -74,7 +74,7 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
                     thread = ModelThread(f"model-{settings.name}")
                 construct = asyncio.to_thread if thread is None else thread.call
                 loaded = LoadedModel(await construct(implementation, settings), thread)
-                if await _load(loaded) is False:
+                if await _call(loaded, loaded.model.load) is False:
                     raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
         except BaseException as error:
             if loaded is not None:
@@ -92,19 +92,20 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
         return loaded
 
 
-async def _load(loaded: LoadedModel) -> Any:
+async def _call(loaded: LoadedModel, method: Callable[[], Any]) -> Any:
+    """Call the model's `load` or `unload`, which authors write sync or async, where it holds nobody up."""
     model, thread = loaded
-    if thread is not None or not _loads_apart(type(model)):
-        return await _run(model.load, thread)
-    passing = ModelThread(f"load-{model.name}")
+    if thread is not None or not _blocks_apart(method, type(model)):
+        return await _run(method, thread)
+    passing = ModelThread(f"{method.__name__}-{model.name}")
     try:
-        return await _run(model.load, passing)
+        return await _run(method, passing)
     finally:
         passing.close()
 
 
-def _loads_apart(model: type[MLModel]) -> bool:
-    """Whether `load` is a coroutine that blocks, and the model's inference does not run on the event loop."""
+def _blocks_apart(method: Callable[[], Any], model: type[MLModel]) -> bool:
+    """Whether this coroutine blocks, and no inference of the model runs on the event loop."""
     names = ("admit", "step", "release") if issubclass(model, StepModel) else ("predict", "predict_stream")
     inference = [getattr(model, name) for name in names]
     inherited = [getattr(MLModel, name, None) for name in names]
@@ -113,7 +114,7 @@ def _loads_apart(model: type[MLModel]) -> bool:
         for method, default in zip(inference, inherited, strict=True)
         if method is not default
     )
-    return not on_loop and model.load is not MLModel.load and not may_suspend(model.load, model)
+    return not on_loop and not may_suspend(getattr(model, method.__name__), model)
 
 
 def _is_async(method: Callable[..., Any]) -> bool:
