@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Coroutine
 from itertools import count
 from time import monotonic
@@ -250,6 +251,7 @@ class FrontEnds:
         ended = await asyncio.gather(*(member.end(seconds) for member in members))
         for task in self._tasks:
             task.cancel()
+        os.close(self._memory)
         return all(ended)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
