@@ -12,7 +12,7 @@ logger = logging.getLogger("inferstream.server")
 PORTS = 2.25
 """Seconds to close the ports: answers that are made have `LAST_WORDS` to get through."""
 
-FRONT_ENDS = 3.0
+FRONT_ENDS = 3.25
 """Seconds for a further front end to close its ports, unload its models and end."""
 
 UNLOADING = 2.0

@@ -128,7 +128,7 @@ def test_a_program_starts_servers_one_after_another_at_the_same_ports(ran) -> No
 THREADS = """
 def in_thread(server):
     up = threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(server.run(lambda _: up.set())))
+    thread = threading.Thread(target=lambda: asyncio.run(server.run(lambda _: up.set()), debug=True))
     thread.start()
     assert up.wait(60)
     return thread
