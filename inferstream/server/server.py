@@ -114,12 +114,13 @@ class Server:
             return
         if self._kafka is not None:
             self._kafka.start()
-        started(self)
         watching: asyncio.Task[None] | None = None
         if watch:
             root = Path(self.settings.model_repository_root)
             watching = asyncio.create_task(reload_on_change(self.registry, root))
+            await asyncio.sleep(0)  # it watches from its first turn on, and so before anybody knows of the start
         try:
+            started(self)
             await self._stopping.wait()
         finally:
             if watching is not None:
