@@ -169,7 +169,6 @@ class Registry(Serving):
     async def _load_found(self, name: str, found: list[ModelSettings]) -> None:
         broken = [model for model in await self._repository.broken() if model.name == name]
         kept = {(settings.name, settings.version) for settings in found}
-        kept |= {(model.name, model.version) for model in broken}
         gone = [key for key in self._known(name) if key not in kept]
         failures: list[InferstreamError] = []
         for settings in found:

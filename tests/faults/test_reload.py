@@ -182,3 +182,9 @@ def test_a_model_that_never_loaded_comes_and_goes_with_its_settings(serve, tmp_p
     write_model(root, "bad", "model.Model", SAYING.replace("{word}", "fine"))
     eventually(lambda: index(server).get(("bad", "")) == ("READY", ""), 20)
     assert ready()
+
+    later = write_model(tmp_path / "outside", "later", "model.Model", SAYING)
+    (later / "model-settings.json").write_text("{")
+    later.rename(root / "later")
+    eventually(lambda: "Model later cannot be loaded: later/model-settings.json" in server.text(), 20)
+    assert "line 1 column 2" in index(server)["later", ""][1]
