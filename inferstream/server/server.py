@@ -118,7 +118,7 @@ class Server:
         if watch:
             root = Path(self.settings.model_repository_root)
             watching = asyncio.create_task(reload_on_change(self.registry, root))
-            await asyncio.sleep(0)  # it watches from its first turn on, and so before anybody knows of the start
+            await asyncio.sleep(0)  # its first turn begins to watch, before the start is announced
         try:
             started(self)
             await self._stopping.wait()
