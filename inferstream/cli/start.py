@@ -7,29 +7,35 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InferstreamError, InvalidSettings
 from ..event_loop import new_event_loop
+from ..garbage import settle
 from ..settings import Settings, load_settings
 from ..telemetry.logs import configure_logging
 from .banner import show
+from .ending import Watchdog, listen_to_signals
 
-logger = logging.getLogger("inferstream.server")
+if TYPE_CHECKING:
+    from ..server.server import Server
 
 
 def run(folder: Path, flags: Mapping[str, Any], watch: bool) -> int:
-    """Serve `folder`; returns the exit code: 0 after a signal, 1 for whatever kept the server from starting."""
+    """Serve `folder`; returns the exit code.
+
+    That is 0 after a signal, and 1 for whatever kept the server from starting, or a worker from ending.
+    """
     configure_logging(debug=bool(flags.get("debug")), structured=False, custom=None)
     try:
         if not folder.is_dir():
             raise InvalidSettings(f"{folder} is not a folder")
         settings = load_settings(folder.resolve(), flags)
         _configure_logging(settings)
-        _serve(settings, watch)
+        killed = _serve(settings, watch)
     except InferstreamError as error:
         return _end(1, f"error: {error.message}")
-    return _end(0)
+    return _end(1 if killed else 0)
 
 
 def _configure_logging(settings: Settings) -> None:
@@ -42,20 +48,29 @@ def _configure_logging(settings: Settings) -> None:
         raise InvalidSettings(f'settings: field "logging_settings": {reason}') from None
 
 
-def _serve(settings: Settings, watch: bool) -> None:
+def _serve(settings: Settings, watch: bool) -> bool:
+    """Serve until a signal; whether a process had to be killed at the end."""
     # Imported late: `server --help` and a wrong setting need no web framework.
     from ..server.server import Server
 
     gc.freeze()
     gc.enable()
 
-    async def main() -> None:
+    async def main() -> bool:
         server = Server(settings)
-        await server.run(show, watch)
+        watchdog = Watchdog(server.longest_stop)
+        listen_to_signals(server.stop, watchdog)
+        await server.run(_started, watch, watchdog.start)
+        return server.killed
 
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
-    loop.run_until_complete(main())
+    return loop.run_until_complete(main())
+
+
+def _started(server: "Server") -> None:
+    settle()
+    show(server)
 
 
 def _end(code: int, message: str | None = None) -> int:

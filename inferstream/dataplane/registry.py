@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ..errors import InferstreamError, InvalidSettings
+from ..errors import InferstreamError, InvalidSettings, ModelNotFound
 from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
 from ..telemetry.context import model_context
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ..telemetry.tracing import Tracing as Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
+
+KEPT = "the old version goes on serving"
+"""What is said of a load that failed and changed nothing for clients."""
 
 LoadModel = Callable[[ModelSettings], Awaitable[Execution]]
 """Loads a model where its settings say that it should run. Raises ModelLoadFailed."""
@@ -58,6 +61,10 @@ class Registry(Serving):
         self._changing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._wanted: set[Key] = set()
         """What start-up found, and what therefore should serve."""
+        self._sources: dict[Key, str] = {}
+        """The settings file that each version comes from which is served or known not to be."""
+        self._outdated: dict[Key, str] = {}
+        """Why what is served is not what the repository holds."""
         self.started = False
 
     @property
@@ -76,12 +83,15 @@ class Registry(Serving):
         )
 
     async def names_at(self, paths: Sequence[Path]) -> list[str]:
-        """Names of the models on disk whose folders hold any of these absolute paths."""
+        """Names of the models, on disk or known from there, whose folders hold any of these paths, or lie in them."""
+        sources = {(name, source) for (name, _), source in self._sources.items()}
+        sources |= {(found.name, found.source or "") for found in await self._repository.list()}
+        sources |= {(model.name, model.source) for model in await self._repository.broken()}
         names = set()
-        for settings in await self._repository.list():
-            folder = Path(settings.source).resolve().parent if settings.source else None
-            if folder is not None and any(path.is_relative_to(folder) for path in paths):
-                names.add(settings.name)
+        for name, source in sources:
+            folder = Path(source).resolve().parent
+            if source and any(path.is_relative_to(folder) or folder.is_relative_to(path) for path in paths):
+                names.add(name)
         return sorted(names)
 
     async def start(self) -> None:
@@ -93,9 +103,11 @@ class Registry(Serving):
             found = await self._repository.list()
             broken = await self._repository.broken()
             self._wanted = {(settings.name, settings.version) for settings in found}
-            self._wanted |= {(model.name, None) for model in broken}
             for model in broken:
-                self._states[model.name, None] = (State.UNAVAILABLE, model.reason)
+                key = (model.name, model.version)
+                self._wanted.add(key)
+                self._states[key] = (State.UNAVAILABLE, model.reason)
+                self._sources[key] = model.source
                 logger.error("model %s cannot be loaded: %s", model.name, model.reason)
             if broken and self._settings.strict:
                 raise InvalidSettings(f"Model {broken[0].name} cannot be loaded: {broken[0].reason}")
@@ -107,33 +119,96 @@ class Registry(Serving):
         self.started = True
 
     async def load(self, name: str) -> None:
-        """Load every version of a model on disk, then retire those that are no longer there."""
+        """Load every version of a model on disk, then retire those that are no longer there.
+
+        Where one fails nothing is retired: what was served goes on, and log, index and error say so.
+        """
         async with self._changing[name]:
             try:
-                await self._load_found(name, await self._repository.find(name))
+                await self._load_found(name, await self._find(name))
             finally:
                 await self._agree()
 
+    async def _find(self, name: str) -> list[ModelSettings]:
+        """The versions on disk that have usable settings, where there are any."""
+        try:
+            return await self._repository.find(name)
+        except InferstreamError as error:
+            known = self._known(name)
+            if isinstance(error, ModelNotFound) and known:
+                error.message = f"Model {name} is no longer in the repository."
+                level = logging.ERROR if self._outdated_by(error, known) else logging.INFO
+                logger.log(level, "%s", error.message)
+                self._forget([key for key in known if key not in self._served])
+            elif not isinstance(error, ModelNotFound):
+                self._outdated_by(error, known)
+                for key in known:
+                    if key not in self._served:
+                        self._states[key] = (State.UNAVAILABLE, error.message)
+                logger.error("%s", error.message)
+            raise
+
+    def _known(self, name: str) -> list[Key]:
+        return [key for key in {**self._served, **self._states} if key[0] == name]
+
+    def _outdated_by(self, error: InferstreamError, keys: list[Key]) -> bool:
+        """Whether any of these versions serves on after a failure; note it then, and say so in the error."""
+        serving = [key for key in keys if key in self._served]
+        if serving:
+            error.message = f"{error.message.rstrip('.')}; {KEPT}."
+            self._outdated.update(dict.fromkeys(serving, error.message))
+        return bool(serving)
+
+    def _forget(self, keys: list[Key]) -> None:
+        for key in keys:
+            self._states.pop(key, None)
+            self._sources.pop(key, None)
+            self._outdated.pop(key, None)
+            self._wanted.discard(key)
+
     async def _load_found(self, name: str, found: list[ModelSettings]) -> None:
-        for settings in found:
-            await self._load_version(settings)
+        broken = [model for model in await self._repository.broken() if model.name == name]
         kept = {(settings.name, settings.version) for settings in found}
-        gone = [self._served.pop(key) for key in list(self._served) if key[0] == name and key not in kept]
-        for served in gone:
+        gone = [key for key in self._known(name) if key not in kept]
+        failures: list[InferstreamError] = []
+        for settings in found:
+            try:
+                await self._load_version(settings, gone)
+            except InferstreamError as error:
+                failures.append(error)
+        for model in broken:
+            failure = InvalidSettings(f"Model {name} cannot be loaded: {model.reason}")
+            key = (name, model.version)
+            if not self._outdated_by(failure, [key, *gone]):
+                self._states[key] = (State.UNAVAILABLE, failure.message)
+            self._sources[key] = model.source
+            logger.error("%s", failure.message)
+            failures.append(failure)
+        if failures:
+            raise failures[0]
+        await self._take_out(gone)
+
+    async def _take_out(self, gone: list[Key]) -> None:
+        """Retire versions that are no longer in the repository."""
+        retired = []
+        for key in gone:
+            self._forget([key])
+            if key in self._served:
+                retired.append(self._served.pop(key))
+                with model_context(*key):
+                    logger.info("no longer in the repository; it is unloaded")
+        for name, _ in gone[:1]:
+            self._choose_default(name)
+        for served in retired:
             self._retire(served)
-        self._choose_default(name)
-        for key in [key for key in self._states if key[0] == name and key not in kept]:
-            del self._states[key]
-        await self._withdraw(gone)
+        await self._withdraw(retired)
 
     async def unload(self, name: str) -> bool:
         """Retire every version of a model, once its calls in progress are done; False if there is none."""
         async with self._changing[name]:
-            keys = [key for key in {**self._served, **self._states} if key[0] == name]
+            keys = self._known(name)
             retired = [self._served.pop(key) for key in keys if key in self._served]
-            for key in keys:
-                self._states.pop(key, None)
-                self._wanted.discard(key)
+            self._forget(keys)
             self._choose_default(name)
             retiring = [self._retire(served) for served in retired]
             await self._withdraw(retired)
@@ -146,15 +221,20 @@ class Registry(Serving):
         if self._others is not None:
             await self._others.agree()
 
-    async def _load_version(self, settings: ModelSettings) -> None:
-        """Load one version beside the one that serves, and take its place only when it is ready."""
+    async def _load_version(self, settings: ModelSettings, gone: Sequence[Key] = ()) -> None:
+        """Load one version beside the one that serves, and take its place only when it is ready.
+
+        What is `gone` from the repository serves until this does.
+        """
         key = (settings.name, settings.version)
+        self._sources[key] = settings.source or ""
         if key not in self._served:
             self._states[key] = (State.LOADING, "loading")
         try:
             # A copy, because runtimes change their settings and the repository remembers these.
             served = await self._loaded(key, settings, settings.model_copy(deep=True))
         except InferstreamError as error:
+            self._outdated_by(error, [key, *gone])
             with model_context(*key):
                 logger.error("%s", error.message, exc_info=error.__cause__)
             if key not in self._served:
@@ -164,6 +244,7 @@ class Registry(Serving):
             if key not in self._served:
                 self._states[key] = (State.UNAVAILABLE, "loading was cancelled")
             raise
+        self._outdated.pop(key, None)
         self._put(key, served)
         if served.elsewhere is not None:
             await served.elsewhere.serve()
@@ -190,10 +271,11 @@ class Registry(Serving):
         for settings in await self._repository.list():
             found[settings.name, settings.version] = (State.UNAVAILABLE, "not loaded")
         for model in await self._repository.broken():
-            found[model.name, None] = (State.UNAVAILABLE, model.reason)
+            found[model.name, model.version] = (State.UNAVAILABLE, model.reason)
         found.update(self._states)
         for key, served in self._served.items():
-            found[key] = (State.READY, "") if served.ready else (State.UNAVAILABLE, "the model is not ready")
+            ready_now = (State.READY, self._outdated.get(key, ""))
+            found[key] = ready_now if served.ready else (State.UNAVAILABLE, "the model is not ready")
         return [
             RepositoryIndexResponseItem(name=name, version=version or "", state=state, reason=reason)
             for (name, version), (state, reason) in sorted(

@@ -83,7 +83,7 @@ class Serving(ABC):
         self.routes: list[tuple[CustomHandler, Execution]] = []
         """REST routes of models' own, made anew whenever a model comes or goes."""
         self._states: dict[Key, tuple[State, str]] = {}
-        self._retiring: set[asyncio.Task[None]] = set()
+        self._retiring: dict[asyncio.Task[None], Served] = {}
         self.leaving = False
         """Not ready any more, but still serving: the time a load balancer needs to notice."""
         self.draining = False
@@ -164,8 +164,8 @@ class Serving(ABC):
 
     def _retire(self, served: Served) -> asyncio.Task[None]:
         task = asyncio.create_task(served.retire(self._settings.shutdown_grace))
-        self._retiring.add(task)
-        task.add_done_callback(self._retiring.discard)
+        self._retiring[task] = served
+        task.add_done_callback(self._retiring.pop)
         return task
 
     def _choose_default(self, name: str) -> None:
@@ -182,9 +182,9 @@ class Serving(ABC):
         ]
 
     async def stop(self, grace: float) -> None:
-        """Refuse new calls, let those in progress finish for `grace` seconds, end the rest, unload everything."""
+        """Refuse new calls, let those in progress finish for `grace` seconds, and end the rest."""
         self.draining = True
-        lives = [served.live for served in self._served.values()]
+        lives = [served.live for served in (*self._served.values(), *self._retiring.values())]
         try:
             async with asyncio.timeout(grace):
                 await asyncio.gather(*(live.emptied() for live in lives))
@@ -196,7 +196,8 @@ class Serving(ABC):
         """Run every model's `unload`, for at most `limit` seconds in all."""
         try:
             async with asyncio.timeout(limit):
-                await asyncio.gather(*(served.execution.unload() for served in self._served.values()))
+                unloading = (served.execution.unload() for served in self._served.values())
+                await asyncio.gather(*unloading, *self._retiring)
         except TimeoutError:
             logger.error("models were still unloading after %g s", limit)
 

@@ -7,10 +7,15 @@ from ..settings import ModelSettings
 
 
 class BrokenModel(NamedTuple):
-    """A model that is there and cannot be served; `reason` is fit for a client."""
+    """A model that is there and cannot be served; `reason` is fit for a client.
+
+    `version` is the one that its settings named when they could be read last; `source` is their path.
+    """
 
     name: str
     reason: str
+    version: str | None = None
+    source: str = ""
 
 
 Versions = list[ModelSettings]  # named here because a method called `list` hides the type inside the class

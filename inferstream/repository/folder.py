@@ -20,6 +20,8 @@ from .base import BrokenModel, BrokenModels, ModelRepository, Versions
 
 logger = logging.getLogger("inferstream.repository")
 
+Key = tuple[str, str | None]
+
 Stamp = tuple[int, int, int]
 """Inode, time of change in ns, size in bytes: different when a file is."""
 
@@ -37,6 +39,7 @@ class FolderRepository(ModelRepository):
         self._root = Path(root).resolve()
         self._broken: BrokenModels = []
         self._known: dict[Path, tuple[Stamp, ModelSettings | InvalidSettings]] = {}
+        self._named: dict[Path, Key] = {}
 
     async def list(self) -> Versions:
         found, self._broken = await asyncio.to_thread(self._scan)
@@ -46,9 +49,9 @@ class FolderRepository(ModelRepository):
         return self._broken
 
     async def find(self, name: str) -> Versions:
-        found, broken = await asyncio.to_thread(self._scan)
+        found, self._broken = await asyncio.to_thread(self._scan)
         versions = [settings for settings in found if settings.name == name]
-        for model in broken:
+        for model in self._broken:
             if model.name == name and not versions:
                 raise InvalidSettings(f"Model {name} cannot be loaded: {model.reason}")
         if not versions:
@@ -57,24 +60,26 @@ class FolderRepository(ModelRepository):
 
     def _scan(self) -> tuple[Versions, BrokenModels]:
         """Every usable model, and every one that is not, in the order of their paths."""
-        found: dict[tuple[str, str | None], ModelSettings] = {}
+        found: dict[Key, ModelSettings] = {}
         broken: BrokenModels = []
-        twice: set[tuple[str, str | None]] = set()
+        twice: set[Key] = set()
         for path in settings_files(self._root):
             settings = self._remembered(path)
             if isinstance(settings, InvalidSettings):
-                broken.append(BrokenModel(path.parent.name, self._without_root(settings.message)))
+                name, version = self._named.get(path, (path.parent.name, None))
+                broken.append(BrokenModel(name, self._without_root(settings.message), version, str(path)))
                 continue
-            key = (settings.name, settings.version)
+            key = self._named[path] = (settings.name, settings.version)
             if key in found:
                 twice.add(key)
-                broken.append(BrokenModel(settings.name, self._duplicate(found[key], path)))
+                broken.append(BrokenModel(key[0], self._duplicate(found[key], path), key[1], str(path)))
             else:
                 found[key] = settings
         for key in twice:
             del found[key]
         if len(self._known) > 2 * (len(found) + len(broken)) + 16:
             self._known.clear()  # most of it is gone from disk
+            self._named = {path: key for path, key in self._named.items() if path.exists()}
         if not found and not broken and (single := self.from_environment()) is not None:
             return [single], []
         return [*found.values()], broken

@@ -2,12 +2,10 @@
 
 import asyncio
 import logging
-import os
-import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,6 @@ from ..dataplane.dataplane import DataPlane
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
-from ..garbage import settle
 from ..repository import FolderRepository, ModelRepository
 from ..repository.mlserver_imports import install
 from ..settings import Settings
@@ -31,6 +28,7 @@ from .doors import Doors, build_tracing
 from .ports import bind, share
 from .reload import reload_on_change
 from .rest.server import HttpServer, metrics_app
+from .stopping import FRONT_ENDS, LAST_ANSWERS, PORTS, SPARE, UNLOADING, longest_stop, within
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracing
@@ -39,21 +37,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("inferstream.server")
 
-UNLOAD_LIMIT = 2.0
-"""Seconds that all models together may take to unload at shutdown."""
-
 WORKER = str(Path(__file__).with_name("bootstrap.py"))
 """The script that a worker process runs."""
 
-LAST_ANSWERS = 2.0
-"""Seconds that answers already made may take to reach Kafka."""
-
-LAST_RESORT = 5.0
-"""Seconds after the grace period when the process ends whatever still runs in it."""
-
 
 class Server:
-    """A model server; `run` returns when a signal has ended it."""
+    """A model server. It runs once, on any event loop of any thread; signals are left to whoever starts it."""
 
     def __init__(self, settings: Settings, repository: ModelRepository | None = None) -> None:
         self.settings = settings
@@ -79,53 +68,90 @@ class Server:
         self._kafka = _kafka(self.dataplane, settings, self.tracing) if settings.kafka_enabled else None
         self._stopping = asyncio.Event()
         self._http: dict[str, HttpServer] = {}
-        self._watchdog: threading.Timer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self.killed = False
+        """Whether a process of this server did not end when told to, and was killed."""
 
-    async def run(self, started: Callable[["Server"], None], watch: bool = False) -> None:
-        """Take the ports, load the models, call `started`, and serve until SIGTERM or SIGINT.
+    async def run(
+        self,
+        started: Callable[["Server"], None],
+        watch: bool = False,
+        stopping: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take the ports, load the models, call `started`, and serve until `stop`.
 
+        `stopping` is called when the server begins to stop, for whatever reason.
         Raises InvalidSettings for a port that is taken, and in strict mode whatever a model failed with.
         """
-        self._listen_to_signals()
-        sockets = self._bind()
-        doors = Doors(self.dataplane, self.settings, self.meters, self.tracing)
-        self.ports["gRPC"] = doors.grpc.bind(self.settings.host, self.settings.grpc_port)
+        if self._loop is not None:
+            raise RuntimeError("a Server runs once; make another one to serve again")
+        self._loop = asyncio.get_running_loop()
+        with ExitStack() as taken:
+            sockets = self._bind(taken)
+            doors = Doors(self.dataplane, self.settings, self.meters, self.tracing)
+            self.ports["gRPC"] = doors.grpc.bind(self.settings.host, self.settings.grpc_port)
+            try:
+                await self._serve(doors, sockets, started, watch)
+            finally:
+                stopping()
+                await self._stop(doors)
+
+    async def _serve(
+        self,
+        doors: Doors,
+        sockets: dict[str, socket.socket],
+        started: Callable[["Server"], None],
+        watch: bool,
+    ) -> None:
+        self._http["REST"] = doors.build_rest()
+        if "metrics" in sockets:
+            self._start_metrics(sockets["metrics"])
+        if self.front_ends is not None:
+            self.front_ends.start(self.registry, self.ports)
+        await doors.start(sockets["REST"])
+        if not await self._load():
+            return
+        if self._kafka is not None:
+            self._kafka.start()
         watching: asyncio.Task[None] | None = None
+        if watch:
+            root = Path(self.settings.model_repository_root)
+            watching = asyncio.create_task(reload_on_change(self.registry, root))
+            await asyncio.sleep(0)  # its first turn begins to watch, before the start is announced
         try:
-            self._http["REST"] = doors.build_rest()
-            if "metrics" in sockets:
-                self._start_metrics(sockets["metrics"])
-            if self.front_ends is not None:
-                self.front_ends.start(self.registry, self.ports)
-            await doors.start(sockets["REST"])
-            if await self._load():
-                if self._kafka is not None:
-                    self._kafka.start()
-                started(self)
-                if watch:
-                    root = Path(self.settings.model_repository_root)
-                    watching = asyncio.create_task(reload_on_change(self.registry, root))
-                await self._stopping.wait()
+            started(self)
+            await self._stopping.wait()
         finally:
             if watching is not None:
                 watching.cancel()
-            await self._stop(doors)
 
     def stop(self) -> None:
-        """Finish what is in progress and let `run` return, as a signal does."""
-        self._stopping.set()
+        """Finish what is in progress and let `run` return; may be called in any thread and signal handler."""
+        if self._loop is None:
+            self._stopping.set()
+            return
+        with suppress(RuntimeError):  # the loop has closed, so `run` has returned
+            self._loop.call_soon_threadsafe(self._stopping.set)
+
+    @property
+    def longest_stop(self) -> float:
+        """Seconds after which a stop is not going to end: model code keeps the event loop to itself."""
+        return longest_stop(self.settings) + SPARE
 
     async def _load(self) -> bool:
-        """Load every model; False when a signal came first."""
-        loading = asyncio.create_task(self._come_up())
+        """Load every model; False when `stop` came first."""
+        loading = self._loading = asyncio.create_task(self._come_up())
         stopping = asyncio.create_task(self._stopping.wait())
-        await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
+        try:
+            await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            if not loading.done():
+                loading.cancel()
         if not loading.done():
-            loading.cancel()
             return False
         await loading
-        settle()
         return True
 
     async def _come_up(self) -> None:
@@ -133,7 +159,7 @@ class Server:
         if self.front_ends is not None:
             await self.front_ends.up()
 
-    def _bind(self) -> dict[str, socket.socket]:
+    def _bind(self, taken: ExitStack) -> dict[str, socket.socket]:
         settings = self.settings
         wanted = {"REST": settings.http_port}
         if settings.metrics_endpoint and (
@@ -142,7 +168,7 @@ class Server:
             wanted["metrics"] = settings.metrics_port
         sockets = {}
         for name, port in wanted.items():
-            sockets[name] = bind(settings.host, port, name)
+            sockets[name] = taken.enter_context(bind(settings.host, port, name))
             if name == "REST" and settings.frontends > 1:
                 share(sockets[name])
             self.ports[name] = sockets[name].getsockname()[1]
@@ -160,52 +186,44 @@ class Server:
         """What a port's address begins with."""
         return self._http[port].scheme if port in self._http else ""
 
-    def _listen_to_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-
-        def signalled(*_: object) -> None:
-            """Runs between two bytecodes, so also when model code is keeping the event loop to itself."""
-            if self._watchdog is not None:
-                os._exit(130)
-            self._watch_the_end()
-            loop.call_soon_threadsafe(self._stopping.set)
-
-        for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, signalled)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-    def _watch_the_end(self) -> None:
-        """Make sure that the process ends, from a thread: the event loop may never run again."""
-        limit = self.settings.shutdown_delay + self.settings.shutdown_grace + LAST_RESORT
-        self._watchdog = threading.Timer(limit, os._exit, args=(1,))
-        self._watchdog.daemon = True
-        self._watchdog.start()
-
     async def _stop(self, doors: Doors) -> None:
-        """Not ready; then refuse; let calls in progress finish; end the rest; close; unload."""
-        settings = self.settings
-        if self._watchdog is None:
-            self._watch_the_end()
+        """Not ready; then refuse; let calls in progress finish; end the rest; close; unload. All within limits."""
+        settings, others = self.settings, self.front_ends
+        loop = asyncio.get_running_loop()
+        over = loop.time() + longest_stop(settings)
         self.registry.leaving = True
         if self._kafka is not None:
             self._kafka.pause()
         if self.registry.started:
             logger.info("stopping: no longer ready")
             await asyncio.sleep(settings.shutdown_delay)
-        others = self.front_ends
-        draining = [] if others is None else [others.drain(settings.shutdown_grace)]
-        await asyncio.gather(self.registry.stop(settings.shutdown_grace), *draining)
+        grace = settings.shutdown_grace
+        draining = [] if others is None else [others.drain(grace)]
+        await within(grace + SPARE, "ending calls", self.registry.stop(grace), *draining)
+        closing: list[Coroutine[Any, Any, object]] = [doors.stop()]
+        closing += [server.stop() for name, server in self._http.items() if name != "REST"]
         if self._kafka is not None:
-            await self._kafka.stop(LAST_ANSWERS)
-        closing = [server.stop() for name, server in self._http.items() if name != "REST"]
+            closing.append(self._kafka.stop(LAST_ANSWERS))
         if others is not None:
-            closing.append(others.stop(UNLOAD_LIMIT))
-        await asyncio.gather(doors.stop(), *closing)
-        await self.registry.unload_all(UNLOAD_LIMIT)
-        await self.placements.stop()
+            closing.append(self._end(others.stop(FRONT_ENDS - SPARE)))
+        await within(PORTS if others is None else FRONT_ENDS, "closing the ports", *closing)
+        left = over - loop.time()
+        ending = [self._end(self.placements.stop(left)), self.registry.unload_all(min(UNLOADING, left))]
+        if self._loading is not None:
+            ending.append(_ended(self._loading))
         if self.tracing is not None:
-            await self.tracing.stop()
+            ending.append(self.tracing.stop())
+        await within(left, "unloading", *ending)
         logger.info("stopped")
+
+    async def _end(self, ending: Coroutine[Any, Any, bool]) -> None:
+        """End processes of this server, and remember whether any had to be killed."""
+        if not await ending:
+            self.killed = True
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    await asyncio.wait([task])
 
 
 def _front_ends(settings: Settings, meters: Meters, files: MetricFiles) -> "FrontEnds | None":

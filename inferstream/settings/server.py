@@ -103,7 +103,7 @@ class Settings(EnvironmentModel):
     status_profile: Literal["default", "mlserver", "triton"] = Field(
         "default", description="Whose status codes to answer with where servers differ."
     )
-    shutdown_grace: float = Field(30.0, ge=0, description="Seconds calls in progress may take to finish.")
+    shutdown_grace: float = Field(20.0, ge=0, description="Seconds calls in progress may take to finish.")
     shutdown_delay: float = Field(0.0, ge=0, description="Seconds to serve on, not ready, before refusing.")
 
     metrics_endpoint: str | None = Field(

@@ -9,7 +9,7 @@ from inferstream.settings import ModelSettings, Settings
 
 
 class MLServer:
-    """Serves until a signal or `stop`; build it inside a running event loop."""
+    """Serves until `stop`, or until the task that runs `start` is cancelled; signals are the program's own."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

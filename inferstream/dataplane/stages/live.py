@@ -52,7 +52,8 @@ class Live:
     async def emptied(self) -> None:
         """Wait until no call is in progress."""
         if self.calls:
-            self._emptied = asyncio.Event()
+            if self._emptied is None or self._emptied.is_set():
+                self._emptied = asyncio.Event()
             await self._emptied.wait()
 
     def fail(self, error: Exception) -> None:

@@ -6,6 +6,7 @@ import logging
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ...errors import ModelLoadFailed, WorkerLost
@@ -17,7 +18,7 @@ from ..cloudevents import wanted
 from .caller import Caller
 from .frames import Load, Loaded, Start
 from .losses import Suspected
-from .process import WorkerProcess
+from .process import REAPED, WorkerProcess
 from .scheduling import Group
 from .slot import Slot
 from .spawning import Program
@@ -190,9 +191,13 @@ class WorkerGroup(Group[Slot]):
 
     async def stop(self) -> None:
         """End every worker."""
+        await self.end(inf)
+
+    async def end(self, limit: float) -> bool:
+        """End every worker within `limit` seconds; False when one had to be killed."""
         slots, self._slots = self._slots, []
-        grace = self._settings.parallel_workers_timeout
-        await asyncio.gather(*(slot.stop(grace) for slot in slots))
+        grace = max(0.0, min(self._settings.parallel_workers_timeout, limit - 2 * REAPED))
+        return all(await asyncio.gather(*(slot.stop(grace) for slot in slots)))
 
 
 def _dump(settings: ModelSettings) -> bytes:

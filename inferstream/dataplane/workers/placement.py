@@ -102,10 +102,12 @@ class Placements:
             return f"{settings.name} {next(_own_pools)}"
         return None
 
-    async def stop(self) -> None:
-        """End every worker that is left."""
-        await asyncio.gather(*(group.stop() for group in self._groups.values()))
-        self._meters.files.close()
+    async def stop(self, limit: float) -> bool:
+        """End every worker that is left within `limit` seconds; False when one had to be killed."""
+        try:
+            return all(await asyncio.gather(*(group.end(limit) for group in self._groups.values())))
+        finally:
+            self._meters.files.close()
 
 
 def _programs(placement: Placement, script: str, shared: dict[str, str]) -> "list[Program]":

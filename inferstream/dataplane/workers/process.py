@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 
 from ...errors import ModelLoadFailed, WorkerLost
@@ -15,6 +15,9 @@ from .spawning import Child, Program
 from .tally import StepTally
 
 logger = logging.getLogger("inferstream.worker")
+
+REAPED = 0.25
+"""Seconds a process may take to end when its work is over, and to be gone once it is killed."""
 
 BLOCKED = 2.0
 """Seconds without an answer to a ping after which a worker's event loop counts as blocked."""
@@ -111,15 +114,24 @@ class WorkerProcess(Caller):
             await asyncio.sleep(0.05)
             self._link.send(frames.Ping())
 
-    async def stop(self, grace: float) -> None:
-        """Unload everything and end; after `grace` seconds without mercy."""
+    async def stop(self, grace: float) -> bool:
+        """Unload everything within `grace` seconds and end; False when the process had to be killed.
+
+        Returns within `grace` seconds and twice `REAPED`.
+        """
         self._link.send(frames.Stop(grace))
         try:
-            async with asyncio.timeout(grace + 0.5):
+            async with asyncio.timeout(grace + REAPED):
                 await self.ended.wait()
+                return True
         except TimeoutError:
-            logger.error("worker %d did not end within %g s; killing it", self.pid, grace)
-            self.kill()
+            logger.error("worker %d did not end within %.1f s; killing it", self.pid, grace)
+        finally:
+            self.kill()  # also where nobody waits any longer
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REAPED):
+                await self.ended.wait()
+        return False
 
     def kill(self) -> None:
         """End the process now."""

@@ -167,8 +167,8 @@ class Slot:
             raise WorkerLost(self._refusal or "its worker is being stopped")
         return self.process
 
-    async def stop(self, grace: float) -> None:
-        """End the process, in good order if `grace` seconds are enough for it."""
+    async def stop(self, grace: float) -> bool:
+        """End the process, in good order if `grace` seconds are enough for it; False when it had to be killed."""
         self._keeping.cancel()
         self._stop_catching_up()
         process, self.process = self.process, None
@@ -177,4 +177,5 @@ class Slot:
         if process is not None:
             self._meters.stopped(process.pid)
             if not process.ended.is_set():
-                await process.stop(grace)
+                return await process.stop(grace)
+        return True

@@ -33,6 +33,7 @@ from ...telemetry.sums import families_of
 from ...telemetry.workers import WorkerMeters
 from ..doors import Doors, build_tracing
 from ..ports import bind
+from ..stopping import PORTS, UNLOADING, within
 from . import frames
 from .loading import Loading
 from .told import Told
@@ -116,11 +117,12 @@ class Follower:
         settle()
 
     async def _stop(self, seconds: float) -> None:
+        over = self._loop.time() + seconds
         if self._doors is not None:
-            await self._doors.stop()
-        await self._told.unload_all(seconds)
-        if self._tracing is not None:
-            await self._tracing.stop()
+            await within(min(PORTS, seconds), "closing the ports", self._doors.stop())
+        left = max(over - self._loop.time(), 0.0)
+        tracing = [] if self._tracing is None else [self._tracing.stop()]
+        await within(left, "unloading", self._told.unload_all(min(UNLOADING, left)), *tracing)
         self._count(0)
 
     def _do(

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+import os
+from collections.abc import Coroutine
 from itertools import count
 from time import monotonic
 from typing import Any
@@ -38,9 +38,6 @@ LONGEST = 30.0
 
 ATTEMPTS = 4
 """How often a follower may end before it serves, one life after another, until the server's start is given up."""
-
-LAST_WORDS = 5.0
-"""Seconds a follower may take beyond what it has been given to end."""
 
 
 class FrontEnds:
@@ -240,28 +237,22 @@ class FrontEnds:
     async def drain(self, grace: float) -> None:
         """Have every follower refuse new calls, and wait until those in progress have ended."""
         self._draining = True
-        await self._all(lambda operation: frames.Drain(operation, grace), grace + LAST_WORDS)
+        draining = (
+            member.do(lambda operation: frames.Drain(operation, grace), None)
+            for member in self._models.members
+        )
+        await asyncio.gather(*draining, return_exceptions=True)
 
-    async def stop(self, seconds: float) -> None:
-        """End every follower; their models have so many seconds to unload."""
+    async def stop(self, seconds: float) -> bool:
+        """End every follower within so many seconds; False when one had to be killed."""
         members = list(self._models.members)
         for keeper in self._keepers:
             keeper.cancel()
-        await self._all(lambda operation: frames.Stop(operation, seconds), seconds + LAST_WORDS, members)
-        for member in members:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LAST_WORDS):
-                    await member.ended.wait()
-            member.kill()
+        ended = await asyncio.gather(*(member.end(seconds) for member in members))
         for task in self._tasks:
             task.cancel()
-
-    async def _all(
-        self, make: Callable[[int], frames.Operation], seconds: float, members: list[Member] | None = None
-    ) -> None:
-        if members is None:
-            members = self._models.members
-        await asyncio.gather(*(member.do(make, seconds) for member in members), return_exceptions=True)
+        os.close(self._memory)
+        return all(ended)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

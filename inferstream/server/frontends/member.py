@@ -1,6 +1,7 @@
 """One follower, seen from the leader."""
 
 import asyncio
+import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,12 +14,15 @@ import msgspec
 from ...dataplane.workers import passing
 from ...dataplane.workers.link import Link
 from ...dataplane.workers.packing import unpack_failure
+from ...dataplane.workers.process import REAPED
 from ...dataplane.workers.shared import SharedProcess
 from ...dataplane.workers.spawning import Child, Program
-from ...errors import WorkerLost
+from ...errors import InferstreamError, WorkerLost
 from ...telemetry.custom import CUSTOM
 from ...telemetry.sums import Family
 from . import frames
+
+logger = logging.getLogger("inferstream.server")
 
 SCRIPT = str(Path(__file__).parents[1] / "bootstrap.py")
 MODULE = "inferstream.server.frontends.follower"
@@ -119,6 +123,23 @@ class Member:
     def introduce(self, worker: int, group: int, process: SharedProcess) -> None:
         """Give it a way to a worker. Raises OSError."""
         process.introduce(self._intake, _Encoded(frames.Way(worker, group, process.pid)))
+
+    async def end(self, seconds: float) -> bool:
+        """Have it close, unload and end within so many seconds; False when it had to be killed."""
+        try:
+            async with asyncio.timeout(seconds - REAPED):
+                with suppress(InferstreamError):
+                    await self.do(lambda operation: frames.Stop(operation, seconds - 2 * REAPED), None)
+                await self.ended.wait()
+                return True
+        except TimeoutError:
+            logger.error("front end %d did not end within %g s; killing it", self.pid, seconds)
+        finally:
+            self.kill()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REAPED):
+                await self.ended.wait()
+        return False
 
     def kill(self) -> None:
         """End the process now."""
