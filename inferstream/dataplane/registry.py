@@ -76,13 +76,23 @@ class Registry(Serving):
         )
 
     async def names_at(self, paths: Sequence[Path]) -> list[str]:
-        """Names of the models on disk whose folders hold any of these absolute paths."""
-        names = set()
-        for settings in await self._repository.list():
-            folder = Path(settings.source).resolve().parent if settings.source else None
-            if folder is not None and any(path.is_relative_to(folder) for path in paths):
-                names.add(settings.name)
-        return sorted(names)
+        """Names of the models on disk that any of these absolute paths belongs to.
+
+        Code outside every model's folder belongs to all models.
+        """
+        found = await self._repository.list()
+        folders = {Path(settings.source).resolve().parent for settings in found if settings.source}
+        touched = {folder for folder in folders if any(path.is_relative_to(folder) for path in paths)}
+        everything = any(
+            path.suffix == ".py" and not any(map(path.is_relative_to, touched)) for path in paths
+        )
+        return sorted(
+            {
+                settings.name
+                for settings in found
+                if everything or (settings.source and Path(settings.source).resolve().parent in touched)
+            }
+        )
 
     async def start(self) -> None:
         """Load everything the repository holds, all at once; a model that fails leaves the others alone.

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed
 from ..model import MLModel
 from ..settings import ModelSettings
+from ..settings.imports import importing_alone
 from ..telemetry.context import model_context
 from .mlserver_imports import install
 
@@ -18,10 +19,11 @@ logger = logging.getLogger("inferstream.repository")
 async def load_model(settings: ModelSettings, timeout: float) -> MLModel:
     """Import the model's class, construct it and run its `load`, within `timeout` seconds.
 
+    What it imports, `load` included, it imports alone: models load in parallel threads.
     Raises ModelLoadFailed with one line that says why, and as its cause what there is to log beside it.
     `unload` has then been called.
     """
-    with model_context(settings.name, settings.version):
+    with model_context(settings.name, settings.version), importing_alone():
         model: MLModel | None = None
         try:
             async with asyncio.timeout(timeout):

@@ -5,12 +5,15 @@ import logging
 import os
 import signal
 import socket
+import stat
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import processors
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.registry import Registry
@@ -21,6 +24,7 @@ from ..repository import FolderRepository, ModelRepository
 from ..repository.mlserver_imports import install
 from ..settings import Settings
 from ..settings.implementation import resolve_class
+from ..settings.imports import share_folders
 from ..settings.sources import SETTINGS_FILE
 from ..telemetry.files import MetricFiles
 from ..telemetry.metrics import CONTENT_TYPE, Meters
@@ -52,11 +56,17 @@ LAST_RESORT = 5.0
 """Seconds after the grace period when the process ends whatever still runs in it."""
 
 
+PUBLIC = stat.S_IWOTH | stat.S_ISVTX
+"""The mode of folders for everybody's temporary files."""
+
+
 class Server:
     """A model server; `run` returns when a signal has ended it."""
 
     def __init__(self, settings: Settings, repository: ModelRepository | None = None) -> None:
         self.settings = settings
+        share_code(settings)
+        processors.divide(settings.frontends)
         self.meters = Meters(settings.metrics_rest_server_prefix)
         workers = WorkerMeters(MetricFiles(settings.metrics_dir))
         self.meters.add(workers)
@@ -228,6 +238,20 @@ def _kafka(dataplane: DataPlane, settings: Settings, tracing: "Tracing | None") 
             f'kafka_enabled needs `pip install "inferstream[kafka]"`: {missing.name} is not installed'
         ) from None
     return KafkaDoor(dataplane, settings, tracing)
+
+
+def share_code(settings: Settings) -> None:
+    """Let models import from the served folder and from the working folder, wherever that moves later.
+
+    A working folder such as `/tmp`, where every user may leave a file, is left out.
+    """
+    share_folders([settings.model_repository_root])
+    with suppress(OSError):  # it may have been deleted
+        working = Path.cwd()
+        if working.stat().st_mode & PUBLIC == PUBLIC:
+            logger.info("models cannot import from %s, where everybody may write", working)
+        else:
+            share_folders([working])
 
 
 def repository_of(settings: Settings) -> ModelRepository:

@@ -1,0 +1,33 @@
+"""Runtimes as MLServer's are to model code: `predict` is awaited, and refuses what it lacks with MLServer's error."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from importlib import import_module
+from typing import Any
+
+from inferstream.errors import InvalidRequest
+from inferstream.runtimes.base import Function, Runtime
+from inferstream.settings import ModelSettings
+from inferstream.types import InferenceRequest, InferenceResponse
+
+
+class Awaited(Runtime):
+    """Goes before a runtime among the bases of a class; `threads` predictions of it run at once."""
+
+    selects_outputs = None
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__(settings)
+        self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix=f"model-{settings.name}")
+
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:  # type: ignore[override]
+        run, predict = copy_context().run, super().predict
+        return await asyncio.get_running_loop().run_in_executor(self._executor, run, predict, payload)
+
+    def _function(self, name: str) -> Function:
+        try:
+            return super()._function(name)
+        except InvalidRequest as error:
+            errors: Any = import_module("mlserver.errors")
+            raise errors.InferenceError(error.message) from error
