@@ -1,6 +1,7 @@
 """Runtimes as MLServer's are to model code: `predict` is awaited, and refuses what it lacks with MLServer's error."""
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from importlib import import_module
@@ -9,7 +10,7 @@ from typing import Any
 from inferstream.errors import InvalidRequest
 from inferstream.runtimes.base import Function, Runtime
 from inferstream.settings import ModelSettings
-from inferstream.types import InferenceRequest, InferenceResponse
+from inferstream.types import InferenceRequest, InferenceResponse, RequestOutput
 
 
 class Awaited(Runtime):
@@ -29,5 +30,17 @@ class Awaited(Runtime):
         try:
             return super()._function(name)
         except InvalidRequest as error:
-            errors: Any = import_module("mlserver.errors")
-            raise errors.InferenceError(error.message) from error
+            raise _refused(error.message) from error
+
+    def _response(self, results: Sequence[Any], wanted: Sequence[RequestOutput]) -> InferenceResponse:
+        try:
+            return super()._response(results, wanted)
+        except InvalidRequest as error:
+            raise _refused(f"Cannot encode the response: {error.message}") from error
+
+
+def _refused(message: str) -> Exception:
+    """The error that model code knows as `mlserver.errors.InferenceError`."""
+    errors: Any = import_module("mlserver.errors")
+    error: Exception = errors.InferenceError(message)
+    return error

@@ -82,12 +82,15 @@ class Runtime(MLModel):
         self._artefact = artefact
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        wanted = payload.outputs or [self._default]
+        wanted = self._wanted(payload)
         functions = [self._function(output.name) for output in wanted]
         features = self.decode_request(payload, default_codec=NumpyRequestCodec)
         self._check(features, payload)
         results = [_called(function, features, payload) for function in functions]
         return self._response(results, wanted)
+
+    def _wanted(self, request: InferenceRequest) -> Sequence[RequestOutput]:
+        return request.outputs or [self._default]
 
     def _opened(self, path: Path) -> Any:
         with importing_alone():
