@@ -10,6 +10,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
+from inferstream import processors
 from tests.serving import Running, eventually, tensor, text, write_model
 from tests.unit.runtimes import models
 
@@ -150,7 +151,8 @@ class Labelled(SKLearnModel):
 
     async def predict(self, payload):
         response = await super().predict(payload)
-        response.outputs.append(StringCodec.encode_output("kind", [self._kind]))
+        said = [self._kind, str(self.settings.threads)]
+        response.outputs.append(StringCodec.encode_output("kind", said))
         return response
 
 class Boosted(XGBoostModel):
@@ -174,7 +176,10 @@ def ask_runtime() -> Callable[..., dict[str, np.ndarray]]:
     return ask
 
 
-def test_mlservers_runtimes_can_be_subclassed_without_their_wheels(serve, tmp_path, ask_runtime) -> None:
+def test_mlservers_runtimes_can_be_subclassed_without_their_wheels(
+    serve, tmp_path, ask_runtime, workers: int
+) -> None:
+    threads = max(1, processors.available() // max(1, workers))  # workers share the processors
     folder = tmp_path / "models"
     at = write_model(folder, "labelled", "models.Labelled", RUNTIMES)
     models.dumped(models.classifier(), at)
@@ -184,7 +189,7 @@ def test_mlservers_runtimes_can_be_subclassed_without_their_wheels(serve, tmp_pa
     for library, address in ((triton_http, f"127.0.0.1:{server.http_port}"), (triton_grpc, server.grpc)):
         found = ask_runtime(server, "labelled", library, address)
         assert found["predict"].ravel().tolist() == [0, 1, 2]
-        assert found["kind"].ravel().tolist() == [b"LogisticRegression"]
+        assert found["kind"].ravel().tolist() == [b"LogisticRegression", str(threads).encode()]
         assert ask_runtime(server, "boosted", library, address)["predict"].ravel().tolist() == [0, 1, 2]
         assert ask_runtime(server, "light", library, address)["predict"].shape == (3, 3)
     refused = server.infer(

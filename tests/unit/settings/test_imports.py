@@ -22,7 +22,9 @@ from inferstream.settings.imports import import_from, importing_alone, share_fol
 def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "path", sys.path.copy())
     before = {*sys.modules}
-    for name in ("_model_folders", "_kept"):
+    for name in ("model", "helper", "package"):  # other tests' own
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in ("_model_folders", "_kept", "_installed"):
         monkeypatch.setattr(imports, name, set())
     monkeypatch.setattr(imports, "_shared_folders", [])
     monkeypatch.setattr(imports, "_stamps", {})
