@@ -83,16 +83,23 @@ class Registry(Serving):
         )
 
     async def names_at(self, paths: Sequence[Path]) -> list[str]:
-        """Names of the models, on disk or known from there, whose folders hold any of these paths, or lie in them."""
+        """Names of the models, on disk or known from there, that any of these absolute paths belongs to.
+
+        These are the models whose folders hold a path, or lie in it. Code outside every folder belongs to all.
+        """
         sources = {(name, source) for (name, _), source in self._sources.items()}
         sources |= {(found.name, found.source or "") for found in await self._repository.list()}
         sources |= {(model.name, model.source) for model in await self._repository.broken()}
-        names = set()
-        for name, source in sources:
-            folder = Path(source).resolve().parent
-            if source and any(path.is_relative_to(folder) or folder.is_relative_to(path) for path in paths):
-                names.add(name)
-        return sorted(names)
+        folders = {source: Path(source).resolve().parent for _, source in sources if source}
+        shared = any(
+            path.suffix == ".py" and not any(map(path.is_relative_to, folders.values())) for path in paths
+        )
+        touched = {
+            source
+            for source, folder in folders.items()
+            if any(path.is_relative_to(folder) or folder.is_relative_to(path) for path in paths)
+        }
+        return sorted({name for name, source in sources if shared or source in touched})
 
     async def start(self) -> None:
         """Load everything the repository holds, all at once; a model that fails leaves the others alone.

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from functools import cmp_to_key
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
@@ -169,10 +170,14 @@ class Serving(ABC):
         return task
 
     def _choose_default(self, name: str) -> None:
-        """Without a version the unversioned model answers, else the highest version."""
+        """Without a version the unversioned model answers, else the highest version.
+
+        Sorted first: with numbers and texts mixed there may be no highest, and the choice must not depend
+        on the order of loading.
+        """
         versions = [key for key in self._served if key[0] == name]
         if versions:
-            self._defaults[name] = self._served[max(versions, key=lambda key: _rank(key[1]))]
+            self._defaults[name] = self._served[max(sorted(versions, key=str), key=_by_version)]
         else:
             self._defaults.pop(name, None)
         self.routes = [
@@ -208,8 +213,15 @@ def _store(settings: Settings, meters: Meters) -> Store:
     return Store(settings.cache_size, settings.cache_max_bytes, seconds, monotonic, meters.caching())
 
 
-def _rank(version: str | None) -> tuple[int, int, str]:
-    """Unversioned above numbers above text; numbers as numbers, text as text."""
-    if not version:
-        return (2, 0, "")
-    return (1, int(version), "") if version.isdecimal() else (0, 0, version)
+def _compared(one: Key, other: Key) -> int:
+    """Above 0 if `one` is the newer version: unversioned above all, two numbers as numbers, else as texts."""
+    first, second = one[1], other[1]
+    if not first or not second:
+        return (not first) - (not second)
+    try:
+        return int(first) - int(second)
+    except ValueError:
+        return (first > second) - (first < second)
+
+
+_by_version = cmp_to_key(_compared)

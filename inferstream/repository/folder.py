@@ -9,13 +9,13 @@ from pathlib import Path
 
 from ..errors import InvalidSettings, ModelNotFound
 from ..settings import (
-    MLSERVER_MODEL_PREFIX,
-    MODEL_PREFIX,
     MODEL_SETTINGS_FILE,
+    SETTINGS_FILE,
     ModelParameters,
     ModelSettings,
     load_model_settings,
 )
+from ..settings.sources import validated
 from .base import BrokenModel, BrokenModels, ModelRepository, Versions
 
 logger = logging.getLogger("inferstream.repository")
@@ -80,8 +80,8 @@ class FolderRepository(ModelRepository):
         if len(self._known) > 2 * (len(found) + len(broken)) + 16:
             self._known.clear()  # most of it is gone from disk
             self._named = {path: key for path, key in self._named.items() if path.exists()}
-        if not found and not broken and (single := self.from_environment()) is not None:
-            return [single], []
+        if not found and not broken:
+            return self._described()
         return [*found.values()], broken
 
     def _remembered(self, path: Path) -> ModelSettings | InvalidSettings:
@@ -108,16 +108,32 @@ class FolderRepository(ModelRepository):
         """Clients may read this, and need not know where the repository lives."""
         return text.replace(f"{self._root}{os.sep}", "")
 
+    def _described(self) -> tuple[Versions, BrokenModels]:
+        try:
+            single = self.from_environment()
+        except InvalidSettings as error:
+            return [], [BrokenModel(self._root.name, self._without_root(error.message))]
+        return [] if single is None else [single], []
+
     def from_environment(self) -> ModelSettings | None:
-        """The one model that an orchestrator describes in variables alone."""
-        if not any(
-            os.environ.get(f"{prefix}IMPLEMENTATION") for prefix in (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)
-        ):
+        """The one model that an orchestrator describes in variables alone, as if `settings.json` held it.
+
+        Its code is looked for beside that file. Relative paths start at the working folder, as with MLServer.
+        Raises InvalidSettings.
+        """
+        if not ModelSettings.from_environment().get("implementation"):
             return None
-        settings = ModelSettings.model_validate({})
-        if not settings.name:
-            settings.name = self._root.name
-        _complete(settings, None)
+        settings = validated(ModelSettings, {}, "environment")
+        assert isinstance(settings, ModelSettings)
+        settings.name = settings.name or self._root.name
+        check_name(settings.name, "environment")
+        settings._source = str(self._root / SETTINGS_FILE)
+        _complete(settings, str(self._root))
+        assert settings.parameters is not None
+        for field in ("uri", "environment_path", "environment_tarball"):
+            path = getattr(settings.parameters, field)
+            if path and Path(path).exists():
+                setattr(settings.parameters, field, str(Path(path).absolute()))
         return settings
 
 

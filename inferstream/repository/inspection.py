@@ -59,12 +59,24 @@ def inspect_folder(root: Path, importing: bool = False) -> Inspection:
         _describe(finding, settings, server)
         finding.problems += _problems(settings, importing)
         _refuse_twins(seen, finding, settings)
-    if not inspection.models and (single := FolderRepository(root).from_environment()) is not None:
-        finding = Finding(source="environment", name=single.name)
-        _describe(finding, single, server)
-        finding.problems += _problems(single, importing)
-        inspection.models.append(finding)
+    if not inspection.models:
+        inspection.models += _described(root, server, importing)
     return inspection
+
+
+def _described(root: Path, server: Settings | None, importing: bool) -> Iterator[Finding]:
+    """The model that only variables describe, if any."""
+    finding = Finding(source="environment", name=root.name)
+    try:
+        settings = FolderRepository(root).from_environment()
+    except InferstreamError as error:
+        finding.problems.append(error.message)
+        yield finding
+        return
+    if settings is not None:
+        _describe(finding, settings, server)
+        finding.problems += _problems(settings, importing)
+        yield finding
 
 
 def _server_settings(root: Path, inspection: Inspection) -> Settings | None:

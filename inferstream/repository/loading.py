@@ -10,6 +10,7 @@ from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed
 from ..model import MLModel, StepModel
 from ..model_thread import ModelThread
 from ..settings import ModelSettings
+from ..settings.imports import importing_alone
 from ..telemetry.context import model_context
 from .mlserver_imports import install
 from .suspension import may_suspend, never_suspends
@@ -60,10 +61,11 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
 
     A class whose coroutines never suspend is constructed and loaded in the thread that will run them, so
     that whatever the model binds to its thread or event loop is there when it is used.
+    What it imports, `load` included, it imports alone: models load in parallel threads.
     Raises ModelLoadFailed with one line that says why, and as its cause what there is to log beside it.
     `unload` has then been called.
     """
-    with model_context(settings.name, settings.version):
+    with model_context(settings.name, settings.version), importing_alone():
         loaded: LoadedModel | None = None
         thread: ModelThread | None = None
         try:

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from ..settings.implementation import RUNTIMES
+from ..settings.imports import STANDS_IN
 
 
 def missing_class(path: str, folder: Path | None, own_environment: bool = False) -> str | None:
@@ -47,7 +48,8 @@ def _find(module_name: str, folder: Path | None) -> ModuleSpec | None:
     for part in module_name.split("."):
         spec = PathFinder.find_spec(part, search)
         if spec is None and search == first and part in sys.modules:
-            spec = sys.modules[part].__spec__  # installed in a way that no path shows
+            module = sys.modules[part]  # installed in a way that no path shows
+            spec = None if STANDS_IN in vars(module) else module.__spec__
         if spec is None:
             return None
         search = list(spec.submodule_search_locations or ())

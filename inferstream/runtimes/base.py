@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .. import processors
 from ..codecs import NumpyCodec, NumpyRequestCodec
 from ..errors import InvalidRequest, ModelLoadFailed
 from ..model import MLModel
 from ..settings import ModelSettings
-from ..settings.implementation import importing
+from ..settings.imports import importing_alone
 from ..settings.uri import get_model_uri
 from ..types import InferenceRequest, InferenceResponse, Parameters, RequestOutput, ResponseOutput
 from .refusals import inputs_of, refusal
@@ -37,10 +38,14 @@ class Runtime(MLModel):
     functions: ClassVar[Sequence[str]] = ("predict",)
     """Methods that clients may ask for, where the artefact has them."""
 
-    selects_outputs = True
+    selects_outputs: ClassVar[bool | None] = True
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
+        if settings.threads is None:
+            # Predictions compute: more at once than processors take memory, and no less time.
+            settings.threads = settings.max_concurrency or processors.share()
+        self._artefact: Any = None
         self._default = RequestOutput(name=str(self._extra("predict_fn", "predict")))
         self._functions: dict[str, Function] = {}
         self._features: int | None = None
@@ -59,24 +64,36 @@ class Runtime(MLModel):
         raise NotImplementedError
 
     async def load(self) -> bool:
-        artefact = await asyncio.to_thread(self._opened, await self._find())
-        for name in dict.fromkeys((*self.functions, self._default.name)):
-            if (method := self.method(artefact, name)) is not None:
-                self._functions[name] = method
-        self._check_functions(type(artefact).__name__)
-        self._features = self.features(artefact)
+        self._model = await asyncio.to_thread(self._opened, await self._find())
+        self._check_functions(type(self._model).__name__)
         return True
 
+    @property
+    def _model(self) -> Any:
+        """What `open` has read, under the name that MLServer's runtimes give it; a subclass may replace it."""
+        return self._artefact
+
+    @_model.setter
+    def _model(self, artefact: Any) -> None:
+        names = dict.fromkeys((*self.functions, self._default.name))
+        methods = {name: self.method(artefact, name) for name in names}
+        self._functions = {name: method for name, method in methods.items() if method is not None}
+        self._features = self.features(artefact)
+        self._artefact = artefact
+
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        wanted = payload.outputs or [self._default]
+        wanted = self._wanted(payload)
         functions = [self._function(output.name) for output in wanted]
         features = self.decode_request(payload, default_codec=NumpyRequestCodec)
         self._check(features, payload)
         results = [_called(function, features, payload) for function in functions]
         return self._response(results, wanted)
 
+    def _wanted(self, request: InferenceRequest) -> Sequence[RequestOutput]:
+        return request.outputs or [self._default]
+
     def _opened(self, path: Path) -> Any:
-        with importing:
+        with importing_alone():
             return self.open(path)
 
     def _extra(self, name: str, default: Any = None) -> Any:

@@ -30,4 +30,5 @@ class LightGBMModel(Runtime):
         self._check_shape(features, request)
 
     def features(self, artefact: Any) -> int | None:
-        return int(artefact.num_feature())
+        count = getattr(artefact, "num_feature", None)
+        return None if count is None else int(count())

@@ -15,6 +15,8 @@ class XGBoostModel(Runtime):
     artefacts = ("model.bst", "model.json", "model.ubj")
     functions = ("predict", "predict_proba")
 
+    _turn: AbstractContextManager[Any] = nullcontext()
+
     def open(self, path: Path) -> Any:
         self._import("sklearn", "xgboost")
         xgboost = self._import("xgboost", "xgboost")
@@ -26,7 +28,7 @@ class XGBoostModel(Runtime):
             raise self._unreadable(path, f"XGBoost {xgboost.__version__}", error) from error
         # Trees may be asked from many threads at once, linear boosters may not.
         linear = estimator.booster == "gblinear"
-        self._turn: AbstractContextManager[Any] = Lock() if linear else nullcontext()
+        self._turn = Lock() if linear else nullcontext()
         return estimator
 
     def _estimator(self, xgboost: Any, content: bytearray) -> Any:
@@ -40,7 +42,7 @@ class XGBoostModel(Runtime):
         raise self._failed("it is neither a regressor nor a classifier nor a ranker")
 
     def features(self, artefact: Any) -> int | None:
-        return int(artefact.n_features_in_)
+        return getattr(artefact, "n_features_in_", None)
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         with self._turn:

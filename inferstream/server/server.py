@@ -3,12 +3,14 @@
 import asyncio
 import logging
 import socket
+import stat
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import processors
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.registry import Registry
@@ -18,6 +20,7 @@ from ..repository import FolderRepository, ModelRepository
 from ..repository.mlserver_imports import install
 from ..settings import Settings
 from ..settings.implementation import resolve_class
+from ..settings.imports import share_folders
 from ..settings.sources import SETTINGS_FILE
 from ..telemetry.files import MetricFiles
 from ..telemetry.metrics import CONTENT_TYPE, Meters
@@ -41,11 +44,17 @@ WORKER = str(Path(__file__).with_name("bootstrap.py"))
 """The script that a worker process runs."""
 
 
+PUBLIC = stat.S_IWOTH | stat.S_ISVTX
+"""The mode of folders for everybody's temporary files."""
+
+
 class Server:
     """A model server. It runs once, on any event loop of any thread; signals are left to whoever starts it."""
 
     def __init__(self, settings: Settings, repository: ModelRepository | None = None) -> None:
         self.settings = settings
+        share_code(settings)
+        processors.divide(settings.frontends)
         self.meters = Meters(settings.metrics_rest_server_prefix)
         workers = WorkerMeters(MetricFiles(settings.metrics_dir))
         self.meters.add(workers)
@@ -246,6 +255,20 @@ def _kafka(dataplane: DataPlane, settings: Settings, tracing: "Tracing | None") 
             f'kafka_enabled needs `pip install "inferstream[kafka]"`: {missing.name} is not installed'
         ) from None
     return KafkaDoor(dataplane, settings, tracing)
+
+
+def share_code(settings: Settings) -> None:
+    """Let models import from the served folder and from the working folder, wherever that moves later.
+
+    A working folder such as `/tmp`, where every user may leave a file, is left out.
+    """
+    share_folders([settings.model_repository_root])
+    with suppress(OSError):  # it may have been deleted
+        working = Path.cwd()
+        if working.stat().st_mode & PUBLIC == PUBLIC:
+            logger.info("models cannot import from %s, where everybody may write", working)
+        else:
+            share_folders([working])
 
 
 def repository_of(settings: Settings) -> ModelRepository:

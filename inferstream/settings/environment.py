@@ -1,7 +1,7 @@
 """Environment variables: ours first, MLServer's next, then `.env` in the working folder."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +20,7 @@ ENV_FILE = ".env"
 
 _complete: ContextVar[bool] = ContextVar("settings_complete", default=False)
 
+EnvFile = str | Path | Sequence[str | Path] | None
 Snapshot = tuple[tuple[str, str], ...]
 Values = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
 
@@ -37,9 +38,16 @@ class EnvironmentModel(BaseModel):
     env_prefixes: ClassVar[tuple[str, ...]] = (PREFIX, MLSERVER_PREFIX)
 
     def __init__(self, **values: Any) -> None:
+        env_file: EnvFile = values.pop("_env_file", ENV_FILE)
         if not _complete.get():
-            values = merged(_environment(type(self), _snapshot()), values)
+            values = merged(self.from_environment(env_file), values)
         super().__init__(**values)
+
+    @classmethod
+    def from_environment(cls, env_file: EnvFile = ENV_FILE) -> Values:
+        """The values that variables give, and below them `env_file`: of several files the last goes first."""
+        files = (env_file,) if isinstance(env_file, str | Path) else tuple(env_file or ())
+        return _environment(cls, tuple(map(str, files)), _snapshot(files))
 
     def dict(self, **options: Any) -> Values:
         """What was given, under the names it has in a file."""
@@ -80,20 +88,23 @@ def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _snapshot() -> Snapshot:
-    """Everything the result depends on: our variables, and which `.env` there is."""
+def _snapshot(files: Sequence[str | Path]) -> Snapshot:
+    """Everything the result depends on: our variables, and which files there are."""
     prefixes = (PREFIX, MLSERVER_PREFIX)
     found = [(name, value) for name, value in os.environ.items() if name.upper().startswith(prefixes)]
-    try:
-        stamp = os.stat(ENV_FILE)
-        found.append((str(Path(ENV_FILE).absolute()), f"{stamp.st_mtime_ns} {stamp.st_size}"))
-    except OSError:
-        pass
+    for file in files:
+        try:
+            stamp = os.stat(file)
+            found.append((str(Path(file).absolute()), f"{stamp.st_mtime_ns} {stamp.st_size}"))
+        except OSError:
+            pass
     return tuple(found)
 
 
 @lru_cache(maxsize=64)
-def _environment(settings: type[EnvironmentModel], snapshot: Snapshot) -> dict[str, Any]:
+def _environment(
+    settings: type[EnvironmentModel], files: tuple[str, ...], snapshot: Snapshot
+) -> dict[str, Any]:
     if not snapshot:
         return {}
     # Imported late: it takes a fifth of a second, and most processes have no such variables.
@@ -102,7 +113,7 @@ def _environment(settings: type[EnvironmentModel], snapshot: Snapshot) -> dict[s
     kind = cast("type[BaseSettings]", settings)  # the sources only look at its fields and configuration
     found: dict[str, Any] = {}
     for prefix in reversed(settings.env_prefixes):
-        found = merged(found, DotEnvSettingsSource(kind, env_file=ENV_FILE, env_prefix=prefix)())
+        found = merged(found, DotEnvSettingsSource(kind, env_file=files, env_prefix=prefix)())
     for prefix in reversed(settings.env_prefixes):
         found = merged(found, EnvSettingsSource(kind, env_prefix=prefix)())
     return found

@@ -89,7 +89,8 @@ class ModelSettings(EnvironmentModel):
     threads: int | None = Field(
         None,
         ge=1,
-        description="Threads for blocking model code; 64 for `def` and one for `async def` if absent.",
+        description="Threads for blocking model code. If absent: 64 for `def`, one for `async def`, one for "
+        "each core for a runtime's.",
     )
     worker_concurrency: int | None = Field(
         None, ge=1, description="Calls that may run at once in one worker process."
@@ -125,17 +126,17 @@ class ModelSettings(EnvironmentModel):
     def _accept_class(cls, values: Any) -> Any:
         """Authors may pass the class itself where the file would hold its import path."""
         if isinstance(values, dict) and isinstance(values.get("implementation"), type):
-            implementation = values["implementation"]
-            values = {
-                **values,
-                "implementation": f"{implementation.__module__}.{implementation.__qualname__}",
-            }
+            values = {**values, "implementation": _import_path(values["implementation"])}
         return values
 
     @property
     def implementation(self) -> type[Any]:
         """The model's class. Raises ModelLoadFailed when it cannot be imported."""
         return resolve_class(self.implementation_, self._source)
+
+    @implementation.setter
+    def implementation(self, value: type[Any] | str) -> None:
+        self.implementation_ = value if isinstance(value, str) else _import_path(value)
 
     @property
     def version(self) -> str | None:
@@ -145,3 +146,7 @@ class ModelSettings(EnvironmentModel):
     def source(self) -> str | None:
         """Path of the file these settings came from."""
         return self._source
+
+
+def _import_path(implementation: type[Any]) -> str:
+    return f"{implementation.__module__}.{implementation.__qualname__}"

@@ -58,6 +58,7 @@ class Start(Frame, tag=1):
     """The first frame: how to log, and the server's name where requests are to have CloudEvents headers.
 
     `tracing` holds a collector's endpoint, and the name and version of the service that spans are of.
+    `code` names the folders that every model may import from. `workers` share the processors.
     """
 
     debug: bool
@@ -65,6 +66,8 @@ class Start(Frame, tag=1):
     logging: str | dict[str, Any] | None
     events: str | None = None
     tracing: tuple[str, str, str] | None = None
+    code: list[str] = []
+    workers: int = 1
 
 
 class Load(Frame, tag=2):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...settings import ModelSettings, Settings
+from ...settings.imports import shared_folders
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
@@ -64,6 +65,8 @@ class WorkerGroup(Group[Slot]):
             settings.logging_settings,
             settings.server_name if wanted(settings.cloudevents_headers) else None,
             settings.tracing,
+            shared_folders(),
+            len(programs),
         )
         self._models: dict[int, Load] = {}
         self._queues: dict[int, QueueMeters] = {}

@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ... import processors
 from ...repository.environments import environment_of, python_in
 from ...repository.loading import load_model
 from ...settings import ModelSettings, Settings
@@ -131,5 +132,4 @@ def _threads(workers: int) -> dict[str, str]:
     """A share of the cores for each worker's numerical libraries, which would all start a thread per core."""
     if "OMP_NUM_THREADS" in os.environ:
         return {}
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return {"OMP_NUM_THREADS": str(max(1, cores // workers))}
+    return {"OMP_NUM_THREADS": str(max(1, processors.available() // workers))}

@@ -8,10 +8,12 @@ import sys
 import threading
 from contextlib import suppress
 
+from ... import processors
 from ...errors import InferstreamError
 from ...garbage import settle
 from ...repository.loading import load_model
 from ...settings import ModelSettings
+from ...settings.imports import share_folders
 from ...telemetry.logs import configure_logging
 from ..cloudevents import CloudEvents
 from ..execution.base import BuildAnswering
@@ -75,6 +77,8 @@ class Worker:
 
     def _start(self, frame: frames.Start) -> None:
         configure_logging(frame.debug, frame.structured, frame.logging)
+        share_folders(frame.code)
+        processors.divide(frame.workers)
         self._models.events = None if frame.events is None else CloudEvents(frame.events)
         if frame.tracing is not None:
             try:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ... import processors
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.workers.link import Link
@@ -25,6 +26,7 @@ from ...errors import InferenceFailed, InferstreamError
 from ...event_loop import new_event_loop
 from ...garbage import settle
 from ...settings import Settings
+from ...settings.imports import share_folders
 from ...telemetry.custom import CUSTOM
 from ...telemetry.files import MetricFiles
 from ...telemetry.logs import configure_logging
@@ -81,6 +83,8 @@ class Follower:
     def _start(self, frame: frames.Start) -> None:
         settings = self._settings = Settings.from_complete(frame.settings)
         configure_logging(settings.debug, settings.use_structured_logging, settings.logging_settings)
+        share_folders(frame.code)
+        processors.divide(frame.count)
         self._ports = frame.ports
         self._meters = Meters(settings.metrics_rest_server_prefix)
         self._meters.elsewhere = partial(self._ask, "metrics", "")

@@ -8,12 +8,16 @@ from ...telemetry.sums import Family
 
 
 class Start(Frame, tag=1):
-    """The first frame: the whole settings as JSON, which of `count` front ends this is, and the leader's ports."""
+    """The first frame: the whole settings as JSON, which of `count` front ends this is, and the leader's ports.
+
+    `code` names the folders that every model may import from.
+    """
 
     settings: bytes
     index: int
     count: int
     ports: dict[str, int]
+    code: list[str]
 
 
 class Workers(Frame):

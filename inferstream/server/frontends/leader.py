@@ -16,6 +16,7 @@ from ...dataplane.workers.process import WorkerProcess
 from ...dataplane.workers.shared import SharedProcess
 from ...errors import InferstreamError, WorkerLost
 from ...settings import ModelSettings, Settings
+from ...settings.imports import shared_folders
 from ...telemetry.files import MetricFiles
 from ...telemetry.frontends import FrontEndMeters
 from ...telemetry.metrics import Meters
@@ -157,7 +158,7 @@ class FrontEnds:
     def _greet(self, index: int, member: Member) -> list[asyncio.Task[None]]:
         """Tell a new follower all there is, before anything else can be told to it; what it has to do with it."""
         settings = self._settings.model_dump_json(by_alias=True).encode()
-        member.send(frames.Start(settings, index, self.count, self._ports))
+        member.send(frames.Start(settings, index, self.count, self._ports, shared_folders()))
         for worker, (group, process) in self._workers.items():
             self._introduce(member, worker, group, process)
         self._models.members.append(member)

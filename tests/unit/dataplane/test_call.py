@@ -12,9 +12,10 @@ import os
 from inferstream.dataplane.call import new_id
 
 child = os.fork()
-print(new_id(), flush=True)
+os.write(1, f"{new_id()}\\n".encode())  # one system call: with PYTHONUNBUFFERED, print makes two
 if child:
-    os.waitpid(child, 0)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
 """
 
 

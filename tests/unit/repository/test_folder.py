@@ -1,8 +1,12 @@
 """Which settings files of a folder are models."""
 
+import os
 from pathlib import Path
 
-from inferstream.repository.folder import settings_files
+import pytest
+
+from inferstream.repository.folder import FolderRepository, settings_files
+from inferstream.repository.inspection import inspect_folder
 
 
 def test_what_is_installed_in_an_environment_beside_the_models_is_no_model(tmp_path: Path) -> None:
@@ -11,3 +15,62 @@ def test_what_is_installed_in_an_environment_beside_the_models_is_no_model(tmp_p
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "model-settings.json").write_text("{}")
     assert [path.parent.name for path in settings_files(tmp_path)] == ["a", "env-model"]
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with settings.json alone, and another to work in."""
+    for variable in [name for name in os.environ if name.startswith(("MLSERVER_", "INFERSTREAM_"))]:
+        monkeypatch.delenv(variable)
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "settings.json").write_text("{}")
+    (tmp_path / "working" / "artefact").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "working")
+    return folder
+
+
+@pytest.mark.parametrize("prefix", ["MLSERVER_MODEL_", "INFERSTREAM_MODEL_"])
+async def test_variables_describe_a_model_beside_settings_json(served, monkeypatch, prefix: str) -> None:
+    for name, value in {"NAME": "iris", "IMPLEMENTATION": "model.Iris", "URI": "artefact"}.items():
+        monkeypatch.setenv(f"{prefix}{name}", value)
+    (settings,) = await FolderRepository(served).list()
+    assert (settings.name, settings.implementation_) == ("iris", "model.Iris")
+    assert settings.parameters.uri == str(Path.cwd() / "artefact")
+    (served / "model.py").write_text("class Iris: here = True")
+    assert settings.implementation.here
+    assert (await FolderRepository(served).find("iris"))[0].name == "iris"
+
+
+async def test_a_dotenv_file_describes_a_model_too_and_absent_names_are_the_folders(served) -> None:
+    Path(".env").write_text("MLSERVER_MODEL_IMPLEMENTATION=model.Iris\n")
+    (settings,) = await FolderRepository(served).list()
+    assert settings.name == "served"
+    assert settings.parameters.uri == str(served)
+
+
+async def test_a_uri_that_is_no_path_stays_as_it_is(served, monkeypatch) -> None:
+    monkeypatch.setenv("MLSERVER_MODEL_IMPLEMENTATION", "model.Iris")
+    for uri in ("gs://bucket/model", "not-here"):
+        monkeypatch.setenv("MLSERVER_MODEL_URI", uri)
+        (settings,) = await FolderRepository(served).list()
+        assert settings.parameters.uri == uri
+
+
+async def test_variables_that_are_wrong_are_a_broken_model(served, monkeypatch) -> None:
+    monkeypatch.setenv("MLSERVER_MODEL_IMPLEMENTATION", "model.Iris")
+    monkeypatch.setenv("MLSERVER_MODEL_NAME", "../iris")
+    repository = FolderRepository(served)
+    assert await repository.list() == []
+    (broken,) = await repository.broken()
+    assert "name" in broken.reason
+    (finding,) = inspect_folder(served).models
+    assert finding.problems == [broken.reason]
+
+
+async def test_a_settings_file_goes_before_variables(served, monkeypatch) -> None:
+    monkeypatch.setenv("MLSERVER_MODEL_IMPLEMENTATION", "model.Iris")
+    (served / "own").mkdir()
+    (served / "own" / "model-settings.json").write_text('{"implementation": "model.Own"}')
+    (settings,) = await FolderRepository(served).list()
+    assert (settings.name, settings.implementation_) == ("own", "model.Own")

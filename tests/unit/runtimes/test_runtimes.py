@@ -1,9 +1,10 @@
 """Each runtime reads what its framework wrote, answers what is asked for, and says what it cannot."""
 
 import asyncio
+import builtins
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from inferstream.codecs import NumpyCodec, NumpyRequestCodec, PandasCodec, StringRequestCodec
+from inferstream.dataplane.execution.local import Local
 from inferstream.errors import InvalidModelURI, InvalidRequest, ModelLoadFailed
 from inferstream.runtimes.base import Runtime
 from inferstream.runtimes.lightgbm import LightGBMModel
@@ -276,21 +278,44 @@ async def test_a_framework_that_is_missing_says_how_to_install_it(
         await loaded(runtime, tmp_path)
 
 
-async def test_artefacts_are_read_one_at_a_time(tmp_path) -> None:
-    """Reading imports; two threads that import parts of scikit-learn at once may find each other locked."""
-    reading = threading.Lock()
+async def test_what_reading_an_artefact_imports_is_imported_alone(tmp_path, monkeypatch) -> None:
+    """Two threads that import parts of scikit-learn at once may find each other's half-initialised modules."""
+    monkeypatch.syspath_prepend(tmp_path)
+    reading: list[int] = []
+    both = threading.Barrier(2, timeout=20)
 
     class Patient(Runtime):
         artefacts = ("model",)
 
         def open(self, path: Path) -> Any:
-            assert reading.acquire(blocking=False), "another thread is reading"
-            time.sleep(0.01)
-            reading.release()
+            both.wait()  # both are read at once
+            name = f"read_{len(self.settings.name)}"
+            with (tmp_path / f"{name}.py").open("w") as file:
+                file.write("import builtins, time\nassert not builtins.reading_now, 'another is imported'\n")
+                file.write("builtins.reading_now.append(1)\ntime.sleep(0.05)\nbuiltins.reading_now.pop()\n")
+            import_module(name)
             return models.regressor()
 
         def features(self, artefact: Any) -> None:
             return None
 
+    monkeypatch.setattr(builtins, "reading_now", reading, raising=False)
     (tmp_path / "model").touch()
-    await asyncio.gather(*(loaded(Patient, tmp_path) for _ in range(8)))
+    settings = [
+        ModelSettings(name=name, implementation=Patient, parameters={"uri": str(tmp_path)})
+        for name in ("m", "mm")
+    ]
+    await asyncio.gather(*(Patient(each).load() for each in settings))
+
+
+def test_one_prediction_runs_for_each_processor_unless_the_settings_say_otherwise(monkeypatch) -> None:
+    monkeypatch.setattr("inferstream.processors.share", lambda: 3)
+    cases: list[tuple[dict[str, Any], int, int]] = [
+        ({}, 3, 3),
+        ({"threads": 5}, 5, 5),
+        ({"max_concurrency": 4}, 4, 4),
+        ({"threads": 2, "max_concurrency": 8}, 2, 8),
+    ]
+    for given, threads, slots in cases:
+        model = SKLearnModel(ModelSettings(name="m", implementation=SKLearnModel, **given))
+        assert (model.settings.threads, Local(model).slots) == (threads, slots), given

@@ -2,11 +2,20 @@
 
 import json
 import logging
+from collections import Counter, OrderedDict
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from inferstream.settings import MODEL_SETTINGS_FILE, SETTINGS_FILE, load_model_settings, load_settings
+from inferstream import compat
+from inferstream.settings import (
+    MODEL_SETTINGS_FILE,
+    SETTINGS_FILE,
+    ModelSettings,
+    load_model_settings,
+    load_settings,
+)
 
 SERVER = {
     "debug": True,
@@ -151,3 +160,47 @@ def test_cross_origin_rules_may_be_variables_of_their_own(
     cors = load_settings(tmp_path).cors_settings
     assert cors is not None
     assert (cors.max_age, cors.allow_origins) == (5, ["https://a"])
+
+
+def test_an_implementation_may_be_set_as_a_class_or_as_its_path() -> None:
+    settings = ModelSettings(name="m", implementation="collections.OrderedDict")
+    settings.implementation = Counter
+    assert settings.implementation is Counter
+    assert settings.dict()["implementation"] == "collections.Counter"
+    settings.implementation = "collections.OrderedDict"
+    assert settings.implementation is OrderedDict
+
+
+def test_an_env_file_of_its_own_is_read_instead_of_dotenv(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(".env").write_text("MLSERVER_MODEL_IMPLEMENTATION=dot.Env\nMLSERVER_MODEL_PLATFORM=dot\n")
+    Path("one.env").write_text("MLSERVER_MODEL_IMPLEMENTATION=one.Env\nMLSERVER_MODEL_NAME=one\n")
+    Path("two.env").write_text("MLSERVER_MODEL_NAME=two\n")
+    found = ModelSettings(_env_file="one.env")
+    assert (found.implementation_, found.name, found.platform) == ("one.Env", "one", "")
+    assert ModelSettings(_env_file=("one.env", "two.env")).name == "two"
+    assert ModelSettings().implementation_ == "dot.Env"
+    with pytest.raises(ValidationError, match="implementation"):
+        ModelSettings(_env_file=None)
+    Path("one.env").write_text("MLSERVER_MODEL_IMPLEMENTATION=changed.Env\n")
+    assert ModelSettings(_env_file=Path("one.env")).implementation_ == "changed.Env"
+    monkeypatch.setenv("MLSERVER_MODEL_NAME", "variable")
+    assert ModelSettings(_env_file="one.env").name == "variable"
+
+
+def test_mlservers_load_model_settings_fills_name_and_uri_from_the_folder(tmp_path, monkeypatch) -> None:
+    compat.install()
+    from mlserver.repository.load import load_model_settings as theirs
+
+    path = tmp_path / "iris" / MODEL_SETTINGS_FILE
+    path.parent.mkdir()
+    path.write_text('{"implementation": "model.Iris"}')
+    monkeypatch.chdir(path.parent)
+    for given in (str(path), MODEL_SETTINGS_FILE):
+        settings = theirs(given)
+        assert settings.name == "iris"
+        assert settings.parameters.uri == str(path.parent)
+        assert settings.source == str(path)
+    path.write_text('{"implementation": "model.Iris", "name": "rose", "parameters": {"uri": "./x"}}')
+    settings = theirs(str(path))
+    assert (settings.name, settings.parameters.uri) == ("rose", "./x")

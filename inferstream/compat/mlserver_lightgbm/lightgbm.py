@@ -1,0 +1,19 @@
+"""MLServer's LightGBM runtime, for model code that subclasses it."""
+
+from collections.abc import Sequence
+
+from inferstream.compat.awaited import Awaited
+from inferstream.runtimes import lightgbm as runtime
+from inferstream.types import InferenceRequest, RequestOutput
+
+WELLKNOWN_MODEL_FILENAMES = [*runtime.LightGBMModel.artefacts]
+
+STANDS_IN = True
+"""A settings file that names the class gets the runtime itself, whose calls wait by priority."""
+
+
+class LightGBMModel(Awaited, runtime.LightGBMModel):
+    """Our runtime, whose `predict` is awaited; it answers its one output whatever a request asks for."""
+
+    def _wanted(self, request: InferenceRequest) -> Sequence[RequestOutput]:
+        return [self._default]

@@ -1,0 +1,315 @@
+"""What model code imports, from where, and what two threads that import at once see of each other."""
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from inferstream import MLModel
+from inferstream.repository import load_model
+from inferstream.settings import ModelSettings, imports
+from inferstream.settings.imports import import_from, importing_alone, share_folders, shared_folders
+
+
+@pytest.fixture(autouse=True)
+def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    before = {*sys.modules}
+    for name in ("model", "helper", "package"):  # other tests' own
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in ("_model_folders", "_kept", "_installed"):
+        monkeypatch.setattr(imports, name, set())
+    monkeypatch.setattr(imports, "_shared_folders", [])
+    monkeypatch.setattr(imports, "_stamps", {})
+    yield
+    for name in {*sys.modules} - before:
+        del sys.modules[name]
+
+
+def code(folder: Path, **modules: str) -> Path:
+    """A folder of modules, written long enough ago for their times to tell."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in modules.items():
+        write(folder / f"{name}.py", text)
+    return folder
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def load(folder: Path, name: str = "model") -> ModuleType:
+    return import_from(folder.resolve(), name)
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files written a moment ago count as old."""
+    monkeypatch.setattr(imports, "CLOCK_STEP", -(10**12))
+
+
+@pytest.mark.usefixtures("settled")
+def test_models_share_a_package_of_the_served_folder(tmp_path) -> None:
+    share_folders([tmp_path])
+    write(tmp_path / "vocabulary" / "words.py", "words = object()")  # without __init__.py
+    one = load(code(tmp_path / "one", model="from vocabulary.words import words"))
+    two = load(code(tmp_path / "two", model="from vocabulary.words import words"))
+    assert one is not two
+    assert one.words is two.words
+    assert shared_folders() == [str(tmp_path.resolve())]
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_models_own_module_goes_before_a_shared_one_and_is_nobody_elses(tmp_path) -> None:
+    share_folders([code(tmp_path, helper="whose = 'shared'")])
+    own = code(tmp_path / "own", model="import helper", helper="whose = 'own'")
+    other = code(tmp_path / "other", model="import helper")
+    assert load(own).helper.whose == "own"
+    assert load(other).helper.whose == "shared"
+    assert load(own).helper.whose == "own"
+
+
+def test_two_models_with_helpers_of_one_name_have_each_their_own(tmp_path) -> None:
+    for name in ("one", "two"):
+        code(tmp_path / name, model="import helper, package.part", helper=f"whose = {name!r}")
+        write(tmp_path / name / "package" / "part.py", f"whose = {name!r}")
+    found = {name: load(tmp_path / name) for name in ("one", "two")}
+    for name, model in found.items():
+        assert model.helper.whose == name
+        assert model.package.part.whose == name
+
+
+@pytest.mark.usefixtures("settled")
+def test_shared_code_is_imported_anew_when_a_file_of_it_has_changed(tmp_path) -> None:
+    share_folders([code(tmp_path, outer="import inner", inner="value = 1")])
+    folder = code(tmp_path / "one", model="import outer")
+    first = load(folder)
+    assert load(folder).outer is first.outer
+
+    (tmp_path / "inner.new").write_text("value = 'changed'")
+    (tmp_path / "inner.new").replace(tmp_path / "inner.py")
+
+    assert load(folder).outer.inner.value == "changed"
+    assert first.outer.inner.value == 1
+
+
+def test_a_shared_file_that_changes_while_it_is_imported_is_imported_anew(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(imports, "CLOCK_STEP", 10**12)  # every file is as new as that
+    share_folders([code(tmp_path, common="value = 1")])
+    folder = code(tmp_path / "one", model="import common")
+    assert load(folder).common is not load(folder).common
+
+
+@pytest.mark.usefixtures("settled")
+def test_shared_files_hide_neither_the_standard_library_nor_what_the_server_has_imported(tmp_path) -> None:
+    share_folders([code(tmp_path, colorsys="hidden = True", pytest="hidden = True")])
+    sys.modules.pop("colorsys", None)
+    model = load(code(tmp_path / "one", model="import colorsys, pytest"))
+    assert not hasattr(model.colorsys, "hidden")
+    assert model.pytest is pytest
+
+
+@pytest.mark.usefixtures("settled")
+def test_what_the_server_itself_imported_is_never_imported_anew(tmp_path) -> None:
+    sys.path.append(str(code(tmp_path, server_part="")))
+    import server_part
+
+    share_folders([tmp_path])
+    write(tmp_path / "server_part.py", "changed = True")
+    assert load(code(tmp_path / "one", model="import server_part")).server_part is server_part
+
+
+def test_a_name_imported_late_is_found_in_the_models_folder_and_in_shared_ones(tmp_path) -> None:
+    share_folders([code(tmp_path / "shared", late_shared="")])
+    folder = code(tmp_path / "one", late_own="", model="def use():\n    import late_own, late_shared")
+    load(folder).use()
+
+
+def in_threads(*functions: Callable[[], object]) -> list[BaseException]:
+    """Run each in a thread; what they raise."""
+    errors: list[BaseException] = []
+
+    def run(function: Callable[[], object]) -> None:
+        try:
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive(), "two imports wait for each other"
+    return errors
+
+
+MEETING = """
+import threading
+here = threading.get_ident
+started = {"left": threading.Event(), "right": threading.Event()}
+checked = threading.Event()
+halves = []
+
+def meet(this, that):
+    started[this].set()
+    started[that].wait(WAIT)  # in vain where imports take turns
+
+def check(module):
+    if not hasattr(module, "LAST"):
+        halves.append(module.__name__)
+    checked.set()
+"""
+LEFT = """
+import threading, meeting
+meeting.meet("left", "right")
+import PREFIXright as right
+if hasattr(right, "LAST"):
+    meeting.checked.wait(meeting.WAIT)
+elif right.thread != meeting.here():
+    meeting.check(right)
+LAST = 1
+"""
+RIGHT = """
+import meeting
+thread = meeting.here()
+meeting.meet("right", "left")
+import PREFIXleft
+LAST = 1
+"""
+LAZY = """
+import importlib
+def __getattr__(name):
+    if name in ("Left", "Right"):
+        return importlib.import_module(f"lazy.{name.lower()}")
+    raise AttributeError(name)
+"""
+
+
+def circle(folder: Path, wait: float, prefix: str = "") -> ModuleType:
+    """Two modules that import each other, which either thread may do alone, and that show who saw half of one."""
+    at = folder / prefix.removesuffix(".")
+    code(at, left=LEFT.replace("PREFIX", prefix), right=RIGHT.replace("PREFIX", prefix))
+    sys.path.append(str(code(folder, meeting=f"WAIT = {wait}\n{MEETING}")))
+    import meeting
+
+    return meeting
+
+
+def use(meeting: ModuleType, name: str, other: str) -> None:
+    import_module(name)
+    meeting.check(sys.modules[other])
+
+
+def test_pythons_own_imports_show_half_a_module_to_threads_that_meet(tmp_path) -> None:
+    """What the next tests rule out; if this one fails, Python has changed and they test nothing."""
+    meeting = circle(tmp_path, wait=20)
+    in_threads(lambda: use(meeting, "left", "right"), lambda: use(meeting, "right", "left"))
+    assert meeting.halves
+
+
+def test_two_threads_that_import_a_circle_from_two_ends_see_whole_modules(tmp_path) -> None:
+    meeting = circle(tmp_path, wait=0.5)
+
+    def alone(name: str, other: str) -> None:
+        with importing_alone():
+            use(meeting, name, other)
+
+    assert in_threads(lambda: alone("left", "right"), lambda: alone("right", "left")) == []
+    assert meeting.halves == []
+
+
+def test_lazy_attributes_of_a_package_are_imported_whole_too(tmp_path) -> None:
+    """As transformers does: nothing is imported before `load` asks the package for a class."""
+    meeting = circle(tmp_path, 0.5, prefix="lazy.")
+    write(tmp_path / "lazy" / "__init__.py", LAZY)
+    import lazy
+
+    def alone(name: str, other: str) -> None:
+        with importing_alone():
+            assert getattr(lazy, name).LAST
+            meeting.check(sys.modules[other])
+
+    assert in_threads(lambda: alone("Left", "lazy.right"), lambda: alone("Right", "lazy.left")) == []
+    assert meeting.halves == []
+
+
+def test_a_module_may_wait_for_a_thread_of_its_own_that_imports(tmp_path) -> None:
+    code(tmp_path, found="")
+    threaded = "import threading\ndef work():\n    import found\nt = threading.Thread(target=work)\nt.start(); t.join()"
+    sys.path.append(str(code(tmp_path, threaded=threaded)))
+
+    def use() -> None:
+        with importing_alone():
+            import threaded  # noqa: F401
+
+    assert in_threads(use) == []
+
+
+async def test_models_that_load_at_once_see_whole_modules_however_their_load_is_written(tmp_path) -> None:
+    meeting = circle(tmp_path, wait=0.5)
+
+    class Async(MLModel):
+        async def load(self) -> None:
+            await asyncio.to_thread(use, meeting, "left", "right")
+
+    class Blocking(MLModel):
+        def load(self) -> None:
+            use(meeting, "right", "left")
+
+    sys.modules["models_here"] = here = ModuleType("models_here")
+    for model in (Async, Blocking):
+        setattr(here, model.__name__, model)
+    settings = [
+        ModelSettings(name=name, implementation=f"models_here.{name}") for name in ("Async", "Blocking")
+    ]
+    loaded = await asyncio.gather(*(load_model(each, 60) for each in settings))
+    assert all(model.ready for model in loaded)
+    assert meeting.halves == []
+
+
+async def test_an_event_loop_does_not_wait_for_ever(tmp_path, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(imports, "LOOP_PATIENCE", 0.05)
+    sys.path.append(str(code(tmp_path, wanted_one="import wanted_two", wanted_two="")))
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with imports.importing:
+            held.set()
+            done.wait(20)
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    held.wait(20)
+    with caplog.at_level(logging.WARNING), importing_alone():
+        import wanted_one  # noqa: F401
+    done.set()
+    holding.join()
+    assert caplog.text.count("the event loop imports") == 1
+
+
+def test_modules_that_do_something_when_asked_for_an_attribute_are_left_alone(tmp_path) -> None:
+    class Lazy(ModuleType):
+        def __getattr__(self, name: str) -> None:
+            raise AssertionError(f"asked for {name}")
+
+    sys.modules["lazy_thing"] = Lazy("lazy_thing")
+    share_folders([])
+    load(code(tmp_path / "one", model=""))
+
+
+def test_a_folder_that_is_a_link_to_files_elsewhere_keeps_its_names(tmp_path) -> None:
+    """As Kubernetes mounts what it configures: each file is a link into a hidden folder."""
+    hidden = code(tmp_path / "one" / "..data", model="import helper", helper="value = 1")
+    for name in ("model.py", "helper.py"):
+        os.symlink(hidden / name, tmp_path / "one" / name)
+    first = load(tmp_path / "one")
+    assert load(tmp_path / "one").helper is not first.helper
