@@ -61,9 +61,12 @@ overload: $(STAMP)  ## ask a model for ten times what it can do, for a minute
 settings: $(STAMP)  ## write docs/settings.md from the settings classes
 	$(BIN)/python scripts/settings_reference.py
 
-protos: $(STAMP)  ## compile the gRPC protocol
+protos: $(STAMP)  ## compile the gRPC protocol, health and reflection
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
 		--descriptor_set_out=inferstream/protos/dataplane.binpb dataplane.proto
+	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos/standard \
+		--descriptor_set_out=inferstream/protos/standard.binpb \
+		grpc/health/v1/health.proto grpc/reflection/v1/reflection.proto grpc/reflection/v1alpha/reflection.proto
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

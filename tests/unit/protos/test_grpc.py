@@ -77,18 +77,31 @@ def test_raw_arrays_are_exact(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    "order",
-    ["inferstream.protos.messages, tritonclient.grpc", "tritonclient.grpc, inferstream.protos.messages"],
+    "theirs", ["tritonclient.grpc", "grpc_health.v1.health_pb2, grpc_reflection.v1alpha.reflection"]
 )
-def test_other_peoples_protos_can_live_in_the_same_process(order: str) -> None:
-    subprocess.run([sys.executable, "-W", "ignore", "-c", f"import {order}"], check=True, timeout=60)
+@pytest.mark.parametrize("order", ["{ours}, {theirs}", "{theirs}, {ours}"])
+def test_other_peoples_protos_can_live_in_the_same_process(order: str, theirs: str) -> None:
+    code = "import " + order.format(ours="inferstream.server.grpc.app", theirs=theirs)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
 
 
-def test_the_descriptor_set_is_compiled_from_the_proto(tmp_path) -> None:
+STANDARD = [
+    f"grpc/{name}.proto"
+    for name in ("health/v1/health", "reflection/v1/reflection", "reflection/v1alpha/reflection")
+]
+
+
+@pytest.mark.parametrize(
+    ("compiled", "folder", "sources"),
+    [("dataplane.binpb", HERE, ["dataplane.proto"]), ("standard.binpb", HERE / "standard", STANDARD)],
+)
+def test_each_descriptor_set_is_compiled_from_its_protos(
+    tmp_path: Path, compiled: str, folder: Path, sources: list[str]
+) -> None:
     out = tmp_path / "out.binpb"
-    command = ["-m", "grpc_tools.protoc", "-I", str(HERE), f"--descriptor_set_out={out}", "dataplane.proto"]
+    command = ["-m", "grpc_tools.protoc", "-I", str(folder), f"--descriptor_set_out={out}", *sources]
     subprocess.run([sys.executable, *command], check=True, timeout=60)
-    assert out.read_bytes() == (HERE / "dataplane.binpb").read_bytes(), "run `make protos`"
+    assert out.read_bytes() == (HERE / compiled).read_bytes(), "run `make protos`"
 
 
 def message(**fields):
