@@ -1,4 +1,4 @@
-"""Installs the package beside Triton's client, in either order, in fresh environments, and serves in each of them."""
+"""Installs the package beside Triton's client, in either order and in an older version, and serves."""
 
 import json
 import os
@@ -13,6 +13,9 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 NEIGHBOUR = "tritonclient[all]"
 SHOWN = ("grpcio", "numpy", "opentelemetry-proto", "protobuf", "tritonclient")
+OLDER = "tritonclient[grpc,http]==2.53.0"
+"""Takes protobuf below 6, and grpcio and numpy below what pyproject.toml asks for."""
+
 COLLECTOR = {"INFERSTREAM_TRACING_SERVER": "127.0.0.1:1"}
 
 MODEL = """
@@ -76,14 +79,16 @@ def main() -> int:
         first = Environment(work / "first", [str(source), NEIGHBOUR])
         second = Environment(work / "second", [NEIGHBOUR, str(source)])
         traced = Environment(work / "traced", [f"{source}[tracing]", NEIGHBOUR])
+        older = Environment(work / "older", [str(source), OLDER])
         first.serve(models, {})
         second.serve(models, {})
         traced.serve(models, COLLECTOR)
+        older.serve(models, {})
     return 0
 
 
 class Environment:
-    """A fresh environment with `packages`, installed by one call of pip after another."""
+    """A fresh environment with `packages`, each installed by a call of pip of its own."""
 
     def __init__(self, folder: Path, packages: list[str]) -> None:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
