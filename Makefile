@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # what they depend on, which is MLServer. They exclude Python 3.13 because it does.
 RUNTIMES := $(VENV)/mlserver-runtimes
 
-.PHONY: demo test lint bench bench-report bench-workers bench-frontends bench-batching bench-steps chaos overload leaks settings protos clean
+.PHONY: demo test lint bench bench-report bench-workers bench-frontends bench-batching bench-steps chaos overload leaks neighbours settings protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -58,12 +58,18 @@ leaks: $(STAMP)  ## kill workers two thousand times and look for what the server
 overload: $(STAMP)  ## ask a model for ten times what it can do, for a minute
 	$(BIN)/python scripts/overload.py
 
+neighbours:  ## install beside Triton's client, in either order, and serve: five minutes, needs pip's index
+	$(PYTHON) scripts/neighbours.py
+
 settings: $(STAMP)  ## write docs/settings.md from the settings classes
 	$(BIN)/python scripts/settings_reference.py
 
-protos: $(STAMP)  ## compile the gRPC protocol
+protos: $(STAMP)  ## compile the gRPC protocol, health and reflection
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
 		--descriptor_set_out=inferstream/protos/dataplane.binpb dataplane.proto
+	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos/standard \
+		--descriptor_set_out=inferstream/protos/standard.binpb \
+		grpc/health/v1/health.proto grpc/reflection/v1/reflection.proto grpc/reflection/v1alpha/reflection.proto
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

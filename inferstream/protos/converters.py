@@ -128,6 +128,8 @@ class InferInputTensorConverter:
 
     @staticmethod
     def to_types(pb_object: Any) -> RequestInput:
+        if _has_no_contents(pb_object):
+            return RequestInput(**_without_values(pb_object))
         return wire.request_from(ModelInferRequest(inputs=[pb_object])).inputs[0]
 
     @staticmethod
@@ -153,12 +155,30 @@ class InferOutputTensorConverter:
 
     @staticmethod
     def to_types(pb_object: Any) -> ResponseOutput:
+        if _has_no_contents(pb_object):
+            return ResponseOutput(**_without_values(pb_object))
         return wire.response_from(ModelInferResponse(outputs=[pb_object])).outputs[0]
 
     @staticmethod
     def from_types(type_object: ResponseOutput) -> Any:
         response = InferenceResponse(model_name="", outputs=[type_object])
         return ModelInferResponseConverter.from_types(response).outputs[0]
+
+
+def _has_no_contents(message: Any) -> bool:
+    """Whether a tensor's values are elsewhere: raw contents stand in the message that the tensor is part of."""
+    return not message.contents.ListFields()
+
+
+def _without_values(message: Any) -> dict[str, Any]:
+    """The fields of a tensor that has no contents."""
+    return {
+        "name": message.name,
+        "datatype": message.datatype,
+        "shape": list(message.shape),
+        "parameters": wire.parameters_from(message.parameters),
+        "data": [],
+    }
 
 
 class InferTensorContentsConverter:

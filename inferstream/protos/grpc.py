@@ -14,6 +14,7 @@ from ..types import (
     TensorData,
 )
 from ..types.datatypes import NAMES
+from .ids import MAX_ID, too_long_id
 from .messages import ModelInferRequest
 
 FIELDS = {
@@ -75,15 +76,17 @@ def parameters_to(parameters: Parameters | None, message: Any) -> None:
 def request_from(message: Any) -> InferenceRequest:
     """The request in a ModelInferRequest; raw contents are not copied.
 
-    Raises InvalidRequest naming the input that mixes, lacks or misplaces its contents.
+    Raises InvalidRequest naming the input that mixes, lacks or misplaces its contents, or an id that is too long.
     """
     raw = message.raw_input_contents
     if raw and len(raw) != len(message.inputs):
         raise InvalidRequest(f"{len(message.inputs)} inputs come with {len(raw)} raw_input_contents")
     inputs = [_input_from(tensor, raw[index] if raw else None) for index, tensor in enumerate(message.inputs)]
     given: dict[str, Any] = {"inputs": inputs}
-    if message.id:
-        given["id"] = message.id
+    if request_id := message.id:
+        if len(request_id) > MAX_ID:
+            raise too_long_id(request_id)
+        given["id"] = request_id
     if message.parameters:
         given["parameters"] = parameters_from(message.parameters)
     if message.outputs:

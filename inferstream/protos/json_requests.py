@@ -18,10 +18,10 @@ from ..types import (
     TensorData,
 )
 from ..types.datatypes import NAMES, WIRE_SIZES
+from .ids import MAX_ID, too_long_id
 from .json_tensors import LARGE, Document, load_tensors
 
 MAX_PARAMETERS = 256
-MAX_ID = 256
 
 Wish = tuple[bool, dict[str, bool]]
 """Which outputs the client wants as binary: the default, and the exceptions by name (protocol §3.1)."""
@@ -246,8 +246,10 @@ def check_id(value: Any) -> str:
     """A request id that can be logged and echoed. Raises InvalidRequest."""
     if type(value) is not str:
         raise InvalidRequest(f"id must be a string, got {_kind(value)}")
-    if len(value) > MAX_ID or not value.isprintable():
-        raise InvalidRequest(f"id must be at most {MAX_ID} printable characters")
+    if not value.isprintable():
+        raise InvalidRequest("id must be printable characters")
+    if len(value) > MAX_ID:
+        raise too_long_id(value)
     return value
 
 

@@ -1,7 +1,8 @@
 """The protocol's gRPC messages, in a descriptor pool of their own.
 
-Triton's, KServe's and MLServer's clients define messages of the same full names. In protobuf's default
-pool the second one imported would fail, and model code may well import one of them.
+Triton's, KServe's and MLServer's clients define messages of the same full names, as grpcio-health-checking and
+grpcio-reflection do of gRPC's own services. In protobuf's default pool the second one imported would fail, and
+model code may well import one of them.
 """
 
 from importlib.resources import files
@@ -17,8 +18,9 @@ LEGACY_SERVICE = f"{PACKAGE}.model_repository.ModelRepositoryService"
 """MLServer's older home of the repository's RPCs, with the same names and messages."""
 
 POOL = DescriptorPool()
-for _file in FileDescriptorSet.FromString((files(__package__) / "dataplane.binpb").read_bytes()).file:
-    POOL.Add(_file)
+for _name in ("dataplane.binpb", "standard.binpb"):
+    for _file in FileDescriptorSet.FromString((files(__package__) / _name).read_bytes()).file:
+        POOL.Add(_file)
 
 
 def _message(name: str) -> Any:

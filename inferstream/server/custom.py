@@ -39,7 +39,8 @@ async def build_answering(model: object) -> Answering | None:
 def _application() -> Any:
     from .framework import bare_application  # late: FastAPI is needed for such models alone
 
-    return bare_application()
+    # A body without a content type is JSON, as in MLServer; older versions of FastAPI never ask for one.
+    return bare_application(strict_content_type=False)
 
 
 def _scope(request: HttpRequest) -> dict[str, Any]:

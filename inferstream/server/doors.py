@@ -62,7 +62,7 @@ class Doors:
 
 
 def build_tracing(settings: Settings) -> "Tracing | None":
-    """What makes spans, where the settings name a collector. Raises InvalidSettings without the extra."""
+    """What makes spans, where the settings name a collector. Raises InvalidSettings if the extra cannot be used."""
     if settings.tracing is None:
         return None
     try:
@@ -70,5 +70,12 @@ def build_tracing(settings: Settings) -> "Tracing | None":
     except ModuleNotFoundError as missing:
         raise InvalidSettings(
             f'tracing_server needs `pip install "inferstream[tracing]"`: {missing.name} is not installed'
+        ) from None
+    except Exception as error:
+        # OpenTelemetry's generated modules refuse a protobuf that is older than they are, with an error of protobuf's.
+        reason = str(error).partition("\n")[0]
+        raise InvalidSettings(
+            "tracing_server: the installed OpenTelemetry cannot be imported, "
+            f'`pip install --upgrade "inferstream[tracing]"` may help: {type(error).__name__}: {reason}'
         ) from None
     return Tracing(*settings.tracing)

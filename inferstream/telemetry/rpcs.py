@@ -8,7 +8,7 @@ from .durations import Durations
 
 LABELS = ["grpc_type", "grpc_service", "grpc_method"]
 
-QUIET = ("Check", "Watch", "ServerLive", "ServerReady", "ModelReady")
+QUIET = ("Check", "List", "Watch", "ServerLive", "ServerReady", "ModelReady")
 """RPCs that are called all the time, by nobody who reads logs or traces."""
 
 

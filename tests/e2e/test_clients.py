@@ -14,7 +14,9 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.grpc.aio as triton_grpc_aio
 import tritonclient.http as triton_http
 import tritonclient.http.aio as triton_http_aio
+from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from httpx_sse import connect_sse
 from tritonclient.utils import InferenceServerException
@@ -276,18 +278,39 @@ def test_all_three_stream_shapes_and_unary_over_grpc(server: Running) -> None:
         assert told([stub.ModelInfer(next(asked("both", "a")))]) == ["predicted"]
 
 
-def test_reflection_describes_the_service_as_grpcurl_would_see_it(server: Running) -> None:
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection_describes_the_services_as_grpcurl_would_see_them(server: Running, version: str) -> None:
     with grpc.insecure_channel(server.grpc) as channel:
-        database = ProtoReflectionDescriptorDatabase(channel)
-        assert "inference.GRPCInferenceService" in database.get_services()
-        assert "grpc.health.v1.Health" in database.get_services()
-        described = database.FindFileContainingSymbol("inference.GRPCInferenceService")
-    methods = {method.name: method for method in described.service[0].method}
-    assert methods["ModelStreamInfer"].output_type == ".inference.ModelInferResponse"
-    assert methods["ModelStreamInfer"].client_streaming
+        database = reflection_database(channel, version)
+        assert list(database.get_services()) == [
+            "grpc.health.v1.Health",
+            "grpc.reflection.v1.ServerReflection",
+            "grpc.reflection.v1alpha.ServerReflection",
+            "inference.GRPCInferenceService",
+        ]
+        pool = DescriptorPool(database)
+        described = {name: pool.FindServiceByName(name).methods_by_name for name in database.get_services()}
+    stream = described["inference.GRPCInferenceService"]["ModelStreamInfer"]
+    assert stream.output_type.full_name == "inference.ModelInferResponse"
+    assert stream.client_streaming
+    assert {*described["grpc.health.v1.Health"]} == {"Check", "List", "Watch"}
+
+
+def reflection_database(channel: grpc.Channel, version: str) -> ProtoReflectionDescriptorDatabase:
+    """The library's client, which knows v1alpha alone; the messages of v1 are the same."""
+    database = ProtoReflectionDescriptorDatabase(channel)
+    if version == "v1":
+        database._stub.ServerReflectionInfo = channel.stream_stream(
+            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+            request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+            response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+        )
+    return database
 
 
 def test_the_standard_health_service(server: Running) -> None:
+    from inferstream.protos.standard import HealthListRequest, HealthListResponse
+
     with grpc.insecure_channel(server.grpc) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         for service in ("", "inference.GRPCInferenceService"):
@@ -298,7 +321,14 @@ def test_the_standard_health_service(server: Running) -> None:
         watch.cancel()
         with pytest.raises(grpc.RpcError) as failure:
             stub.Check(health_pb2.HealthCheckRequest(service="nothing"), timeout=5)
+        listing = channel.unary_unary(
+            "/grpc.health.v1.Health/List",
+            request_serializer=HealthListRequest.SerializeToString,
+            response_deserializer=HealthListResponse.FromString,
+        )
+        statuses = listing(HealthListRequest(), timeout=5).statuses
     assert failure.value.code() is grpc.StatusCode.NOT_FOUND
+    assert {name: statuses[name].status for name in statuses} == {"": 1, "inference.GRPCInferenceService": 1}
 
 
 def test_mlservers_older_repository_service(server: Running) -> None:

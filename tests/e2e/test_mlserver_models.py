@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import zlib
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -212,6 +214,11 @@ class Custom(MLModel):
     def ping(self) -> Response:
         return Response(b"pong", media_type="text/plain", headers={"x-from": "model"})
 
+    @custom_handler(rest_path="/long", rest_method="GET")
+    def long(self, size: int, encoding: str | None = None, status: int = 200) -> Response:
+        headers = {} if encoding is None else {"content-encoding": encoding}
+        return Response(b"x" * size, status, media_type="text/plain", headers=headers)
+
     @custom_handler(rest_path="/fail", rest_method="GET")
     async def fail(self) -> None:
         raise ValueError("secret /etc/passwd")
@@ -220,6 +227,15 @@ class Custom(MLModel):
     async def teapot(self) -> None:
         raise MLServerError("no tea", status_code=418)
 """
+
+
+@pytest.fixture(scope="module")
+def custom(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    root = tmp_path_factory.mktemp("custom") / "models"
+    write_model(root, "custom", "own_routes.Custom", CUSTOM, name="custom")
+    running = Running(root, INFERSTREAM_PARALLEL_WORKERS=str(workers))
+    yield running
+    assert running.stop() == 0, running.text()
 
 
 def test_a_models_own_routes_follow_fastapis_rules(serve, tmp_path) -> None:
@@ -234,6 +250,13 @@ def test_a_models_own_routes_follow_fastapis_rules(serve, tmp_path) -> None:
     assert wrong.status_code == 422
     assert {fault["loc"][-1] for fault in wrong.json()["detail"]} == {"text", "times"}
 
+    untyped = httpx.post(f"{url}/ask/me", content=b'{"text": "hi"}')  # httpx names no content type then
+    assert (untyped.status_code, untyped.json()["said"]) == (200, "hi")
+    broken = httpx.post(f"{url}/ask/me", content=b'{"text": ')
+    assert (broken.status_code, broken.json()["detail"][0]["type"]) == (422, "json_invalid")
+    other = httpx.post(f"{url}/ask/me", content=b'{"text": "hi"}', headers={"Content-Type": "text/plain"})
+    assert other.status_code == 422
+
     ping = httpx.get(f"{url}/ping")
     assert (ping.text, ping.headers["content-type"], ping.headers["x-from"]) == (
         "pong",
@@ -245,10 +268,43 @@ def test_a_models_own_routes_follow_fastapis_rules(serve, tmp_path) -> None:
     assert "secret" not in failed.text
     teapot = httpx.get(f"{url}/teapot")
     assert (teapot.status_code, teapot.json()["error"]) == (418, "no tea")
-    assert server.metric("asked_count", model_name="custom") == 1
+    assert server.metric("asked_count", model_name="custom") == 2
 
     assert httpx.get(f"{url}/ask/me").status_code == 404
     assert httpx.post(f"{url}/v2/repository/models/custom/unload").status_code == 200
     assert httpx.get(f"{url}/ping").status_code == 404
     assert httpx.post(f"{url}/v2/repository/models/custom/load").status_code == 200
     assert httpx.get(f"{url}/ping").text == "pong"
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "encoding", "varies"),
+    [
+        ("size=600", "gzip", "gzip", True),
+        ("size=600&status=404", "gzip", "gzip", True),
+        ("size=200000", "gzip, deflate", "gzip", True),
+        ("size=600", "deflate", "deflate", True),
+        ("size=600", "identity", None, True),
+        ("size=499", "gzip", None, False),
+        ("size=600&status=206", "gzip", None, False),
+        ("size=600&encoding=br", "gzip", "br", False),
+    ],
+)
+def test_answers_of_a_models_own_routes_are_compressed(
+    custom: Running, query: str, accept: str, encoding: str | None, varies: bool
+) -> None:
+    with httpx.stream("GET", f"{custom.url}/long?{query}", headers={"Accept-Encoding": accept}) as answer:
+        body = b"".join(answer.iter_raw())
+    assert answer.headers.get("content-encoding") == encoding
+    assert answer.headers.get("vary") == ("accept-encoding" if varies else None)
+    assert int(answer.headers["content-length"]) == len(body)
+    plain = zlib.decompress(body, wbits=47) if encoding in ("gzip", "deflate") else body
+    assert plain == b"x" * int(query.partition("&")[0].removeprefix("size="))
+
+
+def test_compression_that_is_off_is_off_for_a_models_own_routes(start, tmp_path) -> None:
+    root = tmp_path / "models"
+    write_model(root, "custom", "own_routes.Custom", CUSTOM, name="custom")
+    server: Running = start(root, INFERSTREAM_GZIP_ENABLED="false")
+    answer = httpx.get(f"{server.url}/long?size=600", headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in answer.headers

@@ -20,10 +20,12 @@ UNARY = [
     *(CORE + method.name for method in METHODS if not method.client_streaming),
     *(LEGACY + name for name in ("RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload")),
     "/grpc.health.v1.Health/Check",
+    "/grpc.health.v1.Health/List",
 ]
 STREAMS = [
     CORE + "ModelStreamInfer",
     "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ]
 GARBAGE = b"\xff\xff\xff garbage"

@@ -17,9 +17,13 @@ IN_TIME = GRACE + AFTERWARDS + SPARE + 5
 """Seconds within which a process has ended, on a machine that is slow; the models would keep it for minutes."""
 
 STUCK = """
+import asyncio
 import time
 from inferstream import MLModel
 class Stuck(MLModel):
+    async def predict(self, payload):
+        await asyncio.sleep(0)  # so this model runs on the event loop, and so does its `unload`
+
     {unload}
         with open(__import__("os").environ["TEST_LOG"], "a") as file:
             file.write("unloading\\n")

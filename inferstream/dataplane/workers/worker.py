@@ -83,8 +83,8 @@ class Worker:
         if frame.tracing is not None:
             try:
                 from ...telemetry.tracing import Tracing  # late: a worker starts without it
-            except ImportError as error:
-                logger.error("no traces from this worker's environment: %s", error)
+            except Exception as error:  # an older protobuf's error is none of ImportError's
+                logger.error("no traces from this worker's environment: %s: %s", type(error).__name__, error)
             else:
                 self._models.tracing = Tracing(*frame.tracing)
 

@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
-from grpc_health.v1 import health_pb2
-from grpc_reflection.v1alpha import reflection_pb2
-from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION_SERVICE
 
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidSettings
 from ...protos.dataplane_pb2_grpc import METHODS, classes_of
 from ...protos.grpc_requests import InferRequests
 from ...protos.messages import LEGACY_SERVICE, SERVICE, ModelInferRequest
+from ...protos.standard import (
+    HEALTH,
+    REFLECTION,
+    HealthCheckRequest,
+    HealthListRequest,
+    ServerReflectionRequest,
+)
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..options import grpc_options
@@ -111,17 +115,17 @@ class GrpcServer:
         self._add(LEGACY_SERVICE, handlers)
 
     def _add_health(self, health: Health) -> None:
-        service = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
-        request = health_pb2.HealthCheckRequest
-        watch = self._streaming("SERVER_STREAMING", service, "Watch", request, health.Watch)
-        self._add(service, {"Check": self._unary(service, "Check", request, health.Check), "Watch": watch})
+        watch = self._streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
+        check = self._unary(HEALTH, "Check", HealthCheckRequest, health.Check)
+        listed = self._unary(HEALTH, "List", HealthListRequest, health.List)
+        self._add(HEALTH, {"Check": check, "List": listed, "Watch": watch})
 
     def _add_reflection(self, reflection: Reflection) -> None:
         name = "ServerReflectionInfo"
-        request = reflection_pb2.ServerReflectionRequest
         behaviour = reflection.ServerReflectionInfo
-        handler = self._streaming("BIDI_STREAMING", REFLECTION_SERVICE, name, request, behaviour)
-        self._add(REFLECTION_SERVICE, {name: handler})
+        for service in REFLECTION:
+            handler = self._streaming("BIDI_STREAMING", service, name, ServerReflectionRequest, behaviour)
+            self._add(service, {name: handler})
 
     def _unary(self, service: str, name: str, request: Any, behaviour: Unary) -> Handler:
         meters = self._meters.of("UNARY", service, name)

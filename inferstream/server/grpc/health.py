@@ -3,11 +3,10 @@
 import asyncio
 from typing import Any
 
-from grpc_health.v1 import health_pb2
-
 from ...dataplane.dataplane import DataPlane
 from ...errors import NotFound
 from ...protos.messages import SERVICE
+from ...protos.standard import HealthCheckResponse, HealthListResponse
 from .rpc import Exchange
 
 LOOK_EVERY = 0.25
@@ -23,13 +22,16 @@ class Health:
         self._dataplane = dataplane
 
     def _status(self) -> Any:
-        statuses = health_pb2.HealthCheckResponse
-        return statuses.SERVING if self._dataplane.ready else statuses.NOT_SERVING
+        return HealthCheckResponse.SERVING if self._dataplane.ready else HealthCheckResponse.NOT_SERVING
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802  # the RPC's name
         if request.service not in KNOWN:
             raise NotFound(f"Service {request.service} is not known.")
-        return health_pb2.HealthCheckResponse(status=self._status())
+        return HealthCheckResponse(status=self._status())
+
+    async def List(self, request: Any, context: Any) -> Any:  # noqa: N802
+        response = HealthCheckResponse(status=self._status())
+        return HealthListResponse(statuses=dict.fromkeys(KNOWN, response))
 
     async def Watch(self, exchange: Exchange) -> None:  # noqa: N802
         """Say the status now and whenever it changes, for as long as the client listens."""
@@ -37,8 +39,8 @@ class Health:
         known = request is not None and request.service in KNOWN
         last = None
         while True:
-            status = self._status() if known else health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+            status = self._status() if known else HealthCheckResponse.SERVICE_UNKNOWN
             if status != last:
-                await exchange.write(health_pb2.HealthCheckResponse(status=status).SerializeToString())
+                await exchange.write(HealthCheckResponse(status=status).SerializeToString())
                 last = status
             await asyncio.sleep(LOOK_EVERY)

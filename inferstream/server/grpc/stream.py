@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import AsyncIterator
-from typing import Any, Literal
+from typing import Any
 
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.interruption import Reminder
+from ...protos.dialects import HEADER, Dialect, asked_dialect
 from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_responses import dump_response
 from ...settings import Settings
@@ -17,29 +18,40 @@ from .triton import TritonStream
 
 logger = logging.getLogger("inferstream.grpc")
 
-Dialect = Literal["mlserver", "triton"]
-
 _TRITON_HINTS = ("sequence_id", "shared_memory_region", "classification")
+
+_TRITON_AGENTS = ("grpc-python", "grpc-c++")
+"""What Triton's own clients are built on. A program's own name may stand before it in the user agent."""
 
 
 def dialect_of(message: Any, metadata: Headers, default: Dialect) -> Dialect:
-    """The dialect of a stream, from its metadata and first request (protocol §3.5, in the order given there).
+    """The dialect of a stream, from its metadata and first request; `default` if neither is a hint.
 
-    The two response types cannot be told apart on the wire, so one has to be chosen before the first.
+    The two response types cannot be told apart on the wire, so one has to be chosen before the first response.
+    Raises InvalidRequest for a dialect that is not known.
     """
-    asked = metadata.get("x-stream-dialect")
-    if asked in ("mlserver", "triton"):
-        return "triton" if asked == "triton" else "mlserver"
+    if (asked := asked_dialect(metadata.get(HEADER))) is not None:
+        return asked
     if "triton_grpc_error" in metadata or any(name.startswith("triton_") for name in message.parameters):
         return "triton"
     if any("content_type" in tensor.parameters for tensor in message.inputs):
         return "mlserver"
-    if message.raw_input_contents:
+    if message.raw_input_contents and _may_be_tritons(metadata.get("user-agent", "")):
         return "triton"
     tensors = (message, *message.inputs, *message.outputs)
     if any(hint in tensor.parameters for tensor in tensors for hint in _TRITON_HINTS):
         return "triton"
     return default
+
+
+def _may_be_tritons(agent: str) -> bool:
+    """Whether a user agent can be one of Triton's clients; stubs of other languages read the type in the .proto."""
+    return any(product.startswith(_TRITON_AGENTS) for product in agent.split())
+
+
+async def _say(exchange: Exchange, dialect: Dialect) -> None:
+    """Send the initial metadata, which names the dialect of the responses."""
+    await exchange.context.send_initial_metadata(((HEADER, dialect),))
 
 
 class StreamService:
@@ -61,6 +73,7 @@ class StreamService:
         logger.debug("a stream for model %s speaks %s's dialect", message.model_name, dialect)
         with Reminder():
             if dialect == "triton":
+                await _say(exchange, dialect)  # at once: nearly every failure is a response in band
                 await TritonStream(self._dataplane, self._profile, exchange, metadata).run(message)
             else:
                 await self._one_call(message, exchange, metadata)
@@ -83,6 +96,8 @@ class StreamService:
         typed = wants_typed(message)
         response = None
         async with await self._dataplane.open(call) as reply:
+            # Not before a response is there: a client may retry a call that has failed without any metadata.
+            await _say(exchange, "mlserver")
             async for response in reply:
                 await exchange.write(dump_response(response, typed))
         if response is not None:

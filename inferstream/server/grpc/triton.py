@@ -8,7 +8,7 @@ from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidRequest
 from ...protos.grpc import request_from
 from ...protos.grpc_responses import dump_response, length
-from ...protos.messages import ModelInferResponse, ModelStreamInferResponse
+from ...protos.messages import InferParameter, ModelInferResponse, ModelStreamInferResponse
 from ...types import Headers
 from ..status import Profile
 from .context import deadline_of, priority_of
@@ -24,7 +24,8 @@ _INFER_RESPONSE = b"\x12"
 """Key of ModelStreamInferResponse's `infer_response`."""
 
 _FINAL_IS = [
-    ModelInferResponse(parameters={FINAL: {"bool_param": final}}).SerializeToString()
+    # A map takes dicts from protobuf 6 on.
+    ModelInferResponse(parameters={FINAL: InferParameter(bool_param=final)}).SerializeToString()
     for final in (False, True)
 ]
 

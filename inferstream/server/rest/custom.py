@@ -1,4 +1,4 @@
-"""Finds the model that a route of a model's own belongs to."""
+"""Finds the model that a route of a model's own belongs to, and compresses what it answers."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -9,7 +9,7 @@ from starlette.types import ASGIApp
 
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.execution.base import Execution
-from ...handlers import HttpRequest
+from ...handlers import HttpRequest, HttpResponse
 from ...settings import Settings
 from .messages import (
     ClientLeft,
@@ -17,7 +17,9 @@ from .messages import (
     Receive,
     Scope,
     Send,
+    accepted,
     answer,
+    compress,
     error_answer,
     read_body,
     receive_all,
@@ -32,6 +34,7 @@ class CustomRoutes:
         self._dataplane = dataplane
         self._limit = settings.max_body_bytes
         self._profile = settings.status_profile
+        self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
         self._otherwise = otherwise
         self._known: Iterable[Any] = ()
         self._routes: list[tuple[str, Any, Execution]] = []
@@ -42,11 +45,12 @@ class CustomRoutes:
             await self._otherwise(scope, receive, send)
             return
         try:
-            body = await read_body(Head(scope["headers"]), partial(receive_all, receive), self._limit)
+            head = Head(scope["headers"])
+            body = await read_body(head, partial(receive_all, receive), self._limit)
             request = HttpRequest(
                 scope["method"], scope["path"], scope["query_string"], list(scope["headers"]), body
             )
-            response = await execution.ask(request)
+            response = await self._compressed(await execution.ask(request), head)
         except ClientLeft:
             return
         except Exception as error:
@@ -54,6 +58,23 @@ class CustomRoutes:
             await answer(send, status, answered, headers)
         else:
             await answer(send, response.status, response.body, response.headers)
+
+    async def _compressed(self, response: HttpResponse, head: Head) -> HttpResponse:
+        """The response as the client may have it; one that is compressed already, or a part, as it is."""
+        status, headers, body = response
+        if (
+            self._compress_from is None
+            or len(body) < max(self._compress_from, 1)
+            or status == 206
+            or any(name == b"content-encoding" for name, _ in headers)
+        ):
+            return response
+        headers = [*headers, (b"vary", b"accept-encoding")]  # such a route may be a GET, which caches keep
+        if (encoding := accepted(head.accept_encoding)) is None:
+            return HttpResponse(status, headers, body)
+        return HttpResponse(
+            status, [*headers, (b"content-encoding", encoding)], await compress(body, encoding)
+        )
 
     def _find(self, method: str, path: str) -> Execution | None:
         routes = self._dataplane.custom_routes()

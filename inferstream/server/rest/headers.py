@@ -17,9 +17,10 @@ NOT_FOR_MODELS = frozenset(
         b"trailer",
         b"transfer-encoding",
         b"upgrade",
+        b"x-stream-dialect",
     )
 )
-"""Headers that describe the message itself; a model that sets one would break the connection."""
+"""Headers that describe the message itself; a model that sets one would break the connection, or its reader."""
 
 
 class ResponseHeaders:

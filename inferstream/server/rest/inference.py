@@ -12,6 +12,7 @@ from ...dataplane.dataplane import DataPlane
 from ...dataplane.reply import Reply
 from ...dataplane.urgency import header_priority
 from ...protos import json_requests, sse
+from ...protos.dialects import HEADER, Dialect, asked_dialect
 from ...protos.generate import dump_flat, is_v2, parse_flat
 from ...protos.json_events import EventWriter
 from ...protos.json_responses import dump_response
@@ -20,10 +21,12 @@ from ...types import Headers, InferenceRequest, InferenceResponse
 from .events import EventStream, flat_failure, v2_failure
 from .exchange import Exchange
 from .headers import ResponseHeaders
-from .messages import JSON, ClientLeft, accepted, compress, error_answer, expect_body, plain, wrap
+from .messages import JSON, ClientLeft, RawHeaders, accepted, compress, error_answer, expect_body, plain, wrap
 from .routes import Route
 
-DIALECT = b"x-stream-dialect"
+DIALECT = HEADER.encode()
+CHOSEN: dict[Dialect, RawHeaders] = {name: [(DIALECT, name.encode())] for name in ("mlserver", "triton")}
+UNASKED: RawHeaders = []
 BINARY = (b"content-type", b"application/octet-stream")
 
 
@@ -32,8 +35,10 @@ class Asked(NamedTuple):
 
     request: InferenceRequest
     wish: json_requests.Wish | None
-    flat: bool
-    named: bool
+    headers: RawHeaders
+    """Says the dialect of the response, on a route that two dialects share."""
+    flat: bool = False
+    named: bool = False
     """Whether the client gave an id; Triton's dialect echoes no other."""
 
 
@@ -90,25 +95,29 @@ class InferenceDoor:
             return status
 
     def _parse(self, exchange: Exchange, body: bytes, route: Route) -> Asked:
+        asked, chosen = None, UNASKED
+        if route.either:
+            asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"))
+            chosen = CHOSEN["mlserver"]
         length = exchange.head.header_length(len(body))
         if length == 0:
             inputs = self._dataplane.declared_inputs(route.model, route.version)
-            return Asked(*json_requests.raw_request(memoryview(body), inputs), False, False)
+            return Asked(*json_requests.raw_request(memoryview(body), inputs), chosen)
         text = body if length is None else body[:length]
         tail = None if length is None else memoryview(body)[length:]
         document = json_requests.load_request(text)
         if route.either and length is None:
             inputs = self._dataplane.declared_inputs(route.model, route.version)
-            forced = next((value for key, value in exchange.headers if key == DIALECT), b"")
-            if forced == b"triton" or (forced != b"v2" and not is_v2(document, inputs)):
+            if asked == "triton" or (asked is None and not is_v2(document, inputs)):
                 json_requests.refuse_duplicate_keys(text, None)
                 request = parse_flat(document, inputs)
-                return Asked(request, None, True, request.id is not None)
+                return Asked(request, None, CHOSEN["triton"], flat=True, named=request.id is not None)
         request, wish = json_requests.build_request(document, text, tail)
-        return Asked(request, wish, False, False)
+        return Asked(request, wish, chosen)
 
     async def _stream(self, exchange: Exchange, reply: Reply, asked: Asked, model: str) -> None:
         headers = [] if reply.first is None else self._headers(reply.first, model)
+        headers = [*asked.headers, *headers]
         stream = EventStream(exchange, headers, self._heartbeat, self._stall)
         if asked.flat:
             await stream.run(
@@ -121,7 +130,7 @@ class InferenceDoor:
         self, exchange: Exchange, response: InferenceResponse, asked: Asked, model: str
     ) -> None:
         if asked.flat:
-            headers = [JSON, *self._headers(response, model)]
+            headers = [JSON, *asked.headers, *self._headers(response, model)]
             if (waiting := exchange.answer(200, headers, dump_flat(response, asked.named))) is not None:
                 await waiting
             return
@@ -130,6 +139,7 @@ class InferenceDoor:
         if blobs:
             headers = [BINARY, (b"inference-header-content-length", b"%d" % len(text))]
             text = b"".join((text, *blobs))
+        headers += asked.headers
         headers += self._headers(response, model)
         if (
             self._compress_from is not None

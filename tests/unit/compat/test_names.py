@@ -142,6 +142,7 @@ async def test_hashes_are_sha256(tmp_path) -> None:
 
 def test_tensors_become_messages_and_come_back() -> None:
     from mlserver.grpc import converters
+    from mlserver.grpc.dataplane_pb2 import ModelInferRequest, ModelInferResponse
 
     given = RequestInput(**tensor("x", "FP32", [1, 2], parameters={"content_type": "np"}))
     assert (
@@ -162,6 +163,13 @@ def test_tensors_become_messages_and_come_back() -> None:
         )
         == wanted
     )
+    for converter, message in (
+        (converters.InferInputTensorConverter, ModelInferRequest.InferInputTensor),
+        (converters.InferOutputTensorConverter, ModelInferResponse.InferOutputTensor),
+    ):
+        # As in a message that has raw contents, which stand beside its tensors.
+        bare = converter.to_types(message(name="y", datatype="FP16", shape=[2]))
+        assert (bare.name, bare.datatype, bare.shape, bare.data.root) == ("y", "FP16", [2], [])
     contents = converters.InferTensorContentsConverter.from_types(answered.data, "BYTES")
     assert converters.InferTensorContentsConverter.to_types(contents).root == [b"a"]
     parameters = Parameters(content_type="str", free=1)

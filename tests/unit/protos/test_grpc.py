@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.codecs import NumpyCodec
-from inferstream.errors import InvalidOutput
+from inferstream.errors import InvalidOutput, InvalidRequest
 from inferstream.protos import messages
 from inferstream.protos.converters import ModelInferRequestConverter, ModelInferResponseConverter
 from inferstream.protos.grpc import FIELDS
@@ -77,24 +77,38 @@ def test_raw_arrays_are_exact(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    "order",
-    ["inferstream.protos.messages, tritonclient.grpc", "tritonclient.grpc, inferstream.protos.messages"],
+    "theirs", ["tritonclient.grpc", "grpc_health.v1.health_pb2, grpc_reflection.v1alpha.reflection"]
 )
-def test_other_peoples_protos_can_live_in_the_same_process(order: str) -> None:
-    subprocess.run([sys.executable, "-W", "ignore", "-c", f"import {order}"], check=True, timeout=60)
+@pytest.mark.parametrize("order", ["{ours}, {theirs}", "{theirs}, {ours}"])
+def test_other_peoples_protos_can_live_in_the_same_process(order: str, theirs: str) -> None:
+    code = "import " + order.format(ours="inferstream.server.grpc.app", theirs=theirs)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
 
 
-def test_the_descriptor_set_is_compiled_from_the_proto(tmp_path) -> None:
+STANDARD = [
+    f"grpc/{name}.proto"
+    for name in ("health/v1/health", "reflection/v1/reflection", "reflection/v1alpha/reflection")
+]
+
+
+@pytest.mark.parametrize(
+    ("compiled", "folder", "sources"),
+    [("dataplane.binpb", HERE, ["dataplane.proto"]), ("standard.binpb", HERE / "standard", STANDARD)],
+)
+def test_each_descriptor_set_is_compiled_from_its_protos(
+    tmp_path: Path, compiled: str, folder: Path, sources: list[str]
+) -> None:
     out = tmp_path / "out.binpb"
-    command = ["-m", "grpc_tools.protoc", "-I", str(HERE), f"--descriptor_set_out={out}", "dataplane.proto"]
+    command = ["-m", "grpc_tools.protoc", "-I", str(folder), f"--descriptor_set_out={out}", *sources]
     subprocess.run([sys.executable, *command], check=True, timeout=60)
-    assert out.read_bytes() == (HERE / "dataplane.binpb").read_bytes(), "run `make protos`"
+    assert out.read_bytes() == (HERE / compiled).read_bytes(), "run `make protos`"
 
 
 def message(**fields):
     return messages.ModelInferRequest(**fields)
 
 
+PYTHON = {"user-agent": "grpc-python/1.81.1 grpc-c/53.0.0 (linux; chttp2)"}
 NP = {"content_type": {"string_param": "np"}}
 
 
@@ -102,15 +116,41 @@ NP = {"content_type": {"string_param": "np"}}
     ("asked", "metadata", "expected"),
     [
         (message(), {}, "mlserver"),
-        (message(raw_input_contents=[b"x"]), {}, "triton"),
-        (message(raw_input_contents=[b"x"], inputs=[{"parameters": NP}]), {}, "mlserver"),
+        (message(raw_input_contents=[b"x"]), {}, "mlserver"),
+        (message(raw_input_contents=[b"x"]), PYTHON, "triton"),
+        (message(raw_input_contents=[b"x"], inputs=[{"parameters": NP}]), PYTHON, "mlserver"),
         (message(parameters={"triton_x": {"bool_param": True}}, inputs=[{"parameters": NP}]), {}, "triton"),
         (message(parameters={"sequence_id": {"int64_param": 1}}), {}, "triton"),
         (message(inputs=[{"parameters": {"shared_memory_region": {"string_param": "r"}}}]), {}, "triton"),
         (message(), {"triton_grpc_error": "true"}, "triton"),
         (message(raw_input_contents=[b"x"]), {"x-stream-dialect": "mlserver"}, "mlserver"),
+        (message(raw_input_contents=[b"x"]), PYTHON | {"x-stream-dialect": "v2"}, "mlserver"),
         (message(inputs=[{"parameters": NP}]), {"x-stream-dialect": "triton"}, "triton"),
     ],
 )
 def test_the_dialect_of_a_stream(asked, metadata: dict, expected: str) -> None:
     assert dialect_of(asked, Headers(metadata.items()), "mlserver") == expected
+
+
+@pytest.mark.parametrize(
+    ("agent", "expected"),
+    [
+        ("grpc-python/1.81.1 grpc-c/53.0.0 (linux; chttp2)", "triton"),
+        ("grpc-python-asyncio/1.81.1 grpc-c/53.0.0 (linux; chttp2)", "triton"),
+        ("shop/2.0 grpc-c++/1.60.0 grpc-c/37.0.0 (linux; chttp2)", "triton"),
+        ("grpc-node-js/1.13.0", "mlserver"),
+        ("grpc-go/1.72.0", "mlserver"),
+        ("grpc-java-netty/1.70.0", "mlserver"),
+        ("my-grpc-python/1", "mlserver"),
+        ("", "mlserver"),
+    ],
+)
+def test_raw_contents_mean_triton_to_clients_that_may_be_tritons_alone(agent: str, expected: str) -> None:
+    asked = message(raw_input_contents=[b"x"])
+    assert dialect_of(asked, Headers([("user-agent", agent)]), "mlserver") == expected
+    assert dialect_of(asked, Headers([("user-agent", agent)]), "triton") == "triton"
+
+
+def test_an_unknown_dialect_is_invalid() -> None:
+    with pytest.raises(InvalidRequest, match="esperanto"):
+        dialect_of(message(), Headers([("x-stream-dialect", "esperanto")]), "mlserver")

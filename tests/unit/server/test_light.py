@@ -16,7 +16,35 @@ LATE = {
 }
 
 
+PROCESSES = ", ".join(
+    f"inferstream.{name}"
+    for name in (
+        "cli.start",
+        "server.server",
+        "server.rest.resources",
+        "server.worker",
+        "server.frontends.follower",
+    )
+)
+"""What the server, a worker and a further front end import."""
+
+
+def imported_by(modules: str) -> list[str]:
+    code = f"import sys, {modules}; print(*sys.modules, sep='\\n')"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return ran.stdout.splitlines()
+
+
 def test_a_start_imports_nothing_that_most_servers_never_use() -> None:
-    code = "import sys, inferstream.cli.start, inferstream.server.server; print(*sys.modules, sep='\\n')"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert LATE.isdisjoint(ran.stdout.splitlines())
+    assert LATE.isdisjoint(imported_by("inferstream.cli.start, inferstream.server.server"))
+
+
+def test_no_process_imports_a_module_that_others_have_generated() -> None:
+    """One that was generated for a newer protobuf than the installed one would refuse the start."""
+    own = ("inferstream.", "google.protobuf.")  # protobuf's own modules come with it
+    foreign = [name for name in imported_by(PROCESSES) if not name.startswith(own)]
+    # grpc itself imports the empty packages grpc_health and grpc_reflection where they are installed.
+    refused = ("grpc_health.", "grpc_reflection.")
+    assert [
+        name for name in foreign if name.endswith(("_pb2", "_pb2_grpc")) or name.startswith(refused)
+    ] == []

@@ -1,0 +1,117 @@
+"""A response says which dialect it is in, in the same words over REST and gRPC."""
+
+import queue
+
+import grpc
+import numpy as np
+import pytest
+import tritonclient.grpc as triton
+
+from inferstream.protos.messages import ModelInferRequest, ModelInferResponse, ModelStreamInferResponse
+from tests.serving import Running, text
+
+STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
+FLAT = {"text_input": "hi"}
+
+
+def stream(server: Running, message: ModelInferRequest, *asked: str) -> tuple[str | None, list[bytes]]:
+    """The dialect that the initial metadata names, and the responses as they came."""
+    metadata = [("x-stream-dialect", word) for word in asked]
+    with grpc.insecure_channel(server.grpc) as channel:
+        method = channel.stream_stream(STREAM, request_serializer=ModelInferRequest.SerializeToString)
+        call = method(iter([message]), metadata=metadata, timeout=20)
+        said = dict(call.initial_metadata()).get("x-stream-dialect")
+        return said, list(call)
+
+
+def message(model: str = "both", raw: bool = False) -> ModelInferRequest:
+    made = ModelInferRequest(model_name=model, id="i")
+    tensor = made.inputs.add(name="text", datatype="BYTES", shape=[1])
+    if raw:
+        made.raw_input_contents.append(b"\x02\x00\x00\x00hi")
+    else:
+        tensor.contents.bytes_contents.append(b"hi")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("raw", "asked", "said"),
+    [
+        (False, [], "mlserver"),
+        (True, [], "triton"),  # from a Python client, which may be Triton's
+        (True, ["mlserver"], "mlserver"),
+        (True, ["v2"], "mlserver"),
+        (False, ["triton"], "triton"),
+    ],
+)
+def test_a_grpc_stream_says_its_dialect_before_the_first_response(
+    server: Running, raw: bool, asked: list[str], said: str
+) -> None:
+    named, responses = stream(server, message(raw=raw), *asked)
+    assert named == said
+    if said == "triton":
+        assert ModelStreamInferResponse.FromString(responses[0]).infer_response.id == "i"
+    else:
+        assert ModelInferResponse.FromString(responses[0]).id == "i"
+
+
+def test_a_stream_that_fails_before_its_first_response_can_be_retried(server: Running) -> None:
+    named, failure = None, None
+    try:
+        named, _ = stream(server, message("nobody"), "mlserver")
+    except grpc.RpcError as error:
+        failure = error
+    assert failure is not None
+    assert failure.code() is grpc.StatusCode.NOT_FOUND
+    assert dict(failure.initial_metadata()) == {}  # metadata would commit the client to this attempt
+    assert named is None
+
+
+def test_tritonclient_streams_raw_tensors_and_reads_them(server: Running) -> None:
+    tensor = triton.InferInput("x", [2], "FP32")
+    tensor.set_data_from_numpy(np.array([1, 2], np.float32))
+    found: queue.Queue = queue.Queue()
+    with triton.InferenceServerClient(server.grpc) as client:
+        client.start_stream(lambda result, error: found.put((result, error)))
+        client.async_stream_infer("echo", [tensor])
+        result, error = found.get(timeout=20)
+    assert error is None
+    assert result.as_numpy("x").tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("action", ["generate", "generate_stream"])
+@pytest.mark.parametrize(
+    ("body", "asked", "said"),
+    [
+        (text(), None, "mlserver"),
+        (FLAT, None, "triton"),
+        (text(), "mlserver", "mlserver"),
+        (text(), "v2", "mlserver"),
+        (FLAT, "triton", "triton"),
+    ],
+)
+def test_generate_says_its_dialect(
+    server: Running, action: str, body: dict, asked: str | None, said: str
+) -> None:
+    headers = {} if asked is None else {"X-Stream-Dialect": asked}
+    response = server.infer("both", body, action, headers=headers)
+    assert response.status_code == 200, response.text
+    assert response.headers.get_list("x-stream-dialect") == [said]
+
+
+@pytest.mark.parametrize("action", ["infer", "infer_stream"])
+def test_routes_of_one_dialect_say_nothing(server: Running, action: str) -> None:
+    assert "x-stream-dialect" not in server.infer("both", text(), action).headers
+
+
+@pytest.mark.parametrize("word", ["esperanto", "V2", "triton, v2"])
+def test_an_unknown_dialect_is_refused(server: Running, word: str) -> None:
+    with pytest.raises(grpc.RpcError) as failure:
+        stream(server, message(), word)
+    assert failure.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    for action in ("generate", "generate_stream"):
+        response = server.infer("both", text(), action, headers={"X-Stream-Dialect": word})
+        assert response.status_code == 400
+        assert response.json()["error"] == failure.value.details()
+    for known in ("x-stream-dialect", repr(word), '"mlserver"', '"v2"', '"triton"'):
+        assert known in failure.value.details()

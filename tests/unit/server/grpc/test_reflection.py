@@ -1,0 +1,66 @@
+"""The reflection service answers what the library's own answers, out of the same pool."""
+
+import pytest
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from inferstream.protos.messages import POOL
+from inferstream.protos.standard import ServerReflectionRequest
+from inferstream.server.grpc.reflection import SERVICES, Reflection
+
+
+class Asked:
+    """An exchange in which these requests have come."""
+
+    def __init__(self, *requests) -> None:
+        self._requests = iter(requests)
+        self.written: list[bytes] = []
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        for request in self._requests:
+            return request
+        raise StopAsyncIteration
+
+    async def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"list_services": ""},
+        {"host": "here", "list_services": "*"},
+        {"file_by_filename": "dataplane.proto"},
+        {"file_by_filename": "grpc/health/v1/health.proto"},
+        {"file_by_filename": "nothing.proto"},
+        *(
+            {"file_containing_symbol": name}
+            for name in (
+                "inference.GRPCInferenceService",
+                "inference.GRPCInferenceService.ModelInfer",
+                "inference.ModelInferRequest.InferInputTensor",
+                "grpc.health.v1.HealthCheckResponse.ServingStatus",
+                "grpc.reflection.v1.ServerReflection",
+                "grpc.reflection.v1alpha.ServerReflection",
+                "nothing",
+                "",
+            )
+        ),
+        {"file_containing_extension": {"containing_type": "inference.InferParameter", "extension_number": 1}},
+        {"file_containing_extension": {"containing_type": "nothing", "extension_number": 1}},
+        {"all_extension_numbers_of_type": "inference.InferParameter"},
+        {"all_extension_numbers_of_type": "nothing"},
+        {},
+    ],
+)
+async def test_each_request_is_answered_as_the_library_answers_it(asked: dict) -> None:
+    theirs = Asked(reflection_pb2.ServerReflectionRequest(**asked))
+    library = reflection.aio.ReflectionServicer(SERVICES, pool=POOL)
+    expected = [answer.SerializeToString() async for answer in library.ServerReflectionInfo(theirs, None)]
+
+    ours = Asked(ServerReflectionRequest(**asked))
+    await Reflection().ServerReflectionInfo(ours)
+
+    assert ours.written == expected
