@@ -52,7 +52,7 @@ class ModelThread:
         except asyncio.CancelledError:
             if request is not None:
                 request.cancelled = True
-            self.loop.call_soon_threadsafe(call.leave)
+            call.leave()
             raise
         if took is not None:
             took(call.seconds)
@@ -118,9 +118,13 @@ class _Call:
         self._task = self._thread.loop.create_task(self._run())
 
     def leave(self) -> None:
-        """Nobody waits any more."""
+        """Nobody waits any more, says the caller: a call that has not begun looks at this before it does."""
         self._left = True
-        if self._begun and self._task is not None:  # one that has not begun sees for itself
+        with suppress(RuntimeError):  # the thread has been closed meanwhile
+            self._thread.loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._begun and self._task is not None:
             self._task.cancel()
 
     async def _run(self) -> None:

@@ -5,6 +5,7 @@ import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from time import perf_counter
 from typing import Any
@@ -161,5 +162,6 @@ class ModelThreadResponses(AsyncIterator[InferenceResponse]):
         self._closed = self._request.cancelled = True
         self._items.clear()
         if not self._done:
-            self._thread.loop.call_soon_threadsafe(self._leave)
+            with suppress(RuntimeError):  # the thread has been closed meanwhile
+                self._thread.loop.call_soon_threadsafe(self._leave)
             await asyncio.wait([asyncio.wrap_future(self.over)], timeout=CLOSE_LIMIT)

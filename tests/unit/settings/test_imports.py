@@ -272,7 +272,7 @@ async def test_models_that_load_at_once_see_whole_modules_however_their_load_is_
         ModelSettings(name=name, implementation=f"models_here.{name}") for name in ("Async", "Blocking")
     ]
     loaded = await asyncio.gather(*(load_model(each, 60) for each in settings))
-    assert all(model.ready for model in loaded)
+    assert all(one.model.ready for one in loaded)
     assert meeting.halves == []
 
 
