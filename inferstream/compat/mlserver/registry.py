@@ -1,7 +1,13 @@
 """The models that are loaded."""
 
+from collections.abc import Awaitable, Callable
+
 from inferstream import MLModel, ModelSettings
 from inferstream.compat.replaced import Replaced
+
+ModelInitialiser = Callable[[ModelSettings], MLModel]
+ModelRegistryHook = Callable[[MLModel], Awaitable[MLModel]]
+ModelReloadHook = Callable[[MLModel, MLModel], Awaitable[MLModel]]
 
 
 class MultiModelRegistry(Replaced):
@@ -22,4 +28,11 @@ def model_initialiser(model_settings: ModelSettings) -> MLModel:
     return model
 
 
-__all__ = ["MultiModelRegistry", "SingleModelRegistry", "model_initialiser"]
+__all__ = [
+    "ModelInitialiser",
+    "ModelRegistryHook",
+    "ModelReloadHook",
+    "MultiModelRegistry",
+    "SingleModelRegistry",
+    "model_initialiser",
+]

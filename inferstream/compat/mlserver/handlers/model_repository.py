@@ -1,5 +1,6 @@
 """What loads and unloads models on demand."""
 
+from inferstream.compat.machinery import stand_ins
 from inferstream.compat.replaced import Replaced
 
 
@@ -8,5 +9,7 @@ class ModelRepositoryHandlers(Replaced):
 
     instead = "mlserver.MLServer serves them"
 
+
+__getattr__ = stand_ins(__name__)
 
 __all__ = ["ModelRepositoryHandlers"]

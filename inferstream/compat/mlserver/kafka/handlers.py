@@ -2,6 +2,9 @@
 
 from inferstream.compat.replaced import Replaced
 
+MLSERVER_MODEL_NAME_HEADER = "mlserver-model"
+MLSERVER_MODEL_VERSION_HEADER = "mlserver-version"
+
 
 class KafkaHandlers(Replaced):
     """Answers one message."""
@@ -9,4 +12,4 @@ class KafkaHandlers(Replaced):
     instead = "kafka_enabled in the settings is what serves a topic"
 
 
-__all__ = ["KafkaHandlers"]
+__all__ = ["MLSERVER_MODEL_NAME_HEADER", "MLSERVER_MODEL_VERSION_HEADER", "KafkaHandlers"]

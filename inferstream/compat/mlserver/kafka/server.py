@@ -1,5 +1,6 @@
 """The Kafka endpoint."""
 
+from inferstream.compat.machinery import stand_ins
 from inferstream.compat.replaced import Replaced
 
 
@@ -8,5 +9,7 @@ class KafkaServer(Replaced):
 
     instead = "kafka_enabled in the settings is what serves a topic"
 
+
+__getattr__ = stand_ins(__name__)
 
 __all__ = ["KafkaServer"]
