@@ -99,10 +99,33 @@ def test_what_codecs_and_uris_fail_with_is_caught_under_mlservers_name() -> None
     from mlserver.codecs.errors import CodecError, CodecNotFound, InputsNotFound, OutputNotFound
     from mlserver.errors import InvalidModelURI, MLServerError
 
-    errors = [CodecError("no"), CodecNotFound("x"), InputsNotFound({}), OutputNotFound(0, "int", [])]
-    for error in [*errors, InvalidModelURI("m")]:
+    errors = [
+        CodecError(msg="no"),
+        CodecNotFound("x"),
+        InputsNotFound(inputs=(), input_hints={"a": int}),
+        OutputNotFound(output_idx=0, output_type=int, output_hints=[str]),
+    ]
+    for error in errors:
         assert isinstance(error, MLServerError)
         assert error.status_code == 400
+    assert isinstance(InvalidModelURI(name="m", model_uri="u"), MLServerError)
+    assert InvalidModelURI("m").status_code == 422
+    assert str(errors[2]) == "The request has no input for: a (int)."
+
+
+def test_what_the_server_fails_with_is_caught_under_mlservers_name() -> None:
+    from mlserver.errors import MLServerError, ModelNotFound, ModelNotReady
+
+    from inferstream.errors import ModelLoadFailed
+
+    for error, status in {
+        ModelNotFound(name="m", version="v"): 404,
+        ModelNotReady("m"): 400,
+        ModelLoadFailed("no"): 500,
+        ModelLoadFailed("no", 418): 418,
+    }.items():
+        assert isinstance(error, MLServerError)
+        assert error.status_code == status
 
 
 def test_models_pull_no_web_framework_in_and_nothing_is_found_before_it_is_asked_for() -> None:
