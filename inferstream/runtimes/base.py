@@ -58,6 +58,10 @@ class Runtime(MLModel):
         """How many columns the artefact takes, where it says so."""
         raise NotImplementedError
 
+    def wanted(self, outputs: Sequence[RequestOutput]) -> Sequence[RequestOutput]:
+        """Those of a request's outputs to answer; none for the default."""
+        return outputs
+
     async def load(self) -> bool:
         artefact = await asyncio.to_thread(self._opened, await self._find())
         for name in dict.fromkeys((*self.functions, self._default.name)):
@@ -68,7 +72,7 @@ class Runtime(MLModel):
         return True
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        wanted = payload.outputs or [self._default]
+        wanted = self.wanted(payload.outputs or ()) or [self._default]
         functions = [self._function(output.name) for output in wanted]
         features = self.decode_request(payload, default_codec=NumpyRequestCodec)
         self._check(features, payload)
