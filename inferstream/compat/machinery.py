@@ -27,9 +27,10 @@ EVENT_LOOP = "mlserver.utils.AsyncManager runs a coroutine"
 
 MACHINERY: dict[str, dict[str, str]] = {
     "mlserver.batch_processing": {
-        "FINALIZER_REPORT_FREQUENCY RETRY_SLEEP_TIME TritonRequest click_async consume finalize"
+        "FINALIZER_REPORT_FREQUENCY RETRY_SLEEP_TIME TritonRequest consume finalize"
         " infer_result_to_infer_response postprocess_items preprocess_items process_items produce"
-        " send_requests setup_logging": INFER
+        " send_requests setup_logging": INFER,
+        "click_async": EVENT_LOOP,
     },
     "mlserver.batching.hooks": {"not_implemented_warning": BATCHING},
     "mlserver.cli.build": {"build_image": "`server build FOLDER --tag TAG` builds an image"},

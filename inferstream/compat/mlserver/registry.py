@@ -13,13 +13,13 @@ ModelReloadHook = Callable[[MLModel, MLModel], Awaitable[MLModel]]
 class MultiModelRegistry(Replaced):
     """The loaded models of a server."""
 
-    instead = "mlserver.MLServer keeps them"
+    instead = "mlserver.MLServer keeps the models"
 
 
 class SingleModelRegistry(Replaced):
     """The loaded versions of one model."""
 
-    instead = "mlserver.MLServer keeps them"
+    instead = "mlserver.MLServer keeps the models"
 
 
 def model_initialiser(model_settings: ModelSettings) -> MLModel:

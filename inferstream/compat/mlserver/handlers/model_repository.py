@@ -7,7 +7,7 @@ from inferstream.compat.replaced import Replaced
 class ModelRepositoryHandlers(Replaced):
     """Answers the repository's calls."""
 
-    instead = "mlserver.MLServer serves them"
+    instead = "mlserver.MLServer serves every protocol"
 
 
 __getattr__ = stand_ins(__name__)

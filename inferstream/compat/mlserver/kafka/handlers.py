@@ -9,7 +9,7 @@ MLSERVER_MODEL_VERSION_HEADER = "mlserver-version"
 class KafkaHandlers(Replaced):
     """Answers one message."""
 
-    instead = "kafka_enabled in the settings is what serves a topic"
+    instead = "kafka_enabled in the settings serves a topic"
 
 
 __all__ = ["MLSERVER_MODEL_NAME_HEADER", "MLSERVER_MODEL_VERSION_HEADER", "KafkaHandlers"]

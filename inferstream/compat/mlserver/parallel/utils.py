@@ -3,7 +3,7 @@
 from inferstream import Settings
 from inferstream.compat.machinery import stand_ins
 
-WORKERS = "the server runs worker processes wherever parallel_workers asks for them"
+WORKERS = "the server runs worker processes where parallel_workers asks for them"
 
 
 def configure_inference_pool(settings: Settings) -> None:
