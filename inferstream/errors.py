@@ -2,6 +2,8 @@
 
     InferstreamError
     ├── ModelError                 what model code raises to answer with a message and a status of its own
+    │   ├── ModelNotReady
+    │   └── ModelLoadFailed
     ├── InvalidRequest             the request is wrong
     │   ├── CodecError             a payload and a codec do not fit; a ModelError too, as MLServer has it
     │   │   ├── CodecNotFound
@@ -11,10 +13,9 @@
     ├── PayloadTooLarge
     ├── UnsupportedEncoding
     ├── NotFound                   nothing answers to a name
-    │   └── ModelNotFound
+    │   └── ModelNotFound          a ModelError too
     ├── AlreadyExists
     ├── PermissionDenied
-    ├── ModelNotReady
     ├── Overloaded                 the queue of the model is full
     ├── WorkerLost                 the process that ran the request has ended
     ├── DeadlineExceeded
@@ -25,14 +26,15 @@
     ├── InferenceFailed            model code raised
     │   └── InvalidOutput          model code answered something that is not a response
     ├── StepFailed                 model code raised in a step that many streams shared
-    ├── ModelLoadFailed
     ├── CallFailed                 a server that one of our clients asked did not answer as it should
     └── InvalidSettings            never reaches a client: the process does not start
 
 No class knows a transport: `server/status.py` maps codes to HTTP, gRPC and SSE.
 """
 
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from typing import Any
 
 
 class Code(Enum):
@@ -70,10 +72,18 @@ class ModelError(InferstreamError):
 
     code = Code.INVALID
 
+    own_status = True
+    """Whether a client gets `status_code`; otherwise it gets the status of `code`."""
+
     def __init__(self, msg: str, status_code: int = 400) -> None:
         super().__init__(msg)
         self.status_code = status_code
         self.code = _code_of_status(status_code)
+
+
+def own_status(error: BaseException) -> int | None:
+    """The status that model code has chosen for an error; None where it has chosen none."""
+    return error.status_code if isinstance(error, ModelError) and error.own_status else None
 
 
 def _code_of_status(status: int) -> Code:
@@ -105,6 +115,9 @@ class InvalidRequest(InferstreamError):
 class CodecError(InvalidRequest, ModelError):
     """A payload cannot be decoded or encoded by the codec that was chosen for it; raised into model code."""
 
+    def __init__(self, msg: str) -> None:
+        super().__init__(msg)
+
 
 class CodecNotFound(CodecError):
     """No codec answers for a content type, a payload or a type hint."""
@@ -125,26 +138,36 @@ class CodecNotFound(CodecError):
 class OutputNotFound(CodecError):
     """A signature returns a value for which no output can be built."""
 
-    def __init__(self, output_index: int, output_type: str, output_hints: list[str]) -> None:
+    def __init__(self, output_idx: int, output_type: type | str, output_hints: Sequence[type | str]) -> None:
+        hints = ", ".join(map(_type_name, output_hints))
         super().__init__(
-            f"No output type found at position {output_index} for a payload of type {output_type}; "
-            f"the signature declares {len(output_hints)}: {', '.join(output_hints) or 'none'}."
+            f"No output type found at position {output_idx} for a payload of type {_type_name(output_type)}; "
+            f"the signature declares {len(output_hints)}: {hints or 'none'}."
         )
 
 
 class InputsNotFound(CodecError):
-    """A signature asks for inputs that the request does not carry."""
+    """The inputs of a request are not those of a signature: `inputs` has no place in it, or `input_hints` no input."""
 
-    def __init__(self, input_hints: dict[str, str]) -> None:
-        expected = ", ".join(f"{name} ({hint})" for name, hint in input_hints.items())
-        super().__init__(f"The request has no input for: {expected}.")
+    def __init__(self, inputs: Sequence[Any], input_hints: Mapping[str, Any]) -> None:
+        if inputs:
+            names = ", ".join(input_hints)
+            super().__init__(f'input "{inputs[0].name}" is not one of the model\'s inputs: {names}')
+        else:
+            expected = ", ".join(f"{name} ({_type_name(hint)})" for name, hint in input_hints.items())
+            super().__init__(f"The request has no input for: {expected}.")
+
+
+def _type_name(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
 class InvalidModelURI(InvalidRequest, ModelError):
     """`parameters.uri` of a model names nothing that exists; raised into model code."""
 
-    def __init__(self, name: str, uri: str | None = None) -> None:
-        super().__init__(f"Invalid URI for model {name}" + (f": {uri}" if uri else ""))
+    def __init__(self, name: str, model_uri: str | None = None) -> None:
+        super().__init__(f"Invalid URI for model {name}" + (f": {model_uri}" if model_uri else ""))
+        self.status_code = 422
 
 
 class PayloadTooLarge(InferstreamError):
@@ -165,8 +188,8 @@ class NotFound(InferstreamError):
     code = Code.NOT_FOUND
 
 
-class ModelNotFound(NotFound):
-    """No loaded model answers to this name and version."""
+class ModelNotFound(NotFound, ModelError):
+    """No loaded model answers to this name and version; a ModelError too, as MLServer has it."""
 
     def __init__(self, name: str, version: str | None = None) -> None:
         super().__init__(
@@ -174,6 +197,8 @@ class ModelNotFound(NotFound):
         )
         self.name = name
         self.version = version
+        self.status_code = 404
+        self.code = Code.NOT_FOUND
 
 
 class AlreadyExists(InferstreamError):
@@ -188,15 +213,16 @@ class PermissionDenied(InferstreamError):
     code = Code.PERMISSION_DENIED
 
 
-class ModelNotReady(InferstreamError):
+class ModelNotReady(ModelError):
     """The model is known and cannot answer now."""
 
-    code = Code.NOT_READY
+    own_status = False
 
     def __init__(self, name: str, version: str | None = None, *, failed: bool = False) -> None:
         which = f"Model {name} with version {version}" if version else f"Model {name}"
         why = "did not load; the server's log says why" if failed else "is not ready yet"
         super().__init__(f"{which} {why}.")
+        self.code = Code.NOT_READY
 
 
 class Overloaded(InferstreamError):
@@ -271,8 +297,12 @@ class StepFailed(InferstreamError):
     """A step failed for every stream in it; the log has been told once, for all of them."""
 
 
-class ModelLoadFailed(InferstreamError):
-    """A model could not be loaded; the message says why in one line."""
+class ModelLoadFailed(ModelError):
+    """A model could not be loaded; the message says why in one line, `status_code` is that of the model's own error."""
+
+    def __init__(self, msg: str, status_code: int | None = None) -> None:
+        super().__init__(msg, status_code or 500)
+        self.own_status = status_code is not None
 
 
 class CallFailed(InferstreamError):

@@ -77,7 +77,7 @@ async def _run(name: TransportName, target: Target, files: Files, pace: Pace, co
     started = time.monotonic()
     results = Results(files.answers, files.resume)
     lines = Lines(files.requests, files.batch_size, results.answered)
-    transport = _transport(name, target)
+    transport = transport_of(name, target)
     try:
         with _progress(lines, console) as advanced:
             batch = Batch(transport, lines, results, pace, advanced)
@@ -130,7 +130,8 @@ async def _until_signalled(batch: Batch) -> int:
     return received[0] if received else 0
 
 
-def _transport(name: TransportName, target: Target) -> Transport:
+def transport_of(name: TransportName, target: Target) -> Transport:
+    """The client of a protocol."""
     # Imported late: neither client's library is needed for the other.
     if name == "grpc":
         from ..clients.grpc import GrpcTransport

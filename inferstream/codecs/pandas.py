@@ -14,9 +14,6 @@ from .kept import get_decoded, has_decoded
 from .numpy import decoded, encoded
 from .registry import find_input_codec, register_request_codec
 
-JSON_COLUMN = "pd_json"
-"""Content type of a column whose cells are JSON texts of Python objects."""
-
 
 def _to_series(tensor: RequestInput | ResponseOutput, kind: str) -> "pd.Series[Any]":
     payload = get_decoded(tensor) if has_decoded(tensor) else _column(tensor, kind)
@@ -35,7 +32,7 @@ def _are_times(payload: Any) -> bool:
 
 def _column(tensor: RequestInput | ResponseOutput, kind: str) -> Any:
     name = tensor.parameters.content_type if tensor.parameters is not None else None
-    if name == JSON_COLUMN:
+    if name == PandasCodec.JsonContentType:
         return decode_json_input_or_output(tensor)
     codec = find_input_codec(content_type=name) if name else None
     if codec is not None:
@@ -66,7 +63,7 @@ def _to_fields(name: str, series: "pd.Series[Any]", use_bytes: bool, kind: str) 
         cells = [encode_to_json(value) for value in values]
     except TypeError as error:
         raise CodecError(f'{kind} "{name}": {error}') from None
-    return _bytes_column(name, cells, use_bytes, JSON_COLUMN)
+    return _bytes_column(name, cells, use_bytes, PandasCodec.JsonContentType)
 
 
 def _missing(value: Any) -> bool:
@@ -105,6 +102,9 @@ class PandasCodec(RequestCodec):
 
     ContentType = "pd"
     TypeHint = pd.DataFrame
+
+    JsonContentType = "pd_json"
+    """Content type of a column whose cells are JSON texts of Python objects."""
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:

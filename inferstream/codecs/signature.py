@@ -15,8 +15,8 @@ from collections.abc import (
 from functools import wraps
 from typing import Any, Union
 
-from ..errors import CodecNotFound, InputsNotFound, InvalidRequest, OutputNotFound
-from ..types import InferenceRequest, InferenceResponse, ResponseOutput
+from ..errors import CodecNotFound, InputsNotFound, OutputNotFound
+from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
 from .base import OUTPUT_PREFIX, InputCodecLike, RequestCodecLike, response_of
 from .registry import find_input_codec, find_request_codec
 
@@ -33,7 +33,7 @@ class SignatureCodec:
     def __init__(self, function: Callable[..., Any]) -> None:
         hints = typing.get_type_hints(function)
         returned = hints.pop("return", None)
-        parameters = list(inspect.signature(function).parameters.values())[1:]
+        parameters = _parameters(function, hints)
         self._inputs: dict[str, InputCodecLike] = {}
         self._requests: dict[str, RequestCodecLike] = {}
         self._defaults: dict[str, Any] = {}
@@ -67,27 +67,25 @@ class SignatureCodec:
             else:
                 arguments[tensor.name] = codec.decode_input(tensor)
         if rest:
-            name, request_codec = self._request_argument(rest[0].name)
+            name, request_codec = self._request_argument(rest)
             others = InferenceRequest.trusted({"inputs": rest, "parameters": request.parameters})
             arguments[name] = request_codec.decode_request(others)
         missing = {name: hint for name, hint in self._hints.items() if name not in arguments}
         if missing:
-            raise InputsNotFound(missing)
+            raise InputsNotFound((), missing)
         return arguments
 
-    def _request_argument(self, unclaimed: str) -> tuple[str, RequestCodecLike]:
+    def _request_argument(self, unclaimed: list[RequestInput]) -> tuple[str, RequestCodecLike]:
         """The argument that takes all inputs no other argument names."""
         for name, codec in self._requests.items():
             return name, codec
-        raise InvalidRequest(
-            f'input "{unclaimed}" is not one of the model\'s inputs: {", ".join(self._inputs)}'
-        )
+        raise InputsNotFound(unclaimed, self._hints)
 
     def encode_response(self, payload: Any, model_name: str, model_version: str | None) -> InferenceResponse:
         """A response of what the method returned: `output-0`, `output-1`, …, or a frame's columns."""
         if isinstance(payload, InferenceResponse):
             return payload
-        values = payload if isinstance(payload, tuple) else (payload,)
+        values = payload if isinstance(payload, tuple) else () if payload is None else (payload,)
         outputs: list[ResponseOutput] = []
         for index, value in enumerate(values):
             if index >= len(self._outputs) or not self._outputs[index].fits(value):
@@ -104,7 +102,7 @@ class _Output:
         self.hint = hint
         self._bare, self._optional = _without_none(hint)
         self._name = f"{OUTPUT_PREFIX}{index}"
-        self._codec: Any = find_input_codec(type_hint=self._bare) or find_request_codec(type_hint=self._bare)
+        self._codec: Any = _codec_of(hint)
         if self._codec is None:
             raise CodecNotFound(name=self._name, payload_type=_name(hint))
 
@@ -200,6 +198,24 @@ def _blocking_stream(function: Callable[..., Any], codec: SignatureCodec) -> Cal
     return stream
 
 
+def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> list[inspect.Parameter]:
+    """The parameters that a request fills: not `self`, `*args` or `**kwargs`, nor a default without a hint."""
+    filled = []
+    for index, parameter in enumerate(inspect.signature(function).parameters.values()):
+        hint = hints.get(parameter.name)
+        variadic = parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        is_self = index == 0 and _codec_of(hint) is None
+        is_constant = hint is None and parameter.default is not inspect.Parameter.empty
+        if not (variadic or is_self or is_constant):
+            filled.append(parameter)
+    return filled
+
+
+def _codec_of(hint: Any) -> Any:
+    bare, _ = _without_none(hint)
+    return find_input_codec(type_hint=bare) or find_request_codec(type_hint=bare)
+
+
 def _without_none(hint: Any) -> tuple[Any, bool]:
     """The hint without `None`, and whether it allowed it."""
     if typing.get_origin(hint) not in (Union, types.UnionType):
@@ -215,6 +231,8 @@ def _output_hints(returned: Any) -> list[Any]:
         hint = typing.get_args(hint)[0]
     if hint is None or hint is type(None) or hint is InferenceResponse:
         return []
+    if isinstance(hint, tuple):
+        return list(hint)  # `-> (A, B)`, which Python takes as it is
     if typing.get_origin(hint) is tuple:
         return list(typing.get_args(hint))
     return [hint]

@@ -58,5 +58,6 @@ class StringCodec(ListCodec[str | None]):
 class StringRequestCodec(SingleInputRequestCodec):
     """A request or response that is one list of text."""
 
+    TypeHint = list[str]
     InputCodec = StringCodec
     ContentType = "str"

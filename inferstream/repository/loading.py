@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed
+from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
 from ..model import MLModel, StepModel
 from ..model_thread import ModelThread
 from ..settings import ModelSettings
@@ -89,7 +89,8 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
                 raise
             if isinstance(error, TimeoutError):
                 raise ModelLoadFailed(f"Model {settings.name} did not load within {timeout:g} s.") from None
-            raise ModelLoadFailed(f"Model {settings.name} did not load: {_reason(error)}") from error
+            reason = f"Model {settings.name} did not load: {_reason(error)}"
+            raise ModelLoadFailed(reason, own_status(error)) from error
         loaded.model.ready = True
         return loaded
 

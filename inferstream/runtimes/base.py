@@ -63,6 +63,10 @@ class Runtime(MLModel):
         """How many columns the artefact takes, where it says so."""
         raise NotImplementedError
 
+    def wanted(self, outputs: Sequence[RequestOutput]) -> Sequence[RequestOutput]:
+        """Those of a request's outputs to answer; none for the default."""
+        return outputs
+
     async def load(self) -> bool:
         self._model = await asyncio.to_thread(self._opened, await self._find())
         self._check_functions(type(self._model).__name__)
@@ -82,15 +86,12 @@ class Runtime(MLModel):
         self._artefact = artefact
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        wanted = self._wanted(payload)
+        wanted = self.wanted(payload.outputs or ()) or [self._default]
         functions = [self._function(output.name) for output in wanted]
         features = self.decode_request(payload, default_codec=NumpyRequestCodec)
         self._check(features, payload)
         results = [_called(function, features, payload) for function in functions]
         return self._response(results, wanted)
-
-    def _wanted(self, request: InferenceRequest) -> Sequence[RequestOutput]:
-        return request.outputs or [self._default]
 
     def _opened(self, path: Path) -> Any:
         with importing_alone():

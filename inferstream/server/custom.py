@@ -1,19 +1,33 @@
 """Models' own routes, where a model runs: FastAPI answers them there, in the server or in a worker."""
 
 import asyncio
+import inspect
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from ..errors import ModelLoadFailed
 from ..handlers import Answering, HttpRequest, HttpResponse, get_custom_handlers
 
 
 async def build_answering(model: object) -> Answering | None:
-    """What answers the requests to the model's own routes; None for a model that has none."""
+    """What answers the requests to the model's own routes; None for a model that has none.
+
+    Raises ModelLoadFailed for a route that FastAPI refuses.
+    """
     handlers = get_custom_handlers(model)
     if not handlers:
         return None
     app = await asyncio.to_thread(_application)
     for handler, method in handlers:
-        app.add_api_route(handler.rest_path, method, methods=[handler.rest_method])
+        try:
+            app.add_api_route(handler.rest_path, _routable(method), methods=[handler.rest_method])
+        except Exception as error:
+            reason = f"{type(error).__name__}: {str(error).partition('.')[0].strip()}"
+            name = getattr(model, "name", type(model).__name__)
+            raise ModelLoadFailed(
+                f"Model {name} did not load: route {handler.rest_path} is refused: {reason}"
+            ) from error
 
     async def answer(request: HttpRequest) -> HttpResponse:
         status = 500
@@ -34,6 +48,27 @@ async def build_answering(model: object) -> Answering | None:
         return HttpResponse(status, [pair for pair in headers if pair[0] != b"content-length"], bytes(body))
 
     return answer
+
+
+def _routable(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method whose `list` is `list[Any]`: FastAPI takes a list of it knows not what for uploaded files."""
+    try:
+        signature = inspect.signature(method, eval_str=True)
+    except NameError:
+        return method  # FastAPI knows more ways to read an annotation
+    bare = {name: kind for name, kind in signature.parameters.items() if kind.annotation in _OF_ANYTHING}
+    if not bare:
+        return method
+    parameters = [
+        each.replace(annotation=_OF_ANYTHING[each.annotation]) if name in bare else each
+        for name, each in signature.parameters.items()
+    ]
+    routed = partial(method)
+    routed.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return routed
+
+
+_OF_ANYTHING = {list: list[Any], tuple: tuple[Any, ...], set: set[Any]}
 
 
 def _application() -> Any:

@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import quote, unquote
 
-from ..errors import Code, InferstreamError, ModelError, Overloaded
+from ..errors import Code, InferstreamError, Overloaded, own_status
 
 if TYPE_CHECKING:
     import grpc
@@ -62,9 +62,8 @@ _AS_IT_IS = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 def status_of(error: InferstreamError, profile: Profile = "default") -> Status:
     """The HTTP and gRPC status of an error."""
     status = PROFILES[profile].get(error.code) or TABLE[error.code]
-    if isinstance(error, ModelError):
-        return Status(error.status_code, status.grpc)
-    return status
+    own = own_status(error)
+    return status if own is None else Status(own, status.grpc)
 
 
 def retry_after(error: BaseException) -> int | None:

@@ -1,5 +1,6 @@
 """`server infer` against real servers that answer, refuse, are busy, and die."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from inferstream import compat
 from inferstream.cli.main import app
 from tests.serving import SERVER, Running, eventually, tensor
 
@@ -77,6 +79,36 @@ def fp32(*values: float, **more: object) -> dict:
 
 def address(server: Running, transport: str) -> str:
     return server.grpc if transport == "grpc" else server.url
+
+
+def test_programs_run_a_batch_under_mlservers_name(batched: Running, tmp_path) -> None:
+    compat.install()
+    from mlserver.batch_processing import process_batch  # type: ignore[import-not-found]
+
+    work = Work(tmp_path, [{"inputs": [tensor("x", "FP32", [value])]} for value in (1, 2)])
+    asyncio.run(
+        process_batch(
+            model_name="double",
+            url=batched.url,
+            workers=1,
+            retries=0,
+            batch_size=1,
+            input_data_path=str(work.input),
+            output_data_path=str(work.output),
+            binary_data=False,
+            transport="rest",
+            request_headers=[],
+            timeout=20,
+            batch_interval=0,
+            batch_jitter=0,
+            use_ssl=False,
+            insecure=False,
+            verbose=False,
+            extra_verbose=False,
+        )
+    )
+    answers = [json.loads(line) for line in work.output.read_text().splitlines()]
+    assert sorted(answer["outputs"][0]["data"] for answer in answers) == [[2.0], [4.0]]
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])

@@ -1,12 +1,16 @@
 """Broken, duplicate, hanging, moving and hostile models in the repository."""
 
+import json
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import grpc
 import httpx
 import pytest
 
+from inferstream.protos.dataplane_pb2 import RepositoryModelLoadRequest
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.serving import Running, eventually, fp32, text, write_model
 
 GOOD = "faulty_models.Echo"
@@ -76,6 +80,44 @@ def test_a_broken_model_leaves_the_others_alone_and_the_index_says_why(serve, tm
     assert refused.status_code == 503
     assert refused.json()["error"] == "Model raises did not load; the server's log says why."
     assert server.stop() == 0
+
+
+REFUSING = """
+from mlserver import MLModel
+from mlserver.errors import InvalidModelURI, MLServerError
+class Teapot(MLModel):
+    async def load(self): raise MLServerError("no tea", status_code=418)
+class Astray(MLModel):
+    async def load(self): raise InvalidModelURI(self.name, "nowhere")
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_models_own_status_is_that_of_its_load(serve, tmp_path, workers: int) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "teapot", "refusing.Teapot", REFUSING)
+    write_model(folder, "astray", "refusing.Astray", REFUSING)
+    write_model(folder, "raises", "loading.Raises", LOADING)
+    (folder / "settings.json").write_text(json.dumps({"parallel_workers": workers}))
+    server = serve(folder)
+
+    for name, status, message, code in (
+        ("teapot", 418, "Model teapot did not load: no tea", grpc.StatusCode.INVALID_ARGUMENT),
+        (
+            "astray",
+            422,
+            "Model astray did not load: Invalid URI for model astray: nowhere",
+            grpc.StatusCode.INVALID_ARGUMENT,
+        ),
+        ("raises", 500, "Model raises did not load: RuntimeError: no weights", grpc.StatusCode.INTERNAL),
+    ):
+        refused = load(server, name)
+        assert (refused.status_code, refused.json()["error"]) == (status, message)
+        with grpc.insecure_channel(server.grpc) as channel, pytest.raises(grpc.RpcError) as failure:
+            GRPCInferenceServiceStub(channel).RepositoryModelLoad(
+                RepositoryModelLoadRequest(model_name=name), timeout=30
+            )
+        assert (failure.value.code(), failure.value.details()) == (code, message)
 
 
 def test_strict_makes_a_broken_model_fatal(serve, tmp_path) -> None:

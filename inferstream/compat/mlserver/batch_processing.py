@@ -1,12 +1,19 @@
 """Batch inference of a file of requests."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-from inferstream.compat.replaced import Replaced, unsupported
+from inferstream.cli.batch import TransportName, headers_of, transport_of
+from inferstream.clients.batch import Batch, Pace
+from inferstream.clients.lines import Lines
+from inferstream.clients.results import Results
+from inferstream.clients.transport import Target
+from inferstream.compat.machinery import stand_ins
+
+from .logging import logger
 
 CHOICES_TRANSPORT = ["rest", "grpc"]
-INFER = "`server infer` asks a server for every request of a file"
 
 
 @dataclass
@@ -25,40 +32,54 @@ class BatchOutputItem:
     item: bytes
 
 
-class TritonRequest(Replaced):
-    """A request in the classes of Triton's client."""
-
-    instead = INFER
-
-
 def get_headers(request_id: str, headers: dict[str, str]) -> dict[str, str]:
     """The headers of one request."""
     identity = {"seldon-puid": request_id, "x-request-id": request_id} if request_id else {}
     return {"content-type": "application/json", **headers, **identity}
 
 
-def preprocess_items(items: list[BatchInputItem], binary_data: bool) -> Any:
-    """Raises Unsupported."""
-    raise unsupported(f"{__name__}.preprocess_items", INFER)
+async def process_batch(
+    model_name: str,
+    url: str,
+    workers: int,
+    retries: int,
+    batch_size: int,
+    input_data_path: str,
+    output_data_path: str,
+    binary_data: bool,
+    transport: TransportName,
+    request_headers: Sequence[str],
+    timeout: float,
+    batch_interval: float,
+    batch_jitter: float,
+    use_ssl: bool,
+    insecure: bool,
+    verbose: bool = False,
+    extra_verbose: bool = False,
+) -> None:
+    """Ask the server at `url` for every request of a file, as `server infer` does."""
+    target = Target(
+        url, model_name, timeout, binary=binary_data, ssl=use_ssl, verify=not insecure, connections=workers
+    )
+    results = Results(Path(output_data_path), False)
+    lines = Lines(Path(input_data_path), batch_size, results.answered)
+    pace = Pace(workers, retries, batch_interval, batch_jitter, headers_of(request_headers))
+    sender = transport_of(transport, target)
+    try:
+        await Batch(sender, lines, results, pace, lambda: None).run()
+    finally:
+        await sender.aclose()
+        lines.close()
+        results.close()
 
 
-def postprocess_items(infer_result: Any, batched: Any, item_indices: dict[str, int]) -> Any:
-    """Raises Unsupported."""
-    raise unsupported(f"{__name__}.postprocess_items", INFER)
-
-
-async def process_batch(*_: Any, **__: Any) -> None:
-    """Raises Unsupported."""
-    raise unsupported(f"{__name__}.process_batch", INFER)
-
+__getattr__ = stand_ins(__name__)
 
 __all__ = [
     "BatchInputItem",
     "BatchOutputItem",
     "CHOICES_TRANSPORT",
-    "TritonRequest",
     "get_headers",
-    "postprocess_items",
-    "preprocess_items",
+    "logger",
     "process_batch",
 ]

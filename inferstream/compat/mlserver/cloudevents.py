@@ -3,7 +3,11 @@
 from enum import Enum
 from pathlib import Path
 
-from inferstream.compat.replaced import Replaced
+from inferstream import ModelSettings, Settings
+from inferstream.dataplane.cloudevents import CloudEvents
+from inferstream.types import InferenceRequest, InferenceResponse, Parameters
+
+from .middleware import InferenceMiddleware
 
 CLOUDEVENTS_HEADER_ENDPOINT = "Ce-Endpoint"
 CLOUDEVENTS_HEADER_ID = "Ce-Id"
@@ -26,10 +30,31 @@ class CloudEventsTypes(Enum):
     Response = "io.seldon.serving.inference.response"
 
 
-class CloudEventsMiddleware(Replaced):
-    """Gives requests and responses their headers."""
+class CloudEventsMiddleware(InferenceMiddleware):
+    """Gives requests and responses their headers; the server gives them itself, as `cloudevents_headers` says."""
 
-    instead = "the server gives them where somebody reads them"
+    def __init__(self, settings: Settings) -> None:
+        self._events = CloudEvents(settings.server_name)
+
+    def request_middleware(
+        self, request: InferenceRequest, model_settings: ModelSettings
+    ) -> InferenceRequest:
+        self._add(request, model_settings.name, CloudEventsTypes.Request)
+        return request
+
+    def response_middleware(
+        self, response: InferenceResponse, model_settings: ModelSettings
+    ) -> InferenceResponse:
+        self._add(response, model_settings.name, CloudEventsTypes.Response)
+        return response
+
+    def _add(self, payload: InferenceRequest | InferenceResponse, model: str, type: CloudEventsTypes) -> None:
+        parameters = payload.parameters or Parameters()
+        headers = {**(parameters.headers or {}), **self._events.of_model(model, type.value)}
+        if payload.id:
+            headers |= {CLOUDEVENTS_HEADER_ID: payload.id, CLOUDEVENTS_HEADER_REQUEST_ID: payload.id}
+        parameters.headers = headers
+        payload.parameters = parameters
 
 
 def get_namespace() -> str | None:

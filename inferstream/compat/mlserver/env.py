@@ -9,7 +9,7 @@ from inferstream.compat.replaced import Replaced
 class Environment(Replaced):
     """An environment that worker processes run in."""
 
-    instead = "environment_tarball and environment_path in a model's settings name one"
+    instead = "environment_tarball or environment_path in a model's settings names an environment"
 
 
 async def compute_hash_of_file(tarball_path: str) -> str:

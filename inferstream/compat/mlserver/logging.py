@@ -1,13 +1,16 @@
 """The logger that runtimes write to, and how lines look."""
 
 import logging
+import sys
 from typing import Any
 
 from inferstream import Settings
-from inferstream.telemetry.logs import JSONFormatter, LineFormatter, apply_configuration, configure_logging
+from inferstream.telemetry.logs import JSONFormatter, LineFormatter, apply_configuration
 
 LoggerName = "mlserver"
+HANDLER = "mlserver.stdout"
 logger = logging.getLogger(LoggerName)
+LOGGERS = (logger, logging.getLogger("inferstream"))
 
 
 class ModelLoggerFormatter(logging.Formatter):
@@ -28,9 +31,22 @@ def get_logger() -> logging.Logger:
 
 
 def configure_logger(settings: Settings | None = None) -> logging.Logger:
-    """Set up every logger of the process as the server does."""
-    chosen = settings or Settings()
-    configure_logging(chosen.debug, chosen.use_structured_logging, chosen.logging_settings)
+    """Have MLServer's logger and ours write to standard output; the root logger and its handlers stay as they are."""
+    chosen = settings if settings is not None else Settings()
+    given = logging.getLogger().handlers
+    served = any(isinstance(handler.formatter, LineFormatter | JSONFormatter) for handler in given)
+    if not served:  # a server writes these loggers' lines itself
+        handler = next((known for known in logger.handlers if known.name == HANDLER), None)
+        if handler is None:
+            handler = logging.StreamHandler(sys.stdout)
+            handler.name = HANDLER
+            for ours in LOGGERS:
+                ours.addHandler(handler)
+        handler.setFormatter(ModelLoggerFormatter(chosen))
+    for ours in LOGGERS:
+        ours.setLevel(logging.DEBUG if chosen.debug else logging.INFO)
+    if chosen.logging_settings:
+        apply_configuration(chosen.logging_settings)
     return logger
 
 

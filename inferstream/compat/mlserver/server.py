@@ -1,11 +1,14 @@
 """A server that a program starts."""
 
+import signal
 from collections.abc import Sequence
 
 from inferstream import MLModel
 from inferstream.repository import GivenRepository
 from inferstream.server.server import Server
 from inferstream.settings import ModelSettings, Settings
+
+HANDLED_SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]
 
 
 class MLServer:

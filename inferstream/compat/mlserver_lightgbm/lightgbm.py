@@ -1,10 +1,7 @@
 """MLServer's LightGBM runtime, for model code that subclasses it."""
 
-from collections.abc import Sequence
-
 from inferstream.compat.awaited import Awaited
 from inferstream.runtimes import lightgbm as runtime
-from inferstream.types import InferenceRequest, RequestOutput
 
 WELLKNOWN_MODEL_FILENAMES = [*runtime.LightGBMModel.artefacts]
 
@@ -13,7 +10,4 @@ STANDS_IN = True
 
 
 class LightGBMModel(Awaited, runtime.LightGBMModel):
-    """Our runtime, whose `predict` is awaited; it answers its one output whatever a request asks for."""
-
-    def _wanted(self, request: InferenceRequest) -> Sequence[RequestOutput]:
-        return [self._default]
+    """Our runtime, whose `predict` is awaited."""

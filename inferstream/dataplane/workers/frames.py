@@ -178,10 +178,11 @@ class Loaded(Frame, tag=12):
 
 
 class LoadFailed(Frame, tag=13):
-    """A model did not load."""
+    """A model did not load; the status is that of the model's own error."""
 
     instance: int
     message: str
+    status_code: int | None = None
 
 
 class Unloaded(Frame, tag=14):

@@ -8,7 +8,15 @@ import msgspec
 import numpy as np
 from pydantic import TypeAdapter
 
-from ...errors import Code, InferstreamError, InvalidOutput, InvalidRequest, ModelError, Overloaded
+from ...errors import (
+    Code,
+    InferstreamError,
+    InvalidOutput,
+    InvalidRequest,
+    ModelError,
+    Overloaded,
+    own_status,
+)
 from ...types import (
     Headers,
     InferenceRequest,
@@ -205,7 +213,7 @@ def pack_failure(error: InferstreamError) -> Failure:
     return Failure(
         error.code.value,
         error.message,
-        error.status_code if isinstance(error, ModelError) else None,
+        own_status(error),
         error.detail if isinstance(error, InvalidRequest) else None,
         error.retry_after if isinstance(error, Overloaded) else None,
     )

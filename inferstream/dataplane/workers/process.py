@@ -91,7 +91,7 @@ class WorkerProcess(Caller):
         self._settle(frame.instance, frame)
 
     def _load_failed(self, frame: frames.LoadFailed) -> None:
-        self._settle(frame.instance, None, ModelLoadFailed(frame.message))
+        self._settle(frame.instance, None, ModelLoadFailed(frame.message, frame.status_code))
 
     def _answers(self, frame: frames.Pong) -> None:
         self._others = frame.others

@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 
 from ... import processors
-from ...errors import InferstreamError
+from ...errors import InferstreamError, own_status
 from ...garbage import settle
 from ...repository.loading import load_model
 from ...settings import ModelSettings
@@ -99,7 +99,7 @@ class Worker:
         except InferstreamError as error:
             if error.__cause__ is not None:  # which only this process has; the server logs the line
                 logger.error("model %s failed to load", settings.name, exc_info=error.__cause__)
-            self._send(frames.LoadFailed(frame.instance, error.message))
+            self._send(frames.LoadFailed(frame.instance, error.message, own_status(error)))
             return
         except Exception as error:
             logger.exception("model %s cannot be served", settings.name)

@@ -9,7 +9,7 @@ from itertools import count
 from ...dataplane.execution.base import Execution
 from ...dataplane.workers.group import WorkerGroup
 from ...dataplane.workers.pool import Pool
-from ...errors import InferstreamError, ModelLoadFailed, WorkerLost
+from ...errors import InferstreamError, ModelLoadFailed, WorkerLost, own_status
 from ...settings import ModelSettings
 from . import frames
 from .member import Member
@@ -80,7 +80,7 @@ class SharedModels:
             await model.withdraw()
             await model.released()
             if isinstance(error, InferstreamError):
-                raise ModelLoadFailed(error.message) from None
+                raise ModelLoadFailed(error.message, own_status(error)) from None
             raise
         return model
 

@@ -10,7 +10,7 @@ import pytest
 
 from inferstream import MLModel, ModelSettings
 from inferstream.codecs import NumpyCodec, PandasCodec, StringCodec, decode_args
-from inferstream.errors import CodecNotFound, InputsNotFound, InvalidRequest, OutputNotFound
+from inferstream.errors import CodecNotFound, InputsNotFound, OutputNotFound
 from inferstream.types import InferenceRequest
 
 
@@ -76,7 +76,7 @@ def test_a_missing_argument_is_named() -> None:
 
 
 def test_an_input_nobody_asked_for_is_named() -> None:
-    with pytest.raises(InvalidRequest, match='"z"'):
+    with pytest.raises(InputsNotFound, match='"z" is not one'):
         asyncio.run(made(Model).predict(request(A, B, StringCodec.encode_input("z", ["x"]))))
 
 
@@ -121,3 +121,38 @@ def test_hints_without_a_codec_fail_when_the_class_is_made() -> None:
         class Wrong(MLModel):
             @decode_args
             def predict(self, a: set) -> np.ndarray: ...
+
+
+def test_a_pair_of_types_is_a_tuple_of_them() -> None:
+    class Pair(MLModel):
+        @decode_args
+        def predict(self, a: np.ndarray) -> (np.ndarray, list[str]):
+            return a, ["x"]
+
+    outputs = made(Pair).predict(request(A)).outputs
+    assert [(output.name, output.datatype) for output in outputs] == [
+        ("output-0", "FP64"),
+        ("output-1", "BYTES"),
+    ]
+
+
+@pytest.mark.parametrize("hint", [None, np.ndarray, Optional[np.ndarray], Tuple[np.ndarray, np.ndarray]])  # noqa: UP006, UP045
+def test_nothing_returned_is_no_outputs(hint) -> None:
+    def predict(self, a: np.ndarray): ...
+
+    predict.__annotations__["return"] = hint
+    model = made(type("Silent", (MLModel,), {"predict": decode_args(predict)}))
+    assert model.predict(request(A)).outputs == []
+
+
+def test_a_request_fills_neither_variadic_parameters_nor_defaults_without_a_hint() -> None:
+    class Loose(MLModel):
+        @decode_args
+        def predict(self, a: np.ndarray, *args, scale=3, **kwargs) -> np.ndarray:
+            assert (args, kwargs) == ((), {})
+            return a * scale
+
+    model = made(Loose)
+    assert NumpyCodec.decode_output(model.predict(request(A)).outputs[0]).tolist() == [[3, 0], [0, 3]]
+    with pytest.raises(InputsNotFound, match='"scale" is not one'):
+        model.predict(request(A, NumpyCodec.encode_input("scale", np.ones(1))))

@@ -39,6 +39,124 @@ def test_machinery_can_be_named_and_says_what_to_use_instead() -> None:
         RESTServer(None, None, None)
 
 
+def test_a_part_of_the_machinery_without_a_file_says_so_too() -> None:
+    from mlserver.grpc.interceptors import LoggingInterceptor
+    from mlserver.rest.endpoints import Endpoints
+    from mlserver.rest.logging import logger, loggerName
+
+    assert not isinstance(object(), LoggingInterceptor)
+    with pytest.raises(
+        Unsupported, match=r"mlserver\.rest\.endpoints\.Endpoints .* mlserver\.MLServer serves"
+    ):
+        Endpoints(None)
+    with pytest.raises(
+        AttributeError, match=r"mlserver\.rest\.endpoints\.Endpoints .* mlserver\.MLServer serves"
+    ):
+        Endpoints.infer  # noqa: B018
+    assert (logger.name, loggerName) == ("mlserver.rest", "mlserver.rest")
+
+
+def test_a_functions_codec_takes_mlservers_arguments() -> None:
+    from mlserver.codecs.decorator import SignatureCodec
+
+    def function(x: np.ndarray) -> list[str]: ...
+
+    codec = SignatureCodec(function)
+    assert codec.decode_request(request_of(1, 2))["x"].tolist() == [[1], [2]]
+    response = codec.encode_response(model_name="m", payload=["a"])
+    assert (response.model_name, response.model_version) == ("m", None)
+    assert StringCodec.decode_output(response.outputs[0]) == ["a"]
+
+
+def test_codecs_have_the_constants_that_runtimes_read() -> None:
+    from mlserver.codecs import PandasCodec, StringRequestCodec
+    from mlserver.codecs.base import find_request_codec
+
+    assert PandasCodec.JsonContentType == "pd_json"
+    assert find_request_codec(type_hint=list[str]) is StringRequestCodec
+
+
+def test_a_logger_is_configured_beside_those_of_the_program(capsys) -> None:
+    from mlserver import Settings
+    from mlserver.logging import configure_logger, logger
+
+    root, own, ours = logging.getLogger(), logging.NullHandler(), logging.getLogger("inferstream")
+    levels = logger.level, ours.level
+    before = [*root.handlers]
+    root.addHandler(own)
+    try:
+        configure_logger(Settings(debug=True))
+        assert configure_logger(Settings(use_structured_logging=True)) is logger
+        assert root.handlers == [*before, own]
+        assert logger.level == logging.INFO
+        for each in (logger, ours):
+            each.info("one line")
+            assert json.loads(capsys.readouterr().out)["message"] == "one line"
+    finally:
+        root.removeHandler(own)
+        for each, level in zip((logger, ours), levels, strict=True):
+            each.handlers.clear()
+            each.setLevel(level)
+
+
+def test_where_a_server_writes_the_lines_already_none_is_written_twice() -> None:
+    from mlserver.logging import configure_logger, logger
+
+    from inferstream.telemetry.logs import LineFormatter
+
+    root, handler = logging.getLogger(), logging.StreamHandler()
+    handler.setFormatter(LineFormatter())
+    root.addHandler(handler)
+    try:
+        configure_logger()
+        assert logger.handlers == []
+    finally:
+        root.removeHandler(handler)
+
+
+def test_requests_and_responses_get_their_cloudevents() -> None:
+    from mlserver import ModelSettings, Settings
+    from mlserver.cloudevents import CloudEventsMiddleware
+
+    middleware = CloudEventsMiddleware(Settings(server_name="s"))
+    settings = ModelSettings(name="m", implementation="a.B")
+    given = request_of(1, id="7")
+    given.parameters = Parameters(headers={"x": "y"})
+    assert middleware.request_middleware(given, settings) is given
+    headers = given.parameters.headers
+    assert (headers["x"], headers["Ce-Id"], headers["Ce-Modelid"]) == ("y", "7", "m")
+    assert headers["Ce-Type"] == "io.seldon.serving.inference.request"
+    answer = middleware.response_middleware(InferenceResponse(model_name="m", outputs=[]), settings)
+    assert answer.parameters.headers["Ce-Source"] == "io.seldon.serving.deployment.s"
+    assert "Ce-Id" not in answer.parameters.headers
+
+
+async def test_a_stream_of_rpcs_ends_with_a_status() -> None:
+    from mlserver.errors import MLServerError
+    from mlserver.grpc.utils import handle_mlserver_stream_error
+
+    class Context:
+        async def abort(self, code: grpc.StatusCode, details: str) -> None:
+            self.ended = (code, details)
+
+    @handle_mlserver_stream_error
+    async def rpc(self: object, requests: list[int], context: Context):
+        yield requests[0]
+        raise MLServerError("enough", 422)
+
+    context = Context()
+    assert [item async for item in rpc(None, [1], context)] == [1]
+    assert context.ended == (grpc.StatusCode.FAILED_PRECONDITION, "enough")
+
+
+async def test_an_error_becomes_a_response() -> None:
+    from mlserver.errors import MLServerError
+    from mlserver.rest.errors import handle_mlserver_error
+
+    response = await handle_mlserver_error(None, MLServerError("no tea", 418))
+    assert (response.status_code, response.body) == (418, b'{"error":"no tea"}')
+
+
 def test_requests_are_batched_and_split() -> None:
     from mlserver.batching import BatchedRequests
 
@@ -223,6 +341,23 @@ def test_registered_metrics_are_found_again() -> None:
         REGISTRY.get("no_such_metric")
     with pytest.raises(InvalidModelContext):
         log(test_names_metric=1)
+
+
+def test_metrics_can_be_read_as_prometheus_clients() -> None:
+    from mlserver.metrics import REGISTRY, log
+    from prometheus_client import REGISTRY as SHOWN
+    from prometheus_client import Counter
+
+    with model_context("m", "v"):
+        log(test_names_read=2)
+    labels = {"model_name": "m", "model_version": "v"}
+    assert REGISTRY.get_sample_value("test_names_read_sum", labels) == 2
+    counter = Counter("test_names_counted", "A counter", registry=REGISTRY)
+    counter.inc()
+    try:
+        assert SHOWN.get_sample_value("test_names_counted_total") == 1
+    finally:
+        SHOWN.unregister(counter)
 
 
 def test_middlewares_run_one_after_the_other() -> None:

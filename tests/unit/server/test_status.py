@@ -1,11 +1,12 @@
-"""Messages of statuses fit into the header they travel in."""
+"""Which status an error has, and how much of its message fits into the header it travels in."""
 
 from urllib.parse import quote
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferstream.server.status import ELLIPSIS, LONGEST_MESSAGE, shortened
+from inferstream.errors import InvalidModelURI, ModelError, ModelLoadFailed, ModelNotFound, ModelNotReady
+from inferstream.server.status import ELLIPSIS, LONGEST_MESSAGE, shortened, status_of
 
 AS_IT_IS = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 TEXTS = st.builds(
@@ -33,3 +34,13 @@ def test_a_cut_message_ends_in_an_ellipsis() -> None:
     assert shortened("x" * LONGEST_MESSAGE) == "x" * LONGEST_MESSAGE
     assert shortened("x" * (LONGEST_MESSAGE + 1)).endswith("x" + ELLIPSIS)
     assert set(shortened("日" * LONGEST_MESSAGE)) == {"日", ELLIPSIS}
+
+
+def test_a_models_own_status_goes_first_and_the_profile_decides_the_others() -> None:
+    assert status_of(ModelError("no", 418), "mlserver").http == 418
+    assert status_of(ModelLoadFailed("no", 418)) == (418, "INVALID_ARGUMENT")
+    assert status_of(ModelLoadFailed("no")) == (500, "INTERNAL")
+    assert status_of(ModelNotFound("m")) == (404, "NOT_FOUND")
+    assert status_of(InvalidModelURI("m")).http == 422
+    assert status_of(ModelNotReady("m")) == (503, "UNAVAILABLE")
+    assert status_of(ModelNotReady("m"), "mlserver") == (400, "INVALID_ARGUMENT")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from inferstream.cli.image import IGNORED, dockerfile
-from inferstream.compat.replaced import unsupported
+from inferstream.compat.machinery import stand_ins
 
 
 def generate_dockerfile(base_image: str = "") -> str:
@@ -20,9 +20,6 @@ def write_dockerfile(folder: str, dockerfile: str, include_dockerignore: bool = 
     return str(path)
 
 
-def build_image(folder: str, dockerfile: str, image_tag: str, no_cache: bool = False) -> str:
-    """Raises Unsupported."""
-    raise unsupported(f"{__name__}.build_image", "`server build FOLDER --tag TAG` builds images")
+__getattr__ = stand_ins(__name__)
 
-
-__all__ = ["build_image", "generate_dockerfile", "write_dockerfile"]
+__all__ = ["generate_dockerfile", "write_dockerfile"]

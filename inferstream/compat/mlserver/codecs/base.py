@@ -11,6 +11,7 @@ from inferstream.codecs.registry import (
     register_request_codec,
     requests,
 )
+from inferstream.compat.machinery import stand_ins
 
 
 def find_input_codec_by_payload(payload: Any) -> InputCodecLike | None:
@@ -47,6 +48,8 @@ class _CodecRegistry:
 
 
 _codec_registry = _CodecRegistry()
+
+__getattr__ = stand_ins(__name__)
 
 __all__ = [
     "InputCodec",

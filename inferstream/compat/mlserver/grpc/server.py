@@ -1,5 +1,6 @@
 """The gRPC server."""
 
+from inferstream.compat.machinery import stand_ins
 from inferstream.compat.replaced import Replaced
 
 
@@ -8,5 +9,7 @@ class GRPCServer(Replaced):
 
     instead = "mlserver.MLServer serves every protocol"
 
+
+__getattr__ = stand_ins(__name__)
 
 __all__ = ["GRPCServer"]

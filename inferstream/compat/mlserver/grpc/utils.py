@@ -1,6 +1,6 @@
 """Between gRPC's calls and MLServer's errors and headers, for servicers of one's own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -35,14 +35,37 @@ def handle_mlserver_error(f: Callable[..., Any]) -> Callable[..., Any]:
     async def rpc(self: Any, request: Any, context: Any) -> Any:
         try:
             return await f(self, request, context)
-        except MLServerError as error:
-            code = STATUS_CODE_MAPPING.get(error.status_code, grpc.StatusCode.UNKNOWN)
-            await context.abort(code, error.message)
-        except Exception:
-            logger.exception("an RPC failed")
-            await context.abort(grpc.StatusCode.INTERNAL, "The call failed.")
+        except Exception as error:
+            await context.abort(*_status_of(error))
 
     return rpc
 
 
-__all__ = ["STATUS_CODE_MAPPING", "handle_mlserver_error", "to_headers", "to_metadata"]
+def handle_mlserver_stream_error(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A streaming RPC that ends as `handle_mlserver_error` ends a unary one."""
+
+    @wraps(f)
+    async def rpc(self: Any, requests: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            async for response in f(self, requests, context):
+                yield response
+        except Exception as error:
+            await context.abort(*_status_of(error))
+
+    return rpc
+
+
+def _status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
+    if isinstance(error, MLServerError):
+        return STATUS_CODE_MAPPING.get(error.status_code, grpc.StatusCode.UNKNOWN), error.message
+    logger.error("an RPC failed", exc_info=error)
+    return grpc.StatusCode.INTERNAL, "The call failed."
+
+
+__all__ = [
+    "STATUS_CODE_MAPPING",
+    "handle_mlserver_error",
+    "handle_mlserver_stream_error",
+    "to_headers",
+    "to_metadata",
+]

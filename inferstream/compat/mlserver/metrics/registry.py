@@ -1,13 +1,14 @@
 """The metrics that model code has registered."""
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from inferstream.telemetry.custom import CUSTOM
 
 from .errors import MetricNotFound
 
 if TYPE_CHECKING:
-    from prometheus_client import Histogram
+    from prometheus_client import CollectorRegistry, Histogram
 
 
 class MetricsRegistry:
@@ -27,8 +28,27 @@ class MetricsRegistry:
     def __getitem__(self, metric_name: str) -> "Histogram":
         return self.get(metric_name)
 
+    def register(self, collector: Any) -> None:
+        """Add a collector of model code's own to those that the server shows."""
+        import prometheus_client  # late: models start without it
+
+        prometheus_client.REGISTRY.register(collector)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_collected(), name)
+
     def __contains__(self, metric_name: str) -> bool:
         return self.exists(metric_name)
+
+
+@cache
+def _collected() -> "CollectorRegistry":
+    """The same metrics as prometheus_client has them: `collect`, `get_sample_value` and the like."""
+    from prometheus_client import CollectorRegistry  # late: models start without it
+
+    registry = CollectorRegistry()
+    registry.register(CUSTOM)
+    return registry
 
 
 REGISTRY = MetricsRegistry()

@@ -6,7 +6,7 @@ from inferstream.compat.replaced import Replaced
 class MetricsServer(Replaced):
     """Serves metrics."""
 
-    instead = "mlserver.MLServer serves them"
+    instead = "the server counts calls and serves metrics"
 
 
 __all__ = ["MetricsServer"]

@@ -1,8 +1,11 @@
 """What gives requests to workers."""
 
+from inferstream.compat.machinery import stand_ins
 from inferstream.compat.replaced import Replaced
 
 from .utils import WORKERS
+
+QUEUE_METRIC_NAME = "parallel_request_queue"
 
 
 class Dispatcher(Replaced):
@@ -11,4 +14,6 @@ class Dispatcher(Replaced):
     instead = WORKERS
 
 
-__all__ = ["Dispatcher"]
+__getattr__ = stand_ins(__name__)
+
+__all__ = ["QUEUE_METRIC_NAME", "Dispatcher"]

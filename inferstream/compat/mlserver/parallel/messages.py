@@ -1,5 +1,6 @@
 """What goes between server and workers."""
 
+from inferstream.compat.machinery import stand_ins
 from inferstream.compat.replaced import Replaced
 
 from .utils import WORKERS
@@ -22,5 +23,7 @@ class ModelUpdateMessage(Replaced):
 
     instead = WORKERS
 
+
+__getattr__ = stand_ins(__name__)
 
 __all__ = ["ModelRequestMessage", "ModelResponseMessage", "ModelUpdateMessage"]

@@ -1,5 +1,6 @@
 """Workers that share an environment."""
 
+from inferstream.compat.machinery import stand_ins
 from inferstream.compat.replaced import Replaced
 
 from .utils import WORKERS
@@ -10,5 +11,7 @@ class InferencePool(Replaced):
 
     instead = WORKERS
 
+
+__getattr__ = stand_ins(__name__)
 
 __all__ = ["InferencePool"]

@@ -1,6 +1,6 @@
 """A cache in this process's memory."""
 
-from .cache import ResponseCache
+from ..cache import ResponseCache
 
 
 class LocalCache(ResponseCache):
