@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # what they depend on, which is MLServer. They exclude Python 3.13 because it does.
 RUNTIMES := $(VENV)/mlserver-runtimes
 
-.PHONY: demo test lint bench bench-report bench-workers bench-frontends bench-batching bench-steps chaos overload leaks neighbours settings protos clean
+.PHONY: demo test lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps chaos overload leaks neighbours settings protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -45,6 +45,9 @@ bench-frontends: $(STAMP)  ## what a second front end brings
 
 bench-batching: $(STAMP)  ## what batching brings to a model of constant cost, and costs a lone caller
 	$(BIN)/python -m benchmarks.batching
+
+bench-blocking: $(STAMP)  ## what others wait for while a model written `async def` blocks
+	$(BIN)/python -m benchmarks.blocking
 
 bench-steps: $(STAMP)  ## what advancing streams together brings and costs
 	$(BIN)/python -m benchmarks.steps

@@ -13,8 +13,9 @@ from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...handlers import Answering, HttpRequest, HttpResponse, get_custom_handlers
 from ...model import MLModel, StepModel
 from ...model_thread import ModelThread
-from ...repository.loading import LoadedModel
+from ...repository.loading import LoadedModel, load_model
 from ...rows import RowErrors
+from ...settings import ModelSettings
 from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
@@ -22,6 +23,7 @@ from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
 from ..checks import Declaration, finish
 from ..reply import Reply
+from .base import BuildAnswering
 from .calling import is_async
 from .coroutines import Coroutines, InThread, OnLoop
 from .failures import cause, translated
@@ -76,6 +78,16 @@ class Local:
         self._stream_is_async = inspect.isasyncgenfunction(inspect.unwrap(model.predict_stream))
         self._threads = self._own_threads(thread)
         self._coroutines = self._run_coroutines()
+
+    @classmethod
+    async def load(cls, settings: ModelSettings, timeout: float, build_answering: BuildAnswering) -> "Local":
+        """Load a model, to run here. Raises ModelLoadFailed; whatever fails, the model is unloaded again."""
+        loaded = await load_model(settings, timeout)
+        try:
+            return cls(loaded.model, await build_answering(loaded.model), loaded.thread)
+        except BaseException:
+            await loaded.unload()
+            raise
 
     def _own_threads(self, thread: ModelThread | None) -> list[ModelThread]:
         """The thread that the model was loaded in, and more like it if its settings ask for them."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ... import processors
 from ...repository.environments import environment_of, python_in
-from ...repository.loading import load_model
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from ..execution.base import BuildAnswering, Execution
@@ -56,8 +55,7 @@ class Placements:
         if environment is not None:
             workers = max(workers, 1)
         if workers == 0:
-            model, thread = await load_model(settings, self._settings.model_load_timeout)
-            return Local(model, await self._build_answering(model), thread)
+            return await Local.load(settings, self._settings.model_load_timeout, self._build_answering)
         from .pool import Pool  # late, as all that only workers need
 
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))

@@ -11,7 +11,6 @@ from contextlib import suppress
 from ... import processors
 from ...errors import InferstreamError, own_status
 from ...garbage import settle
-from ...repository.loading import load_model
 from ...settings import ModelSettings
 from ...settings.imports import share_folders
 from ...telemetry.logs import configure_logging
@@ -93,8 +92,7 @@ class Worker:
         settings._source = frame.source
         settings.max_concurrency = settings.worker_concurrency
         try:
-            model, thread = await load_model(settings, frame.timeout)
-            local = Local(model, await self._build_answering(model), thread)
+            local = await Local.load(settings, frame.timeout, self._build_answering)
             inputs, outputs = TENSORS.dump_json(local.inputs), TENSORS.dump_json(local.outputs)
         except InferstreamError as error:
             if error.__cause__ is not None:  # which only this process has; the server logs the line

@@ -13,7 +13,6 @@ from ...dataplane.workers.caller import Caller
 from ...dataplane.workers.loads import Loads
 from ...dataplane.workers.pool import Pool
 from ...errors import ModelLoadFailed
-from ...repository.loading import load_model
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from ..custom import build_answering
@@ -52,8 +51,7 @@ class Loading:
         timeout = self._settings.model_load_timeout
         workers = frame.workers
         if workers is None:
-            model, thread = await load_model(settings, timeout)
-            return Local(model, await build_answering(model), thread)
+            return await Local.load(settings, timeout, build_answering)
         group = self._group(workers.group)
         group.workers = workers.size
         try:

@@ -395,6 +395,23 @@ async def test_a_load_that_takes_too_long_is_given_up_while_it_blocks(
         release.set()
 
 
+async def test_a_model_whose_routes_cannot_be_is_unloaded_again(
+    load: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = await load(Blocking)
+
+    async def loads(*_: object) -> LoadedModel:
+        return loaded
+
+    async def refuses(model: MLModel) -> None:
+        raise ValueError("no such route")
+
+    monkeypatch.setattr("inferstream.dataplane.execution.local.load_model", loads)
+    with pytest.raises(ValueError, match="no such route"):
+        await Local.load(loaded.model.settings, 10, refuses)
+    assert loaded.model.unloaded == AWAY
+
+
 async def test_a_batch_waits_for_the_thread_where_it_can_still_grow(start: Start) -> None:
     class Predicts(MLModel):
         async def predict(self, payload):
