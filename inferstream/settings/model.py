@@ -11,7 +11,6 @@ from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel
 from .implementation import resolve_class
 from .paths import expanded
 
-
 InputValidation = Literal["auto", "declared", "strict", "off"]
 
 

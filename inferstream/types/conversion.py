@@ -129,6 +129,22 @@ def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:
     return cast
 
 
+_NESTING = {list, tuple, dict}
+
+
+def check_depth(values: Any) -> None:
+    """Raise ValueError for lists and objects nested deeper than `MAX_RANK`, which no walk need fear then."""
+    level = values if type(values) is list else [values]
+    for _ in range(MAX_RANK):
+        if _NESTING.isdisjoint(map(type, level)):
+            return
+        within = [value for value in level if isinstance(value, (list, tuple, dict))]
+        level = list(
+            chain.from_iterable(each.values() if isinstance(each, dict) else each for each in within)
+        )
+    raise ValueError(f"data is nested deeper than {MAX_RANK} levels")
+
+
 _TEXT = {str, bytes, type(None)}
 
 

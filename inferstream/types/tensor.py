@@ -14,7 +14,6 @@ from pydantic_core import CoreSchema, core_schema
 from .conversion import array_from_values, cast_exactly, check_bytes, flatten, join_bytes, split_bytes
 from .datatypes import DTYPES, WIRE_SIZES, narrow_bf16, widen_bf16
 
-
 _Schema = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
 
 _ONE_VALUE = (str, bytes, bytearray, memoryview, Mapping)
@@ -237,9 +236,7 @@ class TensorData:
         )
 
     @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> _Schema:
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> _Schema:
         return {"type": "array", "items": {}, "description": "Values in row-major order, flat or nested."}
 
 

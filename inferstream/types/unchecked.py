@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from .conversion import cast_loosely, split_bytes
+from .conversion import cast_loosely, check_depth, split_bytes
 from .datatypes import DTYPES, WIRE_SIZES
 from .tensor import TensorData
 
@@ -36,9 +36,10 @@ class UncheckedData(TensorData):
         return array if shape is None else array.reshape(shape)
 
     def check(self, datatype: str, shape: Sequence[int]) -> None:
-        """Raise ValueError unless raw bytes are whole elements; Python values may be anything."""
+        """Raise ValueError unless raw bytes are whole elements; Python values may be anything that is not too deep."""
         raw = self._raw
         if raw is None:
+            check_depth(self._root)
             return
         if datatype == "BYTES":
             self._root = split_bytes(raw)
@@ -47,14 +48,15 @@ class UncheckedData(TensorData):
         elif datatype == "BOOL" and raw.nbytes and max(raw) > 1:
             raise ValueError("BOOL needs bytes that are 0 or 1")
 
-    def sound(self, datatype: str, shape: Sequence[int]) -> bool:
-        """Whether the values would pass as those of a checked tensor."""
-        exact = TensorData(self)
+    @staticmethod
+    def sound(data: TensorData, datatype: str, shape: Sequence[int]) -> bool:
+        """Whether values of either kind would pass as those of a checked tensor."""
+        exact = TensorData(data)
         try:
             exact.check(datatype, shape)
         except (ValueError, TypeError):
             return False
-        self._array = exact.array
+        data._array = exact.array
         return True
 
     def split(self, datatype: str, counts: Sequence[int]) -> list[TensorData]:

@@ -18,7 +18,8 @@ from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
-from ..checks import Declaration, finish
+from ..checks import checks_of, strictness_of
+from ..outputs import finish_of
 from ..reply import Reply
 from .calling import is_async
 from .failures import cause, translated
@@ -39,13 +40,16 @@ class Local:
         self._model = model
         self._name = model.name
         self._version = model.version
-        self._selected = model.selects_outputs
         self.settings = settings
         self.inputs = model.inputs
         self.outputs = model.outputs if model.selects_outputs is False else []
         self.routes = [handler for handler, _ in get_custom_handlers(model)]
         self._answering = answering
-        self._declaration = Declaration(self.inputs, self.outputs, settings.input_validation)
+        self.strictness = strictness_of(settings, model.for_mlserver)
+        self._checks = checks_of(self.inputs, self.outputs, self.strictness)
+        self._finish = finish_of(
+            model.name, model.version, model.selects_outputs, model.outputs, self.strictness
+        )
         self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix=f"model-{model.name}")
         predicts = type(model).predict is not MLModel.predict
         self._steps = (
@@ -124,10 +128,8 @@ class Local:
         enter(RequestContext(remaining, single))
         if single:
             return self._only_response(call) if self._stream_only else self._predict(call.request)
-        start = partial(
-            self._start if self._streams else self._predict_each, Payloads(call, self._declaration)
-        )
-        return open_reply(ModelResponses(start, call, self._version, self._selected))
+        start = partial(self._start if self._streams else self._predict_each, Payloads(call, self._checks))
+        return open_reply(ModelResponses(start, call, self._finish))
 
     async def _predict(self, request: InferenceRequest) -> Reply:
         try:
@@ -135,7 +137,7 @@ class Local:
                 response = await self._in_thread(self._model.predict, request)
             else:
                 response = await self._model.predict(request)
-            return Reply(finish(response, request, self._name, self._version, self._selected))
+            return Reply(self._finish(response, request))
         except RowErrors as error:
             raise self._checked(error, request) from error.__cause__
         except BaseException as error:
@@ -145,7 +147,7 @@ class Local:
         """The errors of some rows, if the response to the others is one that may reach a client."""
         try:
             if error.response is not None:
-                error.response = finish(error.response, request, self._name, self._version, self._selected)
+                error.response = self._finish(error.response, request)
             return error
         except InferstreamError as wrong:
             return translated(wrong, self._name, request.id)
@@ -162,8 +164,8 @@ class Local:
 
     async def _only_response(self, call: Call) -> Reply:
         """A single answer from a model that only streams, if one response is all it makes."""
-        start = partial(self._start, Payloads(call, self._declaration))
-        async with await open_reply(ModelResponses(start, call, self._version, self._selected)) as reply:
+        start = partial(self._start, Payloads(call, self._checks))
+        async with await open_reply(ModelResponses(start, call, self._finish)) as reply:
             responses = 0
             async for _ in reply:
                 responses += 1

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from ...types import InferenceResponse
 from ..call import Call
-from ..checks import finish
+from ..outputs import Finish
 from ..reply import Reply, StreamReply
 from .failures import cause, translated
 
@@ -21,13 +21,12 @@ Start = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
 class ModelResponses:
     """A model's own generator; not a generator itself, so that closing it reaches the model at once."""
 
-    __slots__ = ("_call", "_responses", "_selected", "_start", "_version")
+    __slots__ = ("_call", "_finish", "_responses", "_start")
 
-    def __init__(self, start: Start, call: Call, version: str | None, selected: bool | None) -> None:
+    def __init__(self, start: Start, call: Call, finish: Finish) -> None:
         self._start = start
         self._call = call
-        self._version = version
-        self._selected = selected
+        self._finish = finish
         self._responses: AsyncIterator[InferenceResponse] | None = None
 
     async def __anext__(self) -> InferenceResponse:
@@ -36,7 +35,7 @@ class ModelResponses:
             if self._responses is None:
                 self._responses = await self._start()
             response = await self._responses.__anext__()
-            return finish(response, call.request, call.model, self._version, self._selected)
+            return self._finish(response, call.request)
         except StopAsyncIteration:
             raise
         except BaseException as error:

@@ -10,7 +10,7 @@ from ...rows import RowErrors
 from ...telemetry.batches import BatchMeters
 from ...types import InferenceResponse
 from ..call import Call, Operation, new_id
-from ..checks import Declaration
+from ..checks import Checks
 from ..handler import Handler
 from ..interruption import Interruption
 from ..reply import Reply
@@ -109,14 +109,14 @@ class Batching:
     def __init__(
         self,
         inner: Handler,
-        declaration: Declaration,
+        checks: Checks,
         slots: int,
         size: int,
         wait: float,
         meters: BatchMeters,
     ) -> None:
         self._inner = inner
-        self._declaration = declaration
+        self._checks = checks
         self._slots = slots
         self._size = size
         self._wait = wait
@@ -130,7 +130,7 @@ class Batching:
     def __call__(self, call: Call) -> Awaitable[Reply]:
         if call.operation is not Operation.INFER:
             return self._inner(call)
-        key = key_of(call.request, self._declaration)
+        key = key_of(call.request, self._checks)
         return self._inner(call) if key is None else self._share(key, call)
 
     async def _share(self, key: Key, call: Call) -> Reply:

@@ -7,6 +7,7 @@ import msgspec
 
 from ...handlers import CustomHandler, HttpRequest, HttpResponse
 from ...telemetry.steps import StepChanges
+from ..checks import Strictness
 
 
 class Frame(msgspec.Struct, array_like=True, gc=False):
@@ -166,6 +167,7 @@ class Loaded(Frame, tag=12):
     answers: str
     slots: int
     routes: list[CustomHandler]
+    strictness: Strictness
 
 
 class LoadFailed(Frame, tag=13):

@@ -104,7 +104,17 @@ class Worker:
             return
         self._instances[frame.instance] = Instance(local, self._models.tracing)
         self._tell_followers(frames.Readiness(frame.instance, True))
-        self._send(frames.Loaded(frame.instance, inputs, outputs, local.answers, local.slots, local.routes))
+        self._send(
+            frames.Loaded(
+                frame.instance,
+                inputs,
+                outputs,
+                local.answers,
+                local.slots,
+                local.routes,
+                local.strictness,
+            )
+        )
         settle()
 
     async def _unload(self, frame: frames.Unload) -> None:

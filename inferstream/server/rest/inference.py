@@ -59,7 +59,7 @@ class InferenceDoor:
             if not isinstance(body, bytes):
                 body = await body
             served = self._dataplane.expect(model, version)
-            asked = self._parse(exchange, plain(exchange.head, body, self._limit), route)
+            asked = self._parse(exchange, plain(exchange.head, body, self._limit), route, served.takes_any)
             limit, said = exchange.head.seconds(), exchange.head.priority
             deadline = None if limit is None else asyncio.get_running_loop().time() + limit
             call = Call(
@@ -89,7 +89,7 @@ class InferenceDoor:
                 await waiting
             return status
 
-    def _parse(self, exchange: Exchange, body: bytes, route: Route) -> Asked:
+    def _parse(self, exchange: Exchange, body: bytes, route: Route, nested: bool) -> Asked:
         length = exchange.head.header_length(len(body))
         if length == 0:
             inputs = self._dataplane.declared_inputs(route.model, route.version)
@@ -104,7 +104,7 @@ class InferenceDoor:
                 json_requests.refuse_duplicate_keys(text, None)
                 request = parse_flat(document, inputs)
                 return Asked(request, None, True, request.id is not None)
-        request, wish = json_requests.build_request(document, text, tail)
+        request, wish = json_requests.build_request(document, text, tail, nested=nested)
         return Asked(request, wish, False, False)
 
     async def _stream(self, exchange: Exchange, reply: Reply, asked: Asked, model: str) -> None:
