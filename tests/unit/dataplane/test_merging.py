@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferstream.dataplane.call import identify
-from inferstream.dataplane.checks import Declaration
+from inferstream.dataplane.checks import checks_of
 from inferstream.dataplane.stages.merging import deal, key_of, merge, split
 from inferstream.errors import InvalidOutput, ModelError
 from inferstream.rows import RowErrors
@@ -22,7 +22,7 @@ from inferstream.types import (
 )
 from inferstream.types.datatypes import DTYPES, narrow_bf16
 
-ANY = Declaration([], [], "lenient")
+ANY = checks_of([], [], "declared")
 
 VALUES = {
     "BYTES": st.one_of(st.binary(max_size=4), st.text(max_size=4)),
@@ -224,20 +224,20 @@ def test_what_has_no_common_rows_runs_alone(alone: InferenceRequest) -> None:
 @pytest.mark.parametrize(
     ("declared", "shape", "strictness", "shares"),
     [
-        ([-1, 2], [1, 2], "lenient", True),
+        ([-1, 2], [1, 2], "declared", True),
         ([-1, 2], [1, 2], "strict", True),
-        ([2], [5, 2], "lenient", True),
-        ([2], [2], "lenient", False),
-        ([1, -1], [1, 2], "lenient", False),
+        ([2], [5, 2], "declared", True),
+        ([2], [2], "declared", False),
+        ([1, -1], [1, 2], "declared", False),
         ([1, -1], [1, 2], "off", True),
-        ([-1], [3, 1], "lenient", True),
+        ([-1], [3, 1], "declared", True),
     ],
 )
 def test_rows_are_counted_only_where_the_declaration_leaves_them_open(
     declared: list[int], shape: list[int], strictness: str, shares: bool
 ) -> None:
     tensor = MetadataTensor(name="x", datatype="FP32", shape=declared)
-    declaration = Declaration([tensor], [], strictness)
+    declaration = checks_of([tensor], [], strictness)
     declaration.check(request(shape))
     assert (key_of(request(shape), declaration) is not None) == shares
 
