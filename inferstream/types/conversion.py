@@ -129,14 +129,15 @@ def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:
     return cast
 
 
-_NESTING = {list, tuple, dict}
+NESTING = {list, tuple, dict}
+"""What values may be nested in."""
 
 
 def check_depth(values: Any) -> None:
     """Raise ValueError for lists and objects nested deeper than `MAX_RANK`, which no walk need fear then."""
     level = values if type(values) is list else [values]
     for _ in range(MAX_RANK):
-        if _NESTING.isdisjoint(map(type, level)):
+        if NESTING.isdisjoint(map(type, level)):
             return
         within = [value for value in level if isinstance(value, (list, tuple, dict))]
         level = list(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from .conversion import cast_loosely, check_depth, split_bytes
+from .conversion import NESTING, cast_loosely, check_depth, split_bytes
 from .datatypes import DTYPES, WIRE_SIZES
 from .tensor import TensorData
 
@@ -23,7 +23,7 @@ class UncheckedData(TensorData):
 
     @classmethod
     def take(cls, data: TensorData) -> None:
-        """Make `data` unchecked in place: a new object would cost five times as much."""
+        """Make `data` unchecked in place."""
         data.__class__ = cls
 
     def to_numpy(self, datatype: str, shape: Sequence[int] | None = None) -> npt.NDArray[Any]:
@@ -39,7 +39,9 @@ class UncheckedData(TensorData):
         """Raise ValueError unless raw bytes are whole elements; Python values may be anything that is not too deep."""
         raw = self._raw
         if raw is None:
-            check_depth(self._root)
+            values = self._root
+            if type(values) is not list or not NESTING.isdisjoint(map(type, values)):
+                check_depth(values)
             return
         if datatype == "BYTES":
             self._root = split_bytes(raw)

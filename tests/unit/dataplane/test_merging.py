@@ -21,6 +21,7 @@ from inferstream.types import (
     TensorData,
 )
 from inferstream.types.datatypes import DTYPES, narrow_bf16
+from inferstream.types.unchecked import UncheckedData
 
 ANY = checks_of([], [], "declared")
 
@@ -249,6 +250,22 @@ def test_an_output_without_a_row_for_each_row_is_named(shape: list[int]) -> None
     response = InferenceResponse(model_name="m", outputs=[output])
     with pytest.raises(InvalidOutput, match=r'"score" of shape .* to a batch of 3 rows'):
         split(response, [request([1, 2]), request([2, 2])])
+
+
+@pytest.mark.parametrize("data", [[1.0, 2.0, 3.0], ["1", True], [[1.0], [2.0, 3.0]]])
+def test_what_is_unchecked_and_unsound_runs_alone_and_is_not_dealt(data: list) -> None:
+    checks = checks_of([], [], "off")
+    asked = request([2, 1])
+    checks.check(asked)
+    assert key_of(asked, checks) is not None
+    asked.inputs[0].data = data
+    checks.check(asked)
+    assert key_of(asked, checks) is None
+    output = ResponseOutput(name="score", shape=[2, 1], datatype="FP32", data=data)
+    UncheckedData.take(output.data)
+    response = InferenceResponse(model_name="m", outputs=[output])
+    with pytest.raises(InvalidOutput, match="values that do not fit its shape"):
+        split(response, [request([1, 1]), request([1, 1])])
 
 
 def test_a_responses_parameters_and_headers_reach_each_caller() -> None:
