@@ -45,6 +45,9 @@ class MLModel:
     None says that it may: what was asked for is picked out of its answer where all of it is there.
     """
 
+    for_mlserver: ClassVar[bool] = False
+    """Whether the class was written for MLServer, and is served as it was there where no setting says otherwise."""
+
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
         self._inputs_index: dict[str, MetadataTensor] = {}

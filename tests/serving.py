@@ -162,10 +162,12 @@ def write_all_models(root: Path) -> Path:
         {"name": "b", "datatype": "BYTES", "shape": [1], "parameters": {"optional": True}},
     ]
     write_model(root, "declared", "faulty_models.Declared", inputs=tensors, outputs=tensors)
+    strict = {"input_validation": "strict"}
+    write_model(root, "strict", "faulty_models.Declared", inputs=tensors, outputs=tensors, **strict)
     one = [{"name": "x", "datatype": "FP32", "shape": [1, -1]}]
     write_model(root, "one", "faulty_models.Declared", inputs=one, outputs=one)
     text = [{"name": "text", "datatype": "BYTES", "shape": [1]}]
-    write_model(root, "one-text", "faulty_models.Declared", inputs=text, outputs=text)
+    write_model(root, "one-text", "faulty_models.Declared", inputs=text, outputs=text, **strict)
     for mode in ("value", "exit", "none", "cancelled"):
         write_model(root, f"undescribed-{mode}", "faulty_models.Undescribed", parameters={"mode": mode})
     write_model(root, "names/with space ü", "faulty_models.Echo", name="names/with space ü")

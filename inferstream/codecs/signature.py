@@ -11,12 +11,13 @@ from collections.abc import (
     Generator,
     Iterable,
     Iterator,
+    Sequence,
 )
 from functools import wraps
 from typing import Any, Union
 
-from ..errors import CodecNotFound, InputsNotFound, OutputNotFound
-from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
+from ..errors import CodecError, CodecNotFound, InputsNotFound, InvalidOutput, OutputNotFound
+from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
 from .base import OUTPUT_PREFIX, InputCodecLike, RequestCodecLike, response_of
 from .registry import find_input_codec, find_request_codec
 
@@ -81,17 +82,29 @@ class SignatureCodec:
             return name, codec
         raise InputsNotFound(unclaimed, self._hints)
 
-    def encode_response(self, payload: Any, model_name: str, model_version: str | None) -> InferenceResponse:
-        """A response of what the method returned: `output-0`, `output-1`, …, or a frame's columns."""
+    def encode_response(
+        self,
+        payload: Any,
+        model_name: str,
+        model_version: str | None,
+        declared: Sequence[MetadataTensor] = (),
+    ) -> InferenceResponse:
+        """A response of what the method returned: `output-0`, `output-1`, …, or a frame's columns.
+
+        The names are those of the `declared` outputs where these are as many. Raises OutputNotFound, CodecError.
+        """
         if isinstance(payload, InferenceResponse):
             return payload
         values = payload if isinstance(payload, tuple) else () if payload is None else (payload,)
+        named = len(declared) == len(self._outputs)
         outputs: list[ResponseOutput] = []
         for index, value in enumerate(values):
             if index >= len(self._outputs) or not self._outputs[index].fits(value):
                 hints = [_name(output.hint) for output in self._outputs]
                 raise OutputNotFound(index, type(value).__name__, hints)
-            outputs.extend(self._outputs[index].encode(value, model_name, model_version))
+            output = self._outputs[index]
+            name = declared[index].name if named else output.name
+            outputs.extend(output.encode(name, value, model_name, model_version))
         return response_of(model_name, model_version, outputs)
 
 
@@ -101,10 +114,10 @@ class _Output:
     def __init__(self, hint: Any, index: int) -> None:
         self.hint = hint
         self._bare, self._optional = _without_none(hint)
-        self._name = f"{OUTPUT_PREFIX}{index}"
+        self.name = f"{OUTPUT_PREFIX}{index}"
         self._codec: Any = _codec_of(hint)
         if self._codec is None:
-            raise CodecNotFound(name=self._name, payload_type=_name(hint))
+            raise CodecNotFound(name=self.name, payload_type=_name(hint))
 
     def fits(self, value: Any) -> bool:
         if value is None:
@@ -113,12 +126,14 @@ class _Output:
         empty = isinstance(value, list) and not value and typing.get_origin(self._bare) is list
         return empty or self._codec.can_encode(value)
 
-    def encode(self, value: Any, model_name: str, model_version: str | None) -> list[ResponseOutput]:
+    def encode(
+        self, name: str, value: Any, model_name: str, model_version: str | None
+    ) -> list[ResponseOutput]:
         """The value's outputs: none for None, one for what a tensor holds, and each column of a frame."""
         if value is None:
             return []
         if hasattr(self._codec, "encode_output"):
-            return [self._codec.encode_output(self._name, value)]
+            return [self._codec.encode_output(name, value)]
         return list(self._codec.encode_response(model_name, value, model_version).outputs)
 
 
@@ -141,11 +156,22 @@ def decode_args(function: Callable[..., Any]) -> Callable[..., Any]:
     return _blocking_predict(function, codec)
 
 
+def _encoded(codec: SignatureCodec, model: Any, value: Any) -> InferenceResponse:
+    """What a model's method returned as its response. Raises InvalidOutput: the request is not to blame."""
+    declared = () if model.for_mlserver else model.outputs
+    try:
+        return codec.encode_response(value, model.name, model.version, declared)
+    except CodecError as error:
+        raise InvalidOutput(
+            f"Model {model.name} returned a value that cannot be encoded: {error.message}"
+        ) from error
+
+
 def _predict(function: Callable[..., Any], codec: SignatureCodec) -> Callable[..., Any]:
     @wraps(function)
     async def predict(self: Any, payload: InferenceRequest) -> InferenceResponse:
         value = await function(self, **codec.decode_request(payload))
-        return codec.encode_response(value, self.name, self.version)
+        return _encoded(codec, self, value)
 
     return predict
 
@@ -154,7 +180,7 @@ def _blocking_predict(function: Callable[..., Any], codec: SignatureCodec) -> Ca
     @wraps(function)
     def predict(self: Any, payload: InferenceRequest) -> InferenceResponse:
         value = function(self, **codec.decode_request(payload))
-        return codec.encode_response(value, self.name, self.version)
+        return _encoded(codec, self, value)
 
     return predict
 
@@ -172,7 +198,7 @@ def _stream(function: Callable[..., Any], codec: SignatureCodec) -> Callable[...
             values = await values
         try:
             async for value in values:
-                yield codec.encode_response(value, self.name, self.version)
+                yield _encoded(codec, self, value)
         finally:
             # Closing the wrapper would otherwise leave the author's own `finally` to the garbage collector.
             if hasattr(values, "aclose"):
@@ -190,7 +216,7 @@ def _blocking_stream(function: Callable[..., Any], codec: SignatureCodec) -> Cal
         values = function(self, **codec.decode_request(payload))
         try:
             for value in values:
-                yield codec.encode_response(value, self.name, self.version)
+                yield _encoded(codec, self, value)
         finally:
             if hasattr(values, "close"):
                 values.close()

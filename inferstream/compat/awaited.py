@@ -17,6 +17,7 @@ class Awaited(Runtime):
     """Goes before a runtime among the bases of a class; `threads` predictions of it run at once."""
 
     selects_outputs = None
+    for_mlserver = True
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)

@@ -91,6 +91,13 @@ class DataPlane:
         except (ModelNotFound, ModelNotReady):
             return False
 
+    def takes_any(self, name: str, version: str | None = None) -> bool:
+        """Whether requests to a model may hold objects where the protocol has texts and numbers; False without it."""
+        try:
+            return self._registry.get(name, version).takes_any
+        except (ModelNotFound, ModelNotReady):
+            return False
+
     def stream_dialect(self, name: str) -> Literal["mlserver", "triton"] | None:
         """The dialect a model's settings name for gRPC streams."""
         try:

@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..telemetry.metrics import ModelMeters
-from .checks import Declaration
+from .checks import checks_of
 from .execution.base import Execution
 from .handler import Handler
 from .stages.deadline import Deadline
@@ -36,7 +36,7 @@ class Pipeline:
     ) -> None:
         self.meters = meters
         settings = execution.settings
-        declaration = Declaration(execution.inputs, execution.outputs, settings.input_validation)
+        checks = checks_of(execution.inputs, execution.outputs, execution.strictness)
         limit = settings.request_timeout if settings.request_timeout is not None else request_timeout
 
         execution.meter(meters.queue, meters.stepping() if "steps" in execution.answers else None)
@@ -49,7 +49,7 @@ class Pipeline:
 
             # Streams share the slots with batches.
             handler = Limits(handler, slots, callers(slots, size), aging, meters.queue)
-            handler = Batching(handler, declaration, slots, size, wait, meters.batching(), meters.queue)
+            handler = Batching(handler, checks, slots, size, wait, meters.batching(), meters.queue)
             slots = callers(slots, size)
         elif size > 1:
             logger.warning("model %s: %s", settings.name, _why_not(wait))
@@ -68,7 +68,7 @@ class Pipeline:
             logger.warning(
                 "model %s: cache_enabled has no effect unless the server enables it", settings.name
             )
-        handler = Validation(handler, declaration)  # refuses a bad request before it costs anything
+        handler = Validation(handler, checks)  # refuses a bad request before it costs anything
         handler = Deadline(handler, limit)  # waiting in the queue counts
         handler = self.live = Live(handler)
         handler = Metrics(handler, meters)  # sees refusals too

@@ -47,6 +47,8 @@ class Served:
         self.execution = execution
         self.elsewhere = elsewhere
         self.priority = execution.settings.default_priority
+        self.takes_any = execution.strictness == "off"
+        """Whether requests may hold values that other servers' protocols have no place for."""
         self.live = pipeline.live
         self.handler = pipeline.handler
         self.gate = pipeline.gate

@@ -109,7 +109,10 @@ def dump_flat(response: InferenceResponse, with_id: bool) -> bytes:
         if tensor.datatype in ("FP16", "BF16"):
             raise InvalidOutput(f'Output "{tensor.name}" is {tensor.datatype}, which generate cannot answer.')
         values, _ = json_values(tensor.data, tensor.datatype)
-        flat = values if isinstance(values, np.ndarray) else TensorData(values).flat()
+        try:
+            flat = values if isinstance(values, np.ndarray) else TensorData(values).flat()
+        except ValueError as error:
+            raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {error}.') from error
         document[tensor.name] = flat[0] if len(flat) == 1 else flat
     if response.parameters is not None:
         document |= {name: value for name, value in response.parameters.items() if name != "content_type"}

@@ -13,6 +13,7 @@ from ..types import (
     ResponseOutput,
     TensorData,
 )
+from ..types.conversion import to_bytes
 from ..types.datatypes import NAMES
 from .ids import MAX_ID, too_long_id
 from .messages import ModelInferRequest
@@ -148,10 +149,7 @@ def wants_typed(message: Any) -> bool:
 def contents_of(data: TensorData, datatype: str) -> list[Any]:
     """The values of a tensor as typed contents hold them; a missing text is empty."""
     if datatype == "BYTES":
-        return [
-            value.encode() if isinstance(value, str) else b"" if value is None else bytes(value)
-            for value in data.flat()
-        ]
+        return [to_bytes(value) for value in data.flat()]
     values: list[Any] = data.to_numpy(datatype).reshape(-1).tolist()
     return values
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, Parameters, ResponseOutput
+from ..types.conversion import to_bytes
 from .grpc import FIELDS, parameters_to
 from .messages import InferTensorContents, ModelInferResponse
 
@@ -117,7 +118,7 @@ def _contents(tensor: ResponseOutput) -> Parts:
     if datatype == "BYTES":
         parts: Parts = []
         for value in tensor.data.flat():
-            element = value.encode() if isinstance(value, str) else b"" if value is None else bytes(value)
+            element = value if type(value) is bytes else to_bytes(value)
             parts += (ELEMENT, length(len(element)), element)
         return parts
     key = PACKED.get(datatype)

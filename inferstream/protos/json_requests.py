@@ -17,6 +17,7 @@ from ..types import (
     RequestOutput,
     TensorData,
 )
+from ..types.conversion import check_depth
 from ..types.datatypes import NAMES, WIRE_SIZES
 from .ids import MAX_ID, too_long_id
 from .json_tensors import LARGE, Document, load_tensors
@@ -52,10 +53,11 @@ def load_request(text: bytes) -> Any:
 
 
 def build_request(
-    document: Any, text: bytes, tail: memoryview | None
+    document: Any, text: bytes, tail: memoryview | None, *, nested: bool = False
 ) -> tuple[InferenceRequest, Wish | None]:
     """A V2 request out of the parsed JSON `text` and the binary tensors in `tail` (None: all of it is JSON).
 
+    With `nested`, parameters may be objects and lists, and data an object.
     Also which of its outputs are wanted as binary (None: none of them).
     Raises InvalidRequest naming the field that is wrong.
     """
@@ -71,7 +73,7 @@ def build_request(
         if not isinstance(item, dict):
             raise InvalidRequest(f"inputs[{index}] must be an object")
         keys += len(item)
-        tensor, position, count = _input(item, index, tail, position)
+        tensor, position, count = _input(item, index, tail, position, nested)
         keys += count
         tensors.append(tensor)
     if tail is not None and position != len(tail):
@@ -83,7 +85,7 @@ def build_request(
         given.add("id")
     default = False
     if (sent := document.get("parameters")) is not None:
-        parameters, count = _parameters(sent, "parameters")
+        parameters, count = _parameters(sent, "parameters", nested)
         keys += count
         default = _flag(parameters, "binary_data_output", "parameters")
         _refuse_reserved(parameters)
@@ -91,7 +93,7 @@ def build_request(
         given.add("parameters")
     named: dict[str, bool] = {}
     if (wanted := document.get("outputs")) is not None:
-        outputs, named, count = _outputs(wanted)
+        outputs, named, count = _outputs(wanted, nested)
         keys += count
         if outputs:
             fields["outputs"] = outputs
@@ -103,7 +105,7 @@ def build_request(
 
 
 def _input(
-    item: dict[str, Any], index: int, tail: memoryview | None, position: int
+    item: dict[str, Any], index: int, tail: memoryview | None, position: int, nested: bool
 ) -> tuple[RequestInput, int, int]:
     name = item.get("name")
     if type(name) is not str:
@@ -118,7 +120,7 @@ def _input(
     parameters, count, size = None, 0, None
     given = {"name", "datatype", "shape", "data"}
     if (sent := item.get("parameters")) is not None:
-        parameters, count = _parameters(sent, f'input "{name}": parameters')
+        parameters, count = _parameters(sent, f'input "{name}": parameters', nested)
         given.add("parameters")
         size = (parameters.__pydantic_extra__ or {}).pop("binary_data_size", None)
     if size is not None:
@@ -131,7 +133,7 @@ def _input(
         if 0 not in shape:
             raise InvalidRequest(f'input "{name}": data is missing')
         data = TensorData([])
-    elif type(values) is dict:
+    elif type(values) is dict and not nested:
         raise InvalidRequest(f'input "{name}": data must be a list, got an object')
     else:
         data = TensorData(values)
@@ -155,7 +157,7 @@ def _slice(name: str, size: Any, tail: memoryview | None, position: int) -> memo
     return tail[position : position + size]
 
 
-def _parameters(given: Any, where: str) -> tuple[Parameters, int]:
+def _parameters(given: Any, where: str, nested: bool) -> tuple[Parameters, int]:
     """Parameters, and how many JSON keys they held; null values are absent ones."""
     if type(given) is not dict:
         raise InvalidRequest(f"{where} must be an object, got {_kind(given)}")
@@ -169,9 +171,14 @@ def _parameters(given: Any, where: str) -> tuple[Parameters, int]:
         if name == "headers":
             continue  # the transport's own headers take their place
         if isinstance(value, (dict, list)):
-            raise InvalidRequest(
-                f'{where}: "{name}" must be a string, a number or a boolean, got {_kind(value)}'
-            )
+            if not nested:
+                raise InvalidRequest(
+                    f'{where}: "{name}" must be a string, a number or a boolean, got {_kind(value)}'
+                )
+            try:
+                check_depth(value)
+            except ValueError as error:
+                raise InvalidRequest(f'{where}: "{name}": {error}') from None
         if name == "content_type":
             if type(value) is not str:
                 raise InvalidRequest(f"{where}: content_type must be a string, got {_kind(value)}")
@@ -194,7 +201,7 @@ def _refuse_reserved(parameters: Parameters) -> None:
             raise InvalidRequest(f'parameters: "{name}" is reserved')
 
 
-def _outputs(given: Any) -> tuple[list[RequestOutput], dict[str, bool], int]:
+def _outputs(given: Any, nested: bool) -> tuple[list[RequestOutput], dict[str, bool], int]:
     """The requested outputs, which of them name a binary form, and how many JSON keys they held."""
     if type(given) is not list:
         raise InvalidRequest(f'"outputs" must be a list, got {_kind(given)}')
@@ -209,7 +216,7 @@ def _outputs(given: Any) -> tuple[list[RequestOutput], dict[str, bool], int]:
         fields: dict[str, Any] = {"name": name}
         if (sent := item.get("parameters")) is not None:
             where = f'output "{name}": parameters'
-            fields["parameters"], count = _parameters(sent, where)
+            fields["parameters"], count = _parameters(sent, where, nested)
             keys += count
             if fields["parameters"].get("binary_data") is not None:
                 named[name] = _flag(fields["parameters"], "binary_data", where)

@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 
 from ..errors import InvalidOutput
-from ..types import InferenceResponse, TensorData
+from ..types import InferenceResponse, ResponseOutput, TensorData
+from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES
 from .json_requests import Wish
 
@@ -28,7 +29,7 @@ def dump_response(
         item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
         parameters = dict(tensor.parameters.items()) if tensor.parameters is not None else None
         if wish is not None and wish[1].get(tensor.name, wish[0]):
-            blob = tensor.data.to_raw(tensor.datatype)
+            blob = raw_of(tensor)
             blobs.append(blob)
             parameters = {**(parameters or {}), "binary_data_size": len(blob)}
         else:
@@ -40,6 +41,14 @@ def dump_response(
         outputs.append(item)
     document["outputs"] = outputs
     return dump(document), blobs
+
+
+def raw_of(tensor: ResponseOutput) -> bytes | memoryview:
+    """The raw bytes of an output. Raises InvalidOutput."""
+    try:
+        return tensor.data.to_raw(tensor.datatype)
+    except (TypeError, ValueError) as error:
+        raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {error}.') from error
 
 
 def head_of(response: InferenceResponse) -> dict[str, Any]:
@@ -57,13 +66,15 @@ def head_of(response: InferenceResponse) -> dict[str, Any]:
 def dump(document: Any) -> bytes:
     """Compact JSON; NaN and infinities become null, which every client can read. Raises InvalidOutput."""
     try:
-        return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+        return orjson.dumps(document, _text_of, orjson.OPT_SERIALIZE_NUMPY)
     except TypeError as error:
         raise InvalidOutput(f"The response cannot be written as JSON: {error}.") from error
 
 
 def json_values(data: TensorData, datatype: str) -> tuple[Any, bool]:
     """The values of a tensor for the JSON writer, and whether they had to be base64 encoded."""
+    if not data.checked and (values := data.values) is not None:
+        return _given(values) if datatype == "BYTES" else (values, False)
     if datatype == "BYTES":
         return _text(data.peek())
     array = data.array
@@ -88,6 +99,30 @@ def _text(values: Any) -> tuple[Any, bool]:
             base64.b64encode(value if isinstance(value, bytes) else str(value).encode()).decode()
             for value in flat
         ], True
+
+
+def _given(values: Any) -> tuple[Any, bool]:
+    """Unchecked values of BYTES, in the nesting they have; flat ones as base64 if one of them is not UTF-8."""
+    try:
+        return _readable(values), False
+    except UnicodeDecodeError:
+        try:
+            return [base64.b64encode(to_bytes(value)).decode() for value in TensorData(values).flat()], True
+        except (TypeError, ValueError) as error:
+            raise InvalidOutput(f"The response cannot be written as JSON: {error}.") from error
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_readable(item) for item in value]
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _text_of(value: Any) -> str:
+    """What the JSON writer asks for values it does not know."""
+    if isinstance(value, bytes):
+        return value.decode()
+    raise TypeError(f"a {type(value).__name__} is no JSON")
 
 
 def _decoded(value: Any) -> Any:

@@ -47,9 +47,9 @@ class Frame:
         """Whether there is no request in it."""
         return self._document.get("inputs") is None
 
-    def request(self) -> tuple[InferenceRequest, Wish | None]:
+    def request(self, *, nested: bool = False) -> tuple[InferenceRequest, Wish | None]:
         """The request, and which of its outputs are wanted as binary. Raises InvalidRequest."""
-        return build_request(self._document, self._text, self._tail)
+        return build_request(self._document, self._text, self._tail, nested=nested)
 
 
 def _split(message: bytes, text: bool) -> tuple[bytes, memoryview | None]:

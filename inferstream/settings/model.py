@@ -11,6 +11,8 @@ from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel
 from .implementation import resolve_class
 from .paths import expanded
 
+InputValidation = Literal["auto", "declared", "strict", "off"]
+
 
 class ModelParameters(EnvironmentModel):
     """Free settings of the runtime; keys that are not declared here are kept as attributes."""
@@ -104,8 +106,10 @@ class ModelSettings(EnvironmentModel):
     request_timeout: float | None = Field(
         None, gt=0, description="Seconds a call may take, waiting included."
     )
-    input_validation: Literal["lenient", "strict", "off"] = Field(
-        "lenient", description="How closely requests must match the declared inputs."
+    input_validation: InputValidation = Field(
+        "auto",
+        description="How tensors are held against the model's declaration; `auto` is `off` for models written "
+        "for MLServer and `declared` for others.",
     )
     grpc_stream_dialect: Literal["mlserver", "triton"] | None = Field(
         None, description="Response type of ModelStreamInfer when the client gives no hint."
@@ -128,6 +132,12 @@ class ModelSettings(EnvironmentModel):
         if isinstance(values, dict) and isinstance(values.get("implementation"), type):
             values = {**values, "implementation": _import_path(values["implementation"])}
         return values
+
+    @field_validator("input_validation", mode="before")
+    @classmethod
+    def _accept_lenient(cls, value: Any) -> Any:
+        """The name that `declared` had in the first version."""
+        return "declared" if value == "lenient" else value
 
     @property
     def implementation(self) -> type[Any]:

@@ -75,7 +75,9 @@ class BaseModel(pydantic.BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         cls.__absent__ = {
-            name: field.default for name, field in cls.model_fields.items() if not field.is_required()
+            name: None if field.default_factory else field.default
+            for name, field in cls.model_fields.items()
+            if not field.is_required()
         }
 
 

@@ -129,7 +129,37 @@ def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:
     return cast
 
 
+NESTING = {list, tuple, dict}
+"""What values may be nested in."""
+
+
+def check_depth(values: Any) -> None:
+    """Raise ValueError for lists and objects nested deeper than `MAX_RANK`, which no walk need fear then."""
+    level = values if type(values) is list else [values]
+    for _ in range(MAX_RANK):
+        if NESTING.isdisjoint(map(type, level)):
+            return
+        within = [value for value in level if isinstance(value, (list, tuple, dict))]
+        level = list(
+            chain.from_iterable(each.values() if isinstance(each, dict) else each for each in within)
+        )
+    raise ValueError(f"data is nested deeper than {MAX_RANK} levels")
+
+
 _TEXT = {str, bytes, type(None)}
+
+
+def cast_loosely(values: Any, datatype: str) -> npt.NDArray[Any]:
+    """Python values to an array of the dtype of `datatype` by NumPy's own rules, in the nesting they have.
+
+    `true` and `"1"` become numbers, fractions are cut off where integers are wanted, `None` is NaN.
+    Raises ValueError when NumPy knows no way.
+    """
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.array(values, DTYPES[datatype])
+    except (TypeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+        raise ValueError(f"no array of {datatype}: {error}") from None
 
 
 def check_bytes(values: Any) -> int:
@@ -169,10 +199,20 @@ def join_bytes(values: list[Any]) -> bytes:
     """BYTES elements in the raw representation: each behind its 4-byte little-endian length."""
     parts: list[bytes] = []
     for value in values:
-        element = value.encode() if isinstance(value, str) else b"" if value is None else bytes(value)
+        element = to_bytes(value)
         parts.append(len(element).to_bytes(4, "little"))
         parts.append(element)
     return b"".join(parts)
+
+
+def to_bytes(value: Any) -> bytes:
+    """A BYTES element as bytes; a missing one is empty. Raises TypeError for what is neither text nor bytes."""
+    if isinstance(value, str):
+        return value.encode()
+    if value is None:
+        return b""
+    # `bytes` alone would make as many NULs of a number.
+    return value if type(value) is bytes else bytes(memoryview(value))
 
 
 def _brief(value: Any) -> str:

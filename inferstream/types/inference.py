@@ -3,9 +3,18 @@
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema, WrapValidator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+    field_serializer,
+)
 
-from .base import BaseModel, assign
+from .base import BaseModel, Values, assign
 from .datatypes import NAMES, Datatype
 from .tensor import TensorData
 
@@ -136,7 +145,16 @@ class Parameters(BaseModel):
         return sent.items()
 
 
-class RequestInput(BaseModel):
+class Tensor(BaseModel):
+    """A tensor whose `data` may be given new values at any time."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "data" and not isinstance(value, TensorData):
+            value = TensorData(value)
+        super().__setattr__(name, value)
+
+
+class RequestInput(Tensor):
     """One input tensor: `shape` holds one size per dimension, `data` as many values as their product."""
 
     name: str
@@ -153,7 +171,7 @@ class RequestOutput(BaseModel):
     parameters: Parameters | None = None
 
 
-class ResponseOutput(BaseModel):
+class ResponseOutput(Tensor):
     """One output tensor: `shape` holds one size per dimension, `data` as many values as their product."""
 
     name: str
@@ -163,13 +181,40 @@ class ResponseOutput(BaseModel):
     data: TensorData
 
 
+def _no_parameters() -> Parameters:
+    """What a request has that was made without parameters: model code may look there for headers all the same."""
+    return Parameters.filled({"content_type": None, "headers": Headers(())}, set(), {})
+
+
 class InferenceRequest(BaseModel):
     """What a model is asked."""
 
     id: str | None = None
-    parameters: Parameters | None = None
+    parameters: Parameters | None = Field(default_factory=_no_parameters)
     inputs: list[RequestInput]
     outputs: list[RequestOutput] | None = None
+
+    @field_serializer("parameters", mode="wrap")
+    def _only_given_parameters(self, parameters: Any, serialize: SerializerFunctionWrapHandler) -> Any:
+        return serialize(parameters) if "parameters" in self.model_fields_set else None
+
+    def model_dump(self, **options: Any) -> Values:
+        self._notice_parameters()
+        return super().model_dump(**options)
+
+    def model_dump_json(self, **options: Any) -> str:
+        self._notice_parameters()
+        return super().model_dump_json(**options)
+
+    def dict(self, **options: Any) -> Values:
+        self._notice_parameters()
+        return super().dict(**options)
+
+    def _notice_parameters(self) -> None:
+        """Count the parameters as given if somebody has put more than headers into those that were there."""
+        parameters = self.parameters
+        if parameters is not None and (parameters.content_type or parameters.__pydantic_extra__):
+            self.model_fields_set.add("parameters")
 
 
 class InferenceResponse(BaseModel):

@@ -1,17 +1,23 @@
 """The values of a tensor, kept in the form they arrived in and converted at most once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from math import prod
-from typing import Any, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from .conversion import array_from_values, cast_exactly, check_bytes, flatten, join_bytes, split_bytes
 from .datatypes import DTYPES, WIRE_SIZES, narrow_bf16, widen_bf16
+
+_Schema = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
+
+_ONE_VALUE = (str, bytes, bytearray, memoryview, Mapping)
+"""What can be iterated over and is one value all the same."""
 
 
 class TensorData:
@@ -23,6 +29,9 @@ class TensorData:
     """
 
     __slots__ = ("_array", "_raw", "_raw_datatype", "_root")
+
+    checked: ClassVar[bool] = True
+    """Whether the values agree with the datatype and shape of their tensor, once the server has looked at it."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
@@ -36,6 +45,8 @@ class TensorData:
         elif isinstance(root, TensorData):
             self._root, self._array = root._root, root._array
             self._raw, self._raw_datatype = root._raw, root._raw_datatype
+        elif isinstance(root, Iterable) and not isinstance(root, _ONE_VALUE):
+            self._root = list(root)
 
     @classmethod
     def from_raw(cls, raw: memoryview | bytes, datatype: str) -> "TensorData":
@@ -55,6 +66,10 @@ class TensorData:
         root = self.peek()
         self._array = self._raw = None
         return root
+
+    @root.setter
+    def root(self, values: Any) -> None:
+        TensorData.__init__(self, values)
 
     __root__ = root
 
@@ -191,6 +206,28 @@ class TensorData:
         """The values as Python objects, as the field of a model dumps them."""
         return self.peek()
 
+    dict = model_dump
+
+    def model_dump_json(self, **_: Any) -> str:
+        """The values as JSON."""
+        return orjson.dumps(self.peek(), option=orjson.OPT_SERIALIZE_NUMPY, default=bytes.decode).decode()
+
+    json = model_dump_json
+
+    @classmethod
+    def model_validate(cls, obj: Any, **_: Any) -> Self:
+        """What `TensorData(obj)` is, under the name that pydantic's root models have for it."""
+        return obj if isinstance(obj, cls) else cls(obj)
+
+    parse_obj = model_validate
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **_: Any) -> Self:
+        """The values in a JSON text. Raises ValueError."""
+        return cls(orjson.loads(json_data))
+
+    parse_raw = model_validate_json
+
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
@@ -199,9 +236,7 @@ class TensorData:
         )
 
     @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> _Schema:
         return {"type": "array", "items": {}, "description": "Values in row-major order, flat or nested."}
 
 

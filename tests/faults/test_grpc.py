@@ -56,7 +56,7 @@ INVALID = {
     "BF16 typed": request(typed("BF16", fp32_contents=[1])),
     "duplicate inputs": request(typed(fp32_contents=[1]), typed(fp32_contents=[1])),
     "raw BOOL of 2": request(bare("BOOL"), raw=[b"\x02"]),
-    "missing input": request(model="declared"),
+    "missing input": request(model="strict"),
     "unknown output": request(typed(fp32_contents=[1]), outputs=[{"name": "y"}]),
 }
 

@@ -70,7 +70,7 @@ def stream(server: Running) -> Iterator:
 EARLY_ERRORS = {
     "reserved parameter": ("echo", {"parameters": {"triton_x": 1}}),
     "malformed": ("echo", {"inputs": [{"name": "x", "datatype": "FP31", "shape": [1]}]}),
-    "refused": ("declared", {}),
+    "refused": ("strict", {}),
     "unknown model": ("nobody", {}),
     "model raised": ("failing", {}),
     "unwritable answer": ("failing", {"parameters": {"mode": "surrogate"}}),

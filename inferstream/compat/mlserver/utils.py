@@ -38,7 +38,7 @@ def get_wrapped_method(f: Callable[..., Any]) -> Callable[..., Any]:
 
 def insert_headers(inference_request: InferenceRequest, headers: dict[str, str]) -> InferenceRequest:
     """Put transport headers into a request's parameters."""
-    if inference_request.parameters is None:
+    if inference_request.parameters is None or "parameters" not in inference_request.model_fields_set:
         inference_request.parameters = Parameters()
     inference_request.parameters.headers = headers
     return inference_request

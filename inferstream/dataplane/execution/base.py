@@ -9,6 +9,7 @@ from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...types import MetadataModelResponse, MetadataTensor
 from ..call import Call
+from ..checks import Strictness
 from ..reply import Reply
 
 BuildAnswering = Callable[[object], Awaitable[Answering | None]]
@@ -19,6 +20,8 @@ class Execution(Protocol):
     """A loaded model: the innermost handler, with what stages and doors ask of it."""
 
     settings: ModelSettings
+    strictness: Strictness
+    """How closely requests and responses are checked; decided when the model was loaded."""
     inputs: list[MetadataTensor]
     outputs: list[MetadataTensor]
     """Those that requests may ask for; none when the model itself decides on that."""

@@ -21,7 +21,8 @@ from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
-from ..checks import Declaration, finish
+from ..checks import checks_of, strictness_of
+from ..outputs import finish_of
 from ..reply import Reply
 from .base import BuildAnswering
 from .calling import is_async
@@ -53,13 +54,16 @@ class Local:
         self._model = model
         self._name = model.name
         self._version = model.version
-        self._selected = model.selects_outputs
         self.settings = settings
         self.inputs = model.inputs
         self.outputs = model.outputs if model.selects_outputs is False else []
         self.routes = [handler for handler, _ in get_custom_handlers(model)]
         self._answering = answering
-        self._declaration = Declaration(self.inputs, self.outputs, settings.input_validation)
+        self.strictness = strictness_of(settings, model.for_mlserver)
+        self._checks = checks_of(self.inputs, self.outputs, self.strictness)
+        self._finish = finish_of(
+            model.name, model.version, model.selects_outputs, model.outputs, self.strictness
+        )
         self._executor = ThreadPoolExecutor(
             settings.threads or THREADS, thread_name_prefix=f"model-{model.name}"
         )
@@ -185,15 +189,13 @@ class Local:
         enter(RequestContext(remaining, single))
         if single:
             return self._only_response(call) if self._stream_only else self._predict(call.request)
-        start = partial(
-            self._start if self._streams else self._predict_each, Payloads(call, self._declaration)
-        )
+        start = partial(self._start if self._streams else self._predict_each, Payloads(call, self._checks))
         return open_reply(self._responses(start, call))
 
     def _responses(self, start: Start, call: Call) -> ModelResponses:
         # How long an item of a stream of many requests takes is its client's doing, too.
         weigh = self._coroutines.read if self._threads and call.more is None else None
-        return ModelResponses(start, call, self._version, self._selected, weigh)
+        return ModelResponses(start, call, self._finish, weigh)
 
     async def _predict(self, request: InferenceRequest) -> Reply:
         try:
@@ -201,7 +203,7 @@ class Local:
                 response = await self._in_thread(self._model.predict, request)
             else:
                 response = await self._coroutines.predict(request)
-            return Reply(finish(response, request, self._name, self._version, self._selected))
+            return Reply(self._finish(response, request))
         except RowErrors as error:
             raise self._checked(error, request) from error.__cause__
         except BaseException as error:
@@ -211,7 +213,7 @@ class Local:
         """The errors of some rows, if the response to the others is one that may reach a client."""
         try:
             if error.response is not None:
-                error.response = finish(error.response, request, self._name, self._version, self._selected)
+                error.response = self._finish(error.response, request)
             return error
         except InferstreamError as wrong:
             return translated(wrong, self._name, request.id)
@@ -228,7 +230,7 @@ class Local:
 
     async def _only_response(self, call: Call) -> Reply:
         """A single answer from a model that only streams, if one response is all it makes."""
-        start = partial(self._start, Payloads(call, self._declaration))
+        start = partial(self._start, Payloads(call, self._checks))
         async with await open_reply(self._responses(start, call)) as reply:
             responses = 0
             async for _ in reply:

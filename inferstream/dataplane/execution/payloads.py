@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from ...types import InferenceRequest
 from ..call import Call
-from ..checks import Declaration
+from ..checks import Checks
 
 
 class Payloads:
@@ -14,11 +14,11 @@ class Payloads:
     Later requests are checked as they pass: an invalid one ends the stream with its error.
     """
 
-    def __init__(self, call: Call, declaration: Declaration) -> None:
+    def __init__(self, call: Call, checks: Checks) -> None:
         self.call = call
         self._first: InferenceRequest | None = call.request
         self._more = call.more
-        self._declaration = declaration
+        self._checks = checks
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -42,7 +42,7 @@ class Payloads:
                 raise StopAsyncIteration
             return later
         request = await anext(self._more)
-        self._declaration.check(request)
+        self._checks.check(request)
         return request
 
     def __iter__(self) -> Iterator[InferenceRequest]:

@@ -7,7 +7,7 @@ from time import perf_counter
 
 from ...types import InferenceResponse
 from ..call import Call
-from ..checks import finish
+from ..outputs import Finish
 from ..reply import Reply, StreamReply
 from .coroutines import HEAVY
 from .failures import cause, translated
@@ -26,20 +26,12 @@ Weigh = Callable[[AsyncIterator[InferenceResponse], int], AsyncIterator[Inferenc
 class ModelResponses:
     """A model's own generator; not a generator itself, so that closing it reaches the model at once."""
 
-    __slots__ = ("_call", "_items", "_responses", "_selected", "_start", "_version", "_weigh")
+    __slots__ = ("_call", "_finish", "_items", "_responses", "_start", "_weigh")
 
-    def __init__(
-        self,
-        start: Start,
-        call: Call,
-        version: str | None,
-        selected: bool | None,
-        weigh: Weigh | None = None,
-    ) -> None:
+    def __init__(self, start: Start, call: Call, finish: Finish, weigh: Weigh | None = None) -> None:
         self._start = start
         self._call = call
-        self._version = version
-        self._selected = selected
+        self._finish = finish
         self._weigh = weigh
         self._items = 0
         self._responses: AsyncIterator[InferenceResponse] | None = None
@@ -58,7 +50,7 @@ class ModelResponses:
                 if perf_counter() - started > HEAVY:
                     self._responses = self._weigh(self._responses, self._items)
                     self._items = 0
-            return finish(response, call.request, call.model, self._version, self._selected)
+            return self._finish(response, call.request)
         except StopAsyncIteration:
             raise
         except BaseException as error:

@@ -11,7 +11,7 @@ from ...telemetry.batches import BatchMeters
 from ...telemetry.queues import QueueMeters
 from ...types import InferenceResponse
 from ..call import Call, MergedCall, Operation, new_id
-from ..checks import Declaration
+from ..checks import Checks
 from ..handler import Handler
 from ..interruption import Interruption
 from ..reply import Reply
@@ -117,7 +117,7 @@ class Batching:
     def __init__(
         self,
         inner: Handler,
-        declaration: Declaration,
+        checks: Checks,
         slots: int,
         size: int,
         wait: float,
@@ -125,7 +125,7 @@ class Batching:
         queue: QueueMeters | None = None,
     ) -> None:
         self._inner = inner
-        self._declaration = declaration
+        self._checks = checks
         self._slots = slots
         self._size = size
         self._wait = wait
@@ -140,7 +140,7 @@ class Batching:
     def __call__(self, call: Call) -> Awaitable[Reply]:
         if call.operation is not Operation.INFER:
             return self._inner(call)
-        key = key_of(call.request, self._declaration)
+        key = key_of(call.request, self._checks)
         return self._inner(call) if key is None else self._share(key, call)
 
     async def _share(self, key: Key, call: Call) -> Reply:

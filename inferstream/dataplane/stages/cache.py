@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import InferenceFailed, Overloaded
 from ...telemetry.caches import CacheMeters
-from ...types import Headers, InferenceRequest, InferenceResponse
+from ...types import Headers, InferenceRequest, InferenceResponse, RequestInput, TensorData
 from ..call import Call, Operation
 from ..handler import Handler
 from ..reply import Reply, StreamReply
@@ -116,7 +116,7 @@ async def _digest(operation: Operation, request: InferenceRequest) -> bytes | No
             operation.value,
             common(request.parameters, EACH_ITS_OWN),
             [(output.name, common(output.parameters)) for output in outputs],
-            [(each.name, each.datatype, each.shape, common(each.parameters)) for each in request.inputs],
+            [_description(each) for each in request.inputs],
         ]
         parts = [canonical(head), *map(_values, request.inputs)]
     except UNENCODABLE:
@@ -126,9 +126,21 @@ async def _digest(operation: Operation, request: InferenceRequest) -> bytes | No
     return _hash(parts)
 
 
-def _values(tensor: Any) -> bytes | memoryview:
+def _description(tensor: RequestInput) -> tuple[Any, ...]:
+    """Everything of a tensor but its values; of unchecked data also whether these are Python's or bytes."""
+    given = (tensor.name, tensor.datatype, tensor.shape, common(tensor.parameters))
+    return given if tensor.data.checked else (*given, _as_given(tensor.data))
+
+
+def _as_given(data: TensorData) -> bool:
+    return not data.checked and data.values is not None
+
+
+def _values(tensor: RequestInput) -> bytes | memoryview:
     """The values of a tensor as bytes; a list of texts tells a missing one from an empty one."""
     data = tensor.data
+    if _as_given(data):
+        return canonical(data.values)
     return canonical(data.peek()) if tensor.datatype == "BYTES" else data.to_raw(tensor.datatype)
 
 

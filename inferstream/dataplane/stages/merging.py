@@ -15,13 +15,14 @@ from ...types import (
     ResponseOutput,
     TensorData,
 )
-from ..checks import Declaration
+from ...types.unchecked import UncheckedData
+from ..checks import Checks
 from .sharing import EACH_ITS_OWN, UNENCODABLE, common, copied
 
 Key = Hashable
 
 
-def key_of(request: InferenceRequest, declaration: Declaration) -> Key | None:
+def key_of(request: InferenceRequest, checks: Checks) -> Key | None:
     """Requests with equal keys may share a batch; None for one that cannot share.
 
     Equal are the inputs' names, datatypes, parameters and shapes but for the number of rows, the request's
@@ -35,7 +36,7 @@ def key_of(request: InferenceRequest, declaration: Declaration) -> Key | None:
     try:
         for tensor in inputs:
             shape = tensor.shape
-            if rows < 1 or not declaration.counts_rows(tensor) or shape[0] != rows:
+            if rows < 1 or not checks.counts_rows(tensor) or shape[0] != rows:
                 return None
             tensors.append((tensor.name, tensor.datatype, *shape[1:], common(tensor.parameters)))
         if len(tensors) > 1:
@@ -141,6 +142,11 @@ def _cut(output: ResponseOutput, rows: list[int], model: str) -> list[ResponseOu
         raise InvalidOutput(
             f'Model {model} answered output "{output.name}" of shape {shape} to a batch of {total} rows; '
             "the first dimension of every output must be the number of rows, or batching must be off."
+        )
+    if not (output.data.checked or UncheckedData.sound(output.data, datatype, shape)):
+        raise InvalidOutput(
+            f'Model {model} answered output "{output.name}" to a batch with values that do not fit its shape '
+            f"{shape} and datatype {datatype}, so it cannot be told whose they are; batching must be off."
         )
     row = shape[1:]
     width = prod(row)

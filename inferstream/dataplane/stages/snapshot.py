@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from ...types import Headers, InferenceResponse, Parameters, ResponseOutput, TensorData
+from ...types.unchecked import UncheckedData
 
 OVERHEAD = 512
 """Bytes that a response counts for beside its tensors, and each of its tensors beside its values."""
@@ -58,6 +59,8 @@ def _copied(parameters: Parameters) -> Parameters:
 
 def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], int]:
     """What makes the values anew in the form they have here, and how many bytes they take."""
+    if not data.checked and (given := data.values) is not None:
+        return partial(UncheckedData, deepcopy(given)), _weight(given)
     if data.is_raw:
         raw = bytes(data.to_raw(datatype))
         return partial(TensorData.from_raw, raw, datatype), len(raw)
@@ -67,3 +70,11 @@ def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], 
     values = [*data.flat()]
     texts = sum(len(value) for value in values if value) if datatype == "BYTES" else 0
     return partial(TensorData, values), texts + PER_VALUE * len(values)
+
+
+def _weight(value: Any) -> int:
+    if isinstance(value, dict):
+        return PER_VALUE + sum(map(_weight, value)) + sum(map(_weight, value.values()))
+    if isinstance(value, (list, tuple)):
+        return PER_VALUE + sum(map(_weight, value))
+    return PER_VALUE + (len(value) if isinstance(value, (str, bytes)) else 0)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 
 from ..call import Call
-from ..checks import Declaration
+from ..checks import Checks
 from ..handler import Handler
 from ..reply import Reply
 
@@ -11,10 +11,10 @@ from ..reply import Reply
 class Validation:
     """Checks the first request of every call against the protocol and the model's declaration."""
 
-    def __init__(self, inner: Handler, declaration: Declaration) -> None:
+    def __init__(self, inner: Handler, checks: Checks) -> None:
         self._inner = inner
-        self._declaration = declaration
+        self._checks = checks
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
-        self._declaration.check(call.request)
+        self._checks.check(call.request)
         return self._inner(call)

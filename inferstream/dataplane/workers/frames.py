@@ -8,6 +8,7 @@ import msgspec
 from ...handlers import CustomHandler, HttpRequest, HttpResponse
 from ...telemetry.queues import QueueChanges
 from ...telemetry.steps import StepChanges
+from ..checks import Strictness
 
 
 class Frame(msgspec.Struct, array_like=True, gc=False):
@@ -174,6 +175,7 @@ class Loaded(Frame, tag=12):
     answers: str
     slots: int
     routes: list[CustomHandler]
+    strictness: Strictness
     metadata: bytes | None = None
 
 

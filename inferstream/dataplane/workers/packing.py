@@ -29,10 +29,14 @@ from ...types import (
     TensorData,
 )
 from ...types.datatypes import DTYPES, widen_bf16
+from ...types.unchecked import UncheckedData
 from .frames import Failure, Request, Response, Tensor
 
 VALUES, RAW, ARRAY = range(3)
 """Forms of a tensor's data: Python values, wire bytes, bytes of an array that its reader may change."""
+
+UNCHECKED = 4
+"""Added to the form of unchecked data, whose Python values travel as they are."""
 
 FEW = 512
 """Numbers in a list that travel as they are: as fast as through an array, and nested lists stay nested."""
@@ -123,7 +127,8 @@ def unpack_response(frame: Response, view: View) -> InferenceResponse:
 
 def places_in(tensors: list[Tensor]) -> list[int]:
     """Where in shared memory the tensors of a frame lie that was never sent."""
-    return [tensor.data[0] for tensor in tensors if tensor.form != VALUES and isinstance(tensor.data, tuple)]
+    placed = (tensor.data for tensor in tensors if tensor.form & ~UNCHECKED != VALUES)
+    return [data[0] for data in placed if isinstance(data, tuple)]
 
 
 def unencodable(error: Exception, model: str) -> InvalidOutput:
@@ -141,13 +146,16 @@ def _pack_tensor(tensor: TensorLike, put: Put) -> Tensor:
 
 
 def _pack_data(data: TensorData, datatype: str, shape: list[int], put: Put) -> tuple[int, Any]:
+    form = VALUES if data.checked else UNCHECKED
     if datatype == "BYTES":
         if not data.is_raw:
-            return VALUES, data.peek()
-    elif (values := data.values) is not None and prod(shape) <= FEW:
-        return VALUES, values
+            return form, data.peek()
+    elif (values := data.values) is not None and (form or prod(shape) <= FEW):
+        return form, values
+    elif form and data.array is not None and data.array.dtype.kind not in "biuf":
+        return form, data.peek()
     raw = data.to_raw(datatype)
-    form = RAW if data.is_raw else ARRAY
+    form |= RAW if data.is_raw else ARRAY
     if len(raw) > INLINE and (place := put(raw)) is not None:
         return form, (place, len(raw))
     return form, raw
@@ -155,7 +163,8 @@ def _pack_data(data: TensorData, datatype: str, shape: list[int], put: Put) -> t
 
 def _tensor_fields(frame: Tensor, view: View) -> tuple[dict[str, Any], set[str]]:
     """Every field of a tensor, and which of them it was given."""
-    form, data = frame.form, frame.data
+    form, data = frame.form & ~UNCHECKED, frame.data
+    unchecked = frame.form != form
     if form != VALUES:
         shared = not isinstance(data, bytes)
         raw = view(*data) if shared else data
@@ -167,6 +176,8 @@ def _tensor_fields(frame: Tensor, view: View) -> tuple[dict[str, Any], set[str]]
             data = TensorData(np.frombuffer(raw if shared else bytearray(raw), DTYPES[frame.datatype]))
     else:
         data = TensorData(data)
+    if unchecked:
+        UncheckedData.take(data)
     packed = frame.parameters
     fields = {
         "name": frame.name,

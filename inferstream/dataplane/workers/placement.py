@@ -50,6 +50,8 @@ class Placements:
 
     async def load(self, settings: ModelSettings) -> Execution:
         """Load a model in this process or in workers. Raises ModelLoadFailed."""
+        if settings.input_validation == "auto" and self._settings.status_profile == "triton":
+            settings = settings.model_copy(update={"input_validation": "strict"})
         environment = await environment_of(settings, Path(self._settings.environments_dir))
         workers = self._workers(settings)
         if environment is not None:

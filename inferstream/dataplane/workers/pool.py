@@ -24,6 +24,7 @@ class Pool:
         self, settings: ModelSettings, group: Group[Any], instance: int, loaded: Loaded, limit: float | None
     ) -> None:
         self.settings = settings
+        self.strictness = loaded.strictness
         self.inputs = TENSORS.validate_json(loaded.inputs)
         self.outputs = TENSORS.validate_json(loaded.outputs)
         self.answers = loaded.answers

@@ -108,7 +108,16 @@ class Worker:
         self._instances[frame.instance] = Instance(local, self._models.tracing)
         self._tell_followers(frames.Readiness(frame.instance, True))
         self._send(
-            frames.Loaded(frame.instance, inputs, outputs, local.answers, local.slots, local.routes, metadata)
+            frames.Loaded(
+                frame.instance,
+                inputs,
+                outputs,
+                local.answers,
+                local.slots,
+                local.routes,
+                local.strictness,
+                metadata,
+            )
         )
         settle()
 

@@ -1,5 +1,6 @@
 """Kafka messages to requests, and responses to messages."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...dataplane.call import Call, Operation
@@ -13,6 +14,7 @@ from ..headers import model_headers
 PREFIXES = ("inferstream-", "mlserver-")
 """Of the headers that say what a message asks for; ours go first."""
 
+TakesAny = Callable[[str, str | None], bool]
 Pairs = list[tuple[str, bytes]]
 
 
@@ -24,9 +26,10 @@ class Message(NamedTuple):
     headers: Pairs
 
 
-def call_of(record: Any, limit: int) -> Call:
+def call_of(record: Any, limit: int, takes_any: TakesAny = lambda *_: False) -> Call:
     """The inference a record asks for, with a value of at most `limit` bytes.
 
+    `takes_any` says of a model and version whether their requests may hold objects.
     Raises InvalidRequest, PayloadTooLarge, Unsupported.
     """
     asked = {name: value.decode("latin-1") for name, value in record.headers}
@@ -39,10 +42,12 @@ def call_of(record: Any, limit: int) -> Call:
     value = record.value or b""
     if len(value) > limit:
         raise PayloadTooLarge(f"The message is larger than the {limit} bytes allowed.")
-    request, _ = json_requests.build_request(json_requests.load(value), value, None)
+    version = _asked(asked, "version")
+    nested = takes_any(model, version)
+    request, _ = json_requests.build_request(json_requests.load(value), value, None, nested=nested)
     if (key := key_of(record)) is not None:
         request.id = json_requests.check_id(key)
-    return Call(Operation.INFER, model, _asked(asked, "version"), request, Headers(record.headers))
+    return Call(Operation.INFER, model, version, request, Headers(record.headers))
 
 
 def _asked(headers: dict[str, str], name: str) -> str | None:

@@ -109,7 +109,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     async def _answer(self, record: Any, offsets: Offsets) -> None:
         where = f"{record.topic}[{record.partition}]:{record.offset}"
         try:
-            call = call_of(record, self._limit)
+            call = call_of(record, self._limit, self._dataplane.takes_any)
             async with await self._dataplane.open(call) as reply:
                 assert reply.first is not None
                 message = answer(call, reply.first, self._dataplane.events)

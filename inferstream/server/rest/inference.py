@@ -64,7 +64,7 @@ class InferenceDoor:
             if not isinstance(body, bytes):
                 body = await body
             served = self._dataplane.expect(model, version)
-            asked = self._parse(exchange, plain(exchange.head, body, self._limit), route)
+            asked = self._parse(exchange, plain(exchange.head, body, self._limit), route, served.takes_any)
             limit, said = exchange.head.seconds(), exchange.head.priority
             deadline = None if limit is None else asyncio.get_running_loop().time() + limit
             call = Call(
@@ -94,7 +94,7 @@ class InferenceDoor:
                 await waiting
             return status
 
-    def _parse(self, exchange: Exchange, body: bytes, route: Route) -> Asked:
+    def _parse(self, exchange: Exchange, body: bytes, route: Route, nested: bool) -> Asked:
         asked, chosen = None, UNASKED
         if route.either:
             asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"))
@@ -112,7 +112,7 @@ class InferenceDoor:
                 json_requests.refuse_duplicate_keys(text, None)
                 request = parse_flat(document, inputs)
                 return Asked(request, None, CHOSEN["triton"], flat=True, named=request.id is not None)
-        request, wish = json_requests.build_request(document, text, tail)
+        request, wish = json_requests.build_request(document, text, tail, nested=nested)
         return Asked(request, wish, chosen)
 
     async def _stream(self, exchange: Exchange, reply: Reply, asked: Asked, model: str) -> None:

@@ -167,7 +167,7 @@ class Conversation:
             self._start(frame)
 
     def _start(self, frame: Frame) -> None:
-        request, wish = frame.request()
+        request, wish = frame.request(nested=self._dataplane.takes_any(self._model, self._version))
         self._dataplane.identify(request, self._model, self._headers)
         assert request.id is not None
         later = None if frame.part is None else Later(self._socket.reading)
@@ -201,7 +201,7 @@ class Conversation:
             running.later.end()
 
     def _later_request(self, running: Running, frame: Frame) -> InferenceRequest:
-        request, _ = frame.request()
+        request, _ = frame.request(nested=self._dataplane.takes_any(self._model, self._version))
         self._dataplane.identify(request, self._model, self._headers)
         return request
 

@@ -10,7 +10,7 @@ import pytest
 
 from inferstream import MLModel, ModelSettings
 from inferstream.codecs import NumpyCodec, PandasCodec, StringCodec, decode_args
-from inferstream.errors import CodecNotFound, InputsNotFound, OutputNotFound
+from inferstream.errors import CodecNotFound, InputsNotFound, InvalidOutput
 from inferstream.types import InferenceRequest
 
 
@@ -111,7 +111,7 @@ def test_results_that_do_not_fit_the_signature_are_refused() -> None:
         def predict(self, a: np.ndarray) -> np.ndarray:
             return "text"
 
-    with pytest.raises(OutputNotFound):
+    with pytest.raises(InvalidOutput, match=r"Model m returned .* type str"):
         made(Wrong).predict(request(A))
 
 

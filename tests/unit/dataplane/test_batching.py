@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferstream.dataplane.call import Call, Operation
-from inferstream.dataplane.checks import Declaration
+from inferstream.dataplane.checks import checks_of
 from inferstream.dataplane.handler import Handler
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.stages.batching import Batching, callers
@@ -119,7 +119,7 @@ class Caller:
 def around(
     model: Handler, size: int = 4, wait: float = NEVER, slots: int = 2, queue: QueueMeters | None = None
 ) -> Batching:
-    return Batching(model, Declaration([], [], "lenient"), slots, size, wait, BatchMeters(), queue)
+    return Batching(model, checks_of([], [], "declared"), slots, size, wait, BatchMeters(), queue)
 
 
 async def turns(count: int = 10) -> None:

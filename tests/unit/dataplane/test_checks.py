@@ -2,7 +2,10 @@
 
 import pytest
 
-from inferstream.dataplane.checks import Declaration, Strictness, finish
+from inferstream import MLModel, ModelSettings
+from inferstream.compat.mlserver.model import MLModel as MLServersModel
+from inferstream.dataplane.checks import Checks, Strictness, checks_of, fits, strictness_of
+from inferstream.dataplane.outputs import finish_of
 from inferstream.errors import InvalidRequest
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, RequestOutput, ResponseOutput
 
@@ -12,7 +15,9 @@ def answered(selects: bool | None, *wanted: str) -> list[str]:
     outputs = [ResponseOutput(name=name, shape=[1], datatype="INT32", data=[1]) for name in ("a", "b")]
     request = InferenceRequest(inputs=[], outputs=[RequestOutput(name=name) for name in wanted])
     response = InferenceResponse(model_name="m", outputs=outputs)
-    return [output.name for output in finish(response, request, "m", None, selects).outputs]
+    return [
+        output.name for output in finish_of("m", None, selects, [], "declared")(response, request).outputs
+    ]
 
 
 @pytest.mark.parametrize("selects", [False, None])
@@ -34,8 +39,8 @@ def test_a_model_that_selects_is_believed() -> None:
     assert answered(True, "a") == ["a", "b"]
 
 
-def declared(strictness: Strictness) -> Declaration:
-    return Declaration([], [], strictness)
+def declared(strictness: Strictness) -> Checks:
+    return checks_of([], [], strictness)
 
 
 def texts(shape: list[int], data: object) -> InferenceRequest:
@@ -55,9 +60,9 @@ def texts(shape: list[int], data: object) -> InferenceRequest:
 )
 def test_a_shape_may_count_the_characters_of_texts(shape: list[int], data: object) -> None:
     request = texts(shape, data)
-    declared("lenient").check(request)
+    declared("declared").check(request)
     assert request.inputs[0].shape == shape
-    assert not declared("lenient").counts_rows(request.inputs[0])
+    assert not declared("declared").counts_rows(request.inputs[0])
     with pytest.raises(InvalidRequest):
         declared("strict").check(request)
 
@@ -67,10 +72,76 @@ def test_a_shape_may_count_the_characters_of_texts(shape: list[int], data: objec
 )
 def test_a_shape_that_nothing_fills_is_refused(shape: list[int], data: list) -> None:
     with pytest.raises(InvalidRequest, match="needs"):
-        declared("lenient").check(texts(shape, data))
+        declared("declared").check(texts(shape, data))
 
 
 def test_an_answered_text_gets_the_shape_that_it_has() -> None:
     output = ResponseOutput(name="y", shape=[5], datatype="BYTES", data=[b"hello"])
     response = InferenceResponse(model_name="m", outputs=[output])
-    assert finish(response, InferenceRequest(inputs=[]), "m", None).outputs[0].shape == [1]
+    finish = finish_of("m", None, False, [], "declared")
+    assert finish(response, InferenceRequest(inputs=[])).outputs[0].shape == [1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "declared", "loosely", "strictly"),
+    [
+        ([2], [-1, 1], True, False),
+        ([1], [-1, 1], True, False),
+        ([1], [-1, 1, 1], True, False),
+        ([1, 1, 1], [-1], True, False),
+        ([], [1], True, False),
+        ([5, 2], [2], True, False),
+        ([3], [-1, 3], False, False),
+        ([1], [-1, 3], False, False),
+        ([2, 1], [-1, 1], True, True),
+        ([2, 2], [-1, 1], False, False),
+    ],
+)
+def test_trailing_ones_and_a_batch_dimension_are_forgiven_unless_strict(
+    shape: list[int], declared: list[int], loosely: bool, strictly: bool
+) -> None:
+    assert fits(shape, declared, strict=False) is loosely
+    assert fits(shape, declared, strict=True) is strictly
+
+
+class Ours(MLModel):
+    pass
+
+
+class Theirs(MLServersModel):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("model", "implementation", "expected"),
+    [
+        (Ours, "a.Ours", "declared"),
+        (Theirs, "a.Theirs", "off"),
+        (Ours, "mlserver_sklearn.SKLearnModel", "off"),
+        (Ours, "inferstream.runtimes.sklearn.SKLearnModel", "declared"),
+    ],
+)
+def test_auto_is_off_for_what_was_written_for_mlserver(
+    model: type[MLModel], implementation: str, expected: str
+) -> None:
+    settings = ModelSettings(implementation=implementation)
+    assert strictness_of(settings, model.for_mlserver) == expected
+    for chosen in ("declared", "strict", "off"):
+        settings = ModelSettings(implementation=implementation, input_validation=chosen)
+        assert strictness_of(settings, model.for_mlserver) == chosen
+
+
+def test_the_first_versions_word_is_understood() -> None:
+    assert ModelSettings(implementation="a.B", input_validation="lenient").input_validation == "declared"
+
+
+def test_without_a_declaration_only_what_could_harm_is_refused() -> None:
+    checks = declared("off")
+    checks.check(texts([7, 9], ["a", 1, None]))
+    for request, message in (
+        (texts([-1], ["a"]), "not a size"),
+        (texts([1] * 40, ["a"]), "40 dimensions"),
+        (InferenceRequest(inputs=texts([1], ["a"]).inputs * 2), "given twice"),
+    ):
+        with pytest.raises(InvalidRequest, match=message):
+            checks.check(request)

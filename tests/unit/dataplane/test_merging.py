@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferstream.dataplane.call import identify
-from inferstream.dataplane.checks import Declaration
+from inferstream.dataplane.checks import checks_of
 from inferstream.dataplane.stages.merging import deal, key_of, merge, split
 from inferstream.errors import InvalidOutput, ModelError
 from inferstream.rows import RowErrors
@@ -21,8 +21,9 @@ from inferstream.types import (
     TensorData,
 )
 from inferstream.types.datatypes import DTYPES, narrow_bf16
+from inferstream.types.unchecked import UncheckedData
 
-ANY = Declaration([], [], "lenient")
+ANY = checks_of([], [], "declared")
 
 VALUES = {
     "BYTES": st.one_of(st.binary(max_size=4), st.text(max_size=4)),
@@ -224,20 +225,20 @@ def test_what_has_no_common_rows_runs_alone(alone: InferenceRequest) -> None:
 @pytest.mark.parametrize(
     ("declared", "shape", "strictness", "shares"),
     [
-        ([-1, 2], [1, 2], "lenient", True),
+        ([-1, 2], [1, 2], "declared", True),
         ([-1, 2], [1, 2], "strict", True),
-        ([2], [5, 2], "lenient", True),
-        ([2], [2], "lenient", False),
-        ([1, -1], [1, 2], "lenient", False),
+        ([2], [5, 2], "declared", True),
+        ([2], [2], "declared", False),
+        ([1, -1], [1, 2], "declared", False),
         ([1, -1], [1, 2], "off", True),
-        ([-1], [3, 1], "lenient", True),
+        ([-1], [3, 1], "declared", True),
     ],
 )
 def test_rows_are_counted_only_where_the_declaration_leaves_them_open(
     declared: list[int], shape: list[int], strictness: str, shares: bool
 ) -> None:
     tensor = MetadataTensor(name="x", datatype="FP32", shape=declared)
-    declaration = Declaration([tensor], [], strictness)
+    declaration = checks_of([tensor], [], strictness)
     declaration.check(request(shape))
     assert (key_of(request(shape), declaration) is not None) == shares
 
@@ -249,6 +250,22 @@ def test_an_output_without_a_row_for_each_row_is_named(shape: list[int]) -> None
     response = InferenceResponse(model_name="m", outputs=[output])
     with pytest.raises(InvalidOutput, match=r'"score" of shape .* to a batch of 3 rows'):
         split(response, [request([1, 2]), request([2, 2])])
+
+
+@pytest.mark.parametrize("data", [[1.0, 2.0, 3.0], ["1", True], [[1.0], [2.0, 3.0]]])
+def test_what_is_unchecked_and_unsound_runs_alone_and_is_not_dealt(data: list) -> None:
+    checks = checks_of([], [], "off")
+    asked = request([2, 1])
+    checks.check(asked)
+    assert key_of(asked, checks) is not None
+    asked.inputs[0].data = data
+    checks.check(asked)
+    assert key_of(asked, checks) is None
+    output = ResponseOutput(name="score", shape=[2, 1], datatype="FP32", data=data)
+    UncheckedData.take(output.data)
+    response = InferenceResponse(model_name="m", outputs=[output])
+    with pytest.raises(InvalidOutput, match="values that do not fit its shape"):
+        split(response, [request([1, 1]), request([1, 1])])
 
 
 def test_a_responses_parameters_and_headers_reach_each_caller() -> None:

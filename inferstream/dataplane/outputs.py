@@ -1,0 +1,201 @@
+"""What a model answers on its way out: checked, completed, and reduced to what the client asked for."""
+
+import logging
+from collections.abc import Sequence
+
+from ..errors import InvalidOutput, InvalidRequest
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    RequestOutput,
+    ResponseOutput,
+    TensorData,
+)
+from ..types.datatypes import NAMES
+from ..types.unchecked import UncheckedData
+from .checks import Strictness, counts_characters, duplicate, fits
+
+logger = logging.getLogger("inferstream.dataplane")
+
+_COMPLETED = ("id", "model_name", "model_version")
+
+
+class Finish:
+    """Makes of a model's response one that may reach its client; `finish_of` says which kind a model has.
+
+    `selected` is what the model says of itself, `MLModel.selects_outputs`: one that has chosen the outputs
+    may answer a data frame, asked for by one name, as its columns.
+    """
+
+    __slots__ = ("_model", "_selected", "_version")
+
+    def __init__(self, model: str, version: str | None, selected: bool | None) -> None:
+        self._model = model
+        self._version = version
+        self._selected = selected
+
+    def __call__(self, response: object, request: InferenceRequest) -> InferenceResponse:
+        """The response, checked, with the request's id and only the outputs the client asked for.
+
+        A response that already carries an id is one the model keeps and reuses: what belongs to this request
+        goes into a copy of it.
+        Raises InvalidOutput for a response that must not reach a client, InvalidRequest for an output
+        that was asked for and does not exist.
+        """
+        if not isinstance(response, InferenceResponse):
+            raise InvalidOutput(
+                f"Model {self._model} answered a {type(response).__name__} instead of an InferenceResponse."
+            )
+        fields = response.__dict__
+        name, version, outputs = fields["model_name"], fields["model_version"], fields["outputs"]
+        if (name is not None and type(name) is not str) or (version is not None and type(version) is not str):
+            raise InvalidOutput(
+                f"Model {self._model} answered model_name {name!r} and model_version {version!r}, not texts."
+            )
+        for tensor in outputs:
+            self.check(tensor)
+        if len(outputs) > 1 and len({tensor.name for tensor in outputs}) != len(outputs):
+            raise InvalidOutput(f'Model {self._model} answered output "{duplicate(outputs)}" twice.')
+        if request.outputs and not self._selected:
+            outputs = _requested(outputs, request.outputs, refusing=self._selected is False)
+        elif response.id is None:
+            # A fresh response, as nearly all are: completing it in place spares a copy per token.
+            fields["id"] = request.id
+            fields["model_name"] = name or self._model
+            fields["model_version"] = version or self._version
+            response.__pydantic_fields_set__.update(_COMPLETED)
+            return response
+        given: dict[str, object] = {
+            "model_name": name or self._model,
+            "model_version": version or self._version,
+            "id": request.id,
+            "outputs": outputs,
+        }
+        if response.parameters is not None:
+            given["parameters"] = response.parameters
+        return InferenceResponse.trusted(given)
+
+    def check(self, tensor: object) -> None:
+        """Raise InvalidOutput unless what the model put into `outputs` is a sound tensor."""
+        if not isinstance(tensor, ResponseOutput):
+            raise InvalidOutput(f"Model {self._model} answered an output that is a {type(tensor).__name__}.")
+        if not isinstance(tensor.name, str):
+            raise InvalidOutput(
+                f"Model {self._model} answered an output of name {tensor.name!r}, which is no text."
+            )
+        if tensor.datatype not in NAMES:
+            raise InvalidOutput(
+                f'Model {self._model} answered output "{tensor.name}" of unknown datatype {tensor.datatype!r}.'
+            )
+        try:
+            shape = tensor.shape
+            for size in shape:
+                if type(size) is not int or size < 0:
+                    raise ValueError(f"shape {shape} holds something that is not a size")
+            try:
+                tensor.data.check(tensor.datatype, shape)
+            except ValueError:
+                if not counts_characters(tensor):
+                    raise
+                tensor.shape = [len(tensor.data.flat())]  # clients give texts the shape they are told
+        except (ValueError, TypeError, AttributeError) as error:
+            raise self._wrong(tensor, error) from error
+
+    def _wrong(self, tensor: ResponseOutput, reason: object) -> InvalidOutput:
+        return InvalidOutput(f'Model {self._model} answered a wrong output "{tensor.name}": {reason}.')
+
+
+class FinishUnchecked(Finish):
+    """Lets any values go out in any shape, as MLServer does."""
+
+    __slots__ = ()
+
+    def check(self, tensor: object) -> None:
+        if type(tensor) is ResponseOutput:
+            data: object = tensor.data
+            if type(data) is TensorData:
+                data.__class__ = UncheckedData  # in place: a new object would cost five times as much
+        Finish.check(self, tensor)
+
+
+class FinishDeclared(Finish):
+    """Holds outputs against their declaration: what differs is refused if `strict`, else logged once."""
+
+    __slots__ = ("_declared", "_strict", "_warned")
+
+    def __init__(
+        self,
+        model: str,
+        version: str | None,
+        selected: bool | None,
+        declared: Sequence[MetadataTensor],
+        strict: bool,
+    ) -> None:
+        super().__init__(model, version, selected)
+        self._declared = {tensor.name: _Declared(tensor) for tensor in declared}
+        self._strict = strict
+        self._warned: set[str] = set()
+
+    def check(self, tensor: object) -> None:
+        Finish.check(self, tensor)
+        assert isinstance(tensor, ResponseOutput)
+        declared = self._declared.get(tensor.name)
+        if declared is not None and (
+            tensor.shape != declared.fitting or tensor.datatype != declared.tensor.datatype
+        ):
+            self._compare(tensor, declared)
+
+    def _compare(self, tensor: ResponseOutput, declared: "_Declared") -> None:
+        its = declared.tensor
+        if tensor.datatype == its.datatype and fits(tensor.shape, its.shape, self._strict):
+            declared.fitting = [*tensor.shape]
+            return
+        difference = f"it is declared as {its.datatype} {its.shape}, got {tensor.datatype} {tensor.shape}"
+        if self._strict:
+            raise self._wrong(tensor, difference)
+        if tensor.name not in self._warned:
+            self._warned.add(tensor.name)
+            logger.warning('model %s, output "%s": %s', self._model, tensor.name, difference)
+
+
+class _Declared:
+    """A declared output, and the last shape that was found to fit it."""
+
+    __slots__ = ("fitting", "tensor")
+
+    def __init__(self, tensor: MetadataTensor) -> None:
+        self.tensor = tensor
+        self.fitting: list[int] | None = None
+
+
+def finish_of(
+    model: str,
+    version: str | None,
+    selected: bool | None,
+    declared: Sequence[MetadataTensor],
+    strictness: Strictness,
+) -> Finish:
+    """What finishes the responses of a model that declares these outputs, chosen once when it loads."""
+    if strictness == "off":
+        return FinishUnchecked(model, version, selected)
+    if declared:
+        return FinishDeclared(model, version, selected, declared, strictness == "strict")
+    return Finish(model, version, selected)
+
+
+def _requested(
+    outputs: list[ResponseOutput], wanted: Sequence[RequestOutput], refusing: bool
+) -> list[ResponseOutput]:
+    """The outputs the client asked for, in its order.
+
+    Where one is not there, all outputs are answered, or InvalidRequest is raised if `refusing`.
+    """
+    produced = {tensor.name: tensor for tensor in outputs}
+    try:
+        return [produced[output.name] for output in wanted]
+    except KeyError as missing:
+        if not refusing:
+            return outputs
+        known = ", ".join(produced)
+        raise InvalidRequest(f"output {missing} is not one of the model's outputs: {known}") from None

@@ -1,0 +1,117 @@
+"""Values that nobody has checked: what NumPy makes of them, and what of them may be taken apart."""
+
+import numpy as np
+import pytest
+
+from inferstream.types import InferenceRequest, Parameters, RequestInput, ResponseOutput, TensorData
+from inferstream.types.unchecked import UncheckedData
+
+
+def unchecked(root: object) -> TensorData:
+    data = TensorData(root)
+    UncheckedData.take(data)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("datatype", "values", "expected"),
+    [
+        ("FP32", [True, "1", 2], [1.0, 1.0, 2.0]),
+        ("INT64", [1.5, -2.9, True], [1, -2, 1]),
+        ("BOOL", [0, 2, "x"], [False, True, True]),
+        ("FP64", [[1], [2]], [[1.0], [2.0]]),
+    ],
+)
+def test_numpy_casts(datatype: str, values: list, expected: list) -> None:
+    data = unchecked(values)
+    assert data.to_numpy(datatype).tolist() == expected
+    assert data.root == values
+    with pytest.raises(ValueError):
+        TensorData(values).check(datatype, [9])
+
+
+def test_missing_numbers_are_nan() -> None:
+    assert np.isnan(unchecked([None]).to_numpy("FP32"))[0]
+
+
+@pytest.mark.parametrize(
+    ("datatype", "values"),
+    [("INT8", [300]), ("INT64", [None]), ("FP32", ["x"]), ("FP32", [[1], [2, 3]]), ("FP32", {"a": 1})],
+)
+def test_what_numpy_cannot_cast_is_a_value_error(datatype: str, values: object) -> None:
+    with pytest.raises(ValueError, match=f"no array of {datatype}"):
+        unchecked(values).to_numpy(datatype)
+
+
+def test_raw_bytes_must_be_whole_elements() -> None:
+    for raw, datatype in ((b"123", "FP32"), (b"\x02", "BOOL"), (b"\x05\0\0\0a", "BYTES")):
+        data = TensorData.from_raw(raw, datatype)
+        UncheckedData.take(data)
+        with pytest.raises(ValueError):
+            data.check(datatype, [1])
+
+
+@pytest.mark.parametrize(
+    ("datatype", "values", "shape", "sound"),
+    [
+        ("FP32", [1, 2.5], [2], True),
+        ("FP32", [[1], [2]], [2, 1], True),
+        ("FP32", [1, 2], [3], False),
+        ("FP32", [True, 2], [2], False),
+        ("INT8", [1.5], [1], False),
+        ("BYTES", ["a", b"b"], [2], True),
+        ("BYTES", [1], [1], False),
+    ],
+)
+def test_what_a_checked_tensor_would_hold_is_sound(
+    datatype: str, values: list, shape: list[int], sound: bool
+) -> None:
+    assert UncheckedData.sound(unchecked(values), datatype, shape) is sound
+
+
+def test_lists_of_lists_are_cut_between_their_rows() -> None:
+    parts = unchecked([[1, 2], [3, 4], [5, 6]]).split("FP32", [2, 4])
+    assert [part.root for part in parts] == [[[1, 2]], [[3, 4], [5, 6]]]
+    parts = unchecked([[1, 2, 3, 4, 5, 6]]).split("FP32", [2, 4])
+    assert [part.root for part in parts] == [[1, 2], [3, 4, 5, 6]]
+
+
+@pytest.mark.parametrize("values", [range(3), (0, 1, 2), iter([0, 1, 2]), {0: "a", 1: "b", 2: "c"}.keys()])
+def test_any_iterable_is_data(values: object) -> None:
+    assert ResponseOutput(name="y", shape=[3], datatype="INT64", data=values).data.root == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", [RequestInput, ResponseOutput])
+def test_data_can_be_assigned(kind: type) -> None:
+    tensor = kind(name="y", shape=[1], datatype="INT64", data=[1])
+    tensor.data = [2]
+    assert tensor.data.to_numpy("INT64").tolist() == [2]
+    tensor.data.root = [3]
+    assert tensor.data.to_numpy("INT64").tolist() == [3]
+    assert tensor.model_dump()["data"] == [3]
+
+
+def test_tensor_data_has_the_calls_of_pydantics_root_models() -> None:
+    for made in (
+        TensorData.model_validate([1, [2]]),
+        TensorData.parse_obj([1, [2]]),
+        TensorData.parse_raw("[1,[2]]"),
+        TensorData.model_validate_json(b"[1,[2]]"),
+        TensorData(root=[1, [2]]),
+    ):
+        assert made.root == made.model_dump() == made.dict() == [1, [2]]
+        assert made.json() == made.model_dump_json() == "[1,[2]]"
+    assert TensorData.model_validate(made) is made
+
+
+def test_a_request_made_by_hand_has_parameters_and_dumps_none() -> None:
+    request = InferenceRequest(inputs=[])
+    assert request.parameters.content_type is None
+    assert request.parameters.headers.get("x") is None
+    assert request.model_dump() == {"inputs": []}
+    assert request.model_dump_json() == '{"inputs":[]}'
+    assert request.dict() == {"id": None, "parameters": None, "inputs": [], "outputs": None}
+    request.parameters.content_type = "np"
+    assert request.model_dump() == {"parameters": {"content_type": "np"}, "inputs": []}
+    given = InferenceRequest(inputs=[], parameters=Parameters(a=1))
+    assert given.model_dump()["parameters"] == {"a": 1}
