@@ -40,11 +40,11 @@ class Coroutines(Protocol):
     def predict(self) -> Callable[[InferenceRequest], Awaitable[Any]]:
         """Awaits the model's `predict`."""
 
-    def stream(self, start: Callable[[], Any]) -> Any:
-        """What to read instead of the async iterator that `start` makes, or of the awaitable of one."""
+    def stream(self, start: Callable[[], Any], more: bool) -> Any:
+        """What to read instead of the async iterator that `start` makes, or of the awaitable of one.
 
-    def read(self, responses: Responses, items: int) -> Responses:
-        """What to read on from `responses`, of which one item in so many has held the loop."""
+        `more` says whether it may wait for further requests.
+        """
 
 
 class OnLoop:
@@ -98,7 +98,7 @@ class OnLoop:
                 self._longest * 1e3,
             )
 
-    def stream(self, start: Callable[[], Any]) -> Any:
+    def stream(self, start: Callable[[], Any], more: bool) -> Any:
         responses = start()
         if not isinstance(responses, AsyncGenerator):
             return responses
@@ -107,10 +107,6 @@ class OnLoop:
         if self._streams:
             self._streams -= 1
             return DrivenResponses(responses, self._watch, WATCHED_ITEMS)
-        return responses
-
-    def read(self, responses: Responses, items: int) -> Responses:
-        """A stream that awaits may take its time."""
         return responses
 
 
@@ -148,7 +144,8 @@ class InThread:
         self._model = model
         self._threads = threads
         self._resident = resident
-        self._away = True
+        self.away = True
+        """Whether the model's coroutines are to run in the thread."""
         self._seen = 0
         self._needed = 8
         self._calls = self._offences = 0
@@ -166,6 +163,8 @@ class InThread:
         self._ran(1, seconds < LIGHT)
 
     async def _on_loop(self, request: InferenceRequest) -> Any:
+        if self._threads[0].calls:  # one call at a time, wherever it runs
+            return await self._in_thread(request)
         started = perf_counter()
         try:
             return await self._model.predict(request)
@@ -177,36 +176,42 @@ class InThread:
 
     def _ran(self, times: int, light: int) -> None:
         """The thread has run so many stretches, and so many of them would do no harm on the loop."""
-        if self._resident or not self._away:
+        if self._resident or not self.away:
             return
         self._seen = self._seen + light if light * 8 >= times * 7 else max(0, self._seen - 8 * times)
         if self._seen >= self._needed:
-            self._away = False
+            self.away = False
             self._calls = self._offences = 0
             self.predict = self._on_loop
+
+    def item_held(self, responses: Responses, items: int) -> None:
+        """One item in so many took long; in the thread that holds nobody up."""
+        if type(responses) is not ModelThreadResponses:
+            self._held(items)
 
     def _held(self, stretches: int) -> None:
         """One stretch in so many has held the server's event loop."""
         self._offences = self._offences + 1 if stretches <= APART else 1
-        if self._offences >= OFFENCES and not self._away:
-            self._away = True
+        if self._offences >= OFFENCES and not self.away:
+            self.away = True
             self._seen = 0
             self._needed *= 8  # so that one that is sometimes light does not go to and fro
             self.predict = self._in_thread
 
-    def stream(self, start: Callable[[], Any]) -> Any:
-        return self._in_thread_from(start) if self._away else start()
+    def stream(self, start: Callable[[], Any], more: bool) -> Any:
+        # One that waits for requests cannot move while it does.
+        return self._in_thread_from(start) if self.away or more or self._threads[0].calls else start()
 
-    def _in_thread_from(self, start: Callable[[], Any]) -> Responses:
+    def moved(self, responses: Responses) -> Responses:
+        """What to read on instead of `responses`, now that the model's coroutines run in the thread."""
+        if type(responses) is ModelThreadResponses:
+            return responses
+        return self._in_thread_from(lambda: responses)
+
+    def _in_thread_from(self, start: Callable[[], Any]) -> ModelThreadResponses:
         responses = ModelThreadResponses(self._free(), start)
         if not self._resident:
             asyncio.wrap_future(responses.over).add_done_callback(
                 lambda _: self._ran(responses.items, responses.light)
             )
         return responses
-
-    def read(self, responses: Responses, items: int) -> Responses:
-        if isinstance(responses, ModelThreadResponses):
-            return responses
-        self._held(items)
-        return self._in_thread_from(lambda: responses) if self._away else responses

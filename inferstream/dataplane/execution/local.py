@@ -82,6 +82,7 @@ class Local:
         self._stream_is_async = inspect.isasyncgenfunction(inspect.unwrap(model.predict_stream))
         self._threads = self._own_threads(thread)
         self._coroutines = self._run_coroutines()
+        self._in_own_thread = self._coroutines if isinstance(self._coroutines, InThread) else None
 
     @classmethod
     async def load(cls, settings: ModelSettings, timeout: float, build_answering: BuildAnswering) -> "Local":
@@ -193,9 +194,7 @@ class Local:
         return open_reply(self._responses(start, call))
 
     def _responses(self, start: Start, call: Call) -> ModelResponses:
-        # How long an item of a stream of many requests takes is its client's doing, too.
-        weigh = self._coroutines.read if self._threads and call.more is None else None
-        return ModelResponses(start, call, self._finish, weigh)
+        return ModelResponses(start, call, self._finish, self._in_own_thread)
 
     async def _predict(self, request: InferenceRequest) -> Reply:
         try:
@@ -250,7 +249,7 @@ class Local:
         if self._stream_blocks:
             return ThreadedResponses(self._executor, partial(predict_stream, payloads))
         start = partial(predict_stream, payloads)
-        stream: Any = self._coroutines.stream(start) if self._stream_is_async else start()
+        stream: Any = self._coroutines.stream(start, payloads.more) if self._stream_is_async else start()
         if inspect.isawaitable(stream):
             stream = await stream
         if hasattr(stream, "__aiter__"):

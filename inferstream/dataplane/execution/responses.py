@@ -9,7 +9,7 @@ from ...types import InferenceResponse
 from ..call import Call
 from ..outputs import Finish
 from ..reply import Reply, StreamReply
-from .coroutines import HEAVY
+from .coroutines import HEAVY, InThread
 from .failures import cause, translated
 
 logger = logging.getLogger("inferstream.model")
@@ -19,20 +19,18 @@ CLOSE_LIMIT = 5.0
 
 Start = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
 
-Weigh = Callable[[AsyncIterator[InferenceResponse], int], AsyncIterator[InferenceResponse]]
-"""Says what to read on from, when one item in so many has held the event loop."""
-
 
 class ModelResponses:
     """A model's own generator; not a generator itself, so that closing it reaches the model at once."""
 
-    __slots__ = ("_call", "_finish", "_items", "_responses", "_start", "_weigh")
+    __slots__ = ("_call", "_coroutines", "_finish", "_items", "_responses", "_start")
 
-    def __init__(self, start: Start, call: Call, finish: Finish, weigh: Weigh | None = None) -> None:
+    def __init__(self, start: Start, call: Call, finish: Finish, coroutines: InThread | None = None) -> None:
+        """`coroutines` says whether a generator that never suspends still belongs on the event loop."""
         self._start = start
         self._call = call
         self._finish = finish
-        self._weigh = weigh
+        self._coroutines = coroutines
         self._items = 0
         self._responses: AsyncIterator[InferenceResponse] | None = None
 
@@ -41,14 +39,17 @@ class ModelResponses:
         try:
             if self._responses is None:
                 self._responses = await self._start()
-            if self._weigh is None:
+            coroutines = self._coroutines
+            if coroutines is None:
                 response = await self._responses.__anext__()
             else:
+                if coroutines.away:
+                    self._responses = coroutines.moved(self._responses)
                 started = perf_counter()
                 response = await self._responses.__anext__()
                 self._items += 1
                 if perf_counter() - started > HEAVY:
-                    self._responses = self._weigh(self._responses, self._items)
+                    coroutines.item_held(self._responses, self._items)
                     self._items = 0
             return self._finish(response, call.request)
         except StopAsyncIteration:

@@ -207,6 +207,40 @@ async def test_streams_that_are_light_move_to_the_loop(start: Start) -> None:
     assert {HOME} in seen
 
 
+async def test_a_light_call_waits_for_one_that_still_runs_in_the_thread(start: Start) -> None:
+    local = await start(Light)
+    while await infer(local) == AWAY:
+        pass
+    blocked, release = threading.Event(), threading.Event()
+
+    def blocks() -> None:
+        blocked.set()
+        release.wait(5)
+
+    busy = asyncio.ensure_future(local._threads[0].call(blocks))
+    assert await asyncio.to_thread(blocked.wait, 5)
+    calls = [asyncio.ensure_future(infer(local)), asyncio.ensure_future(stream(local))]
+    release.set()
+    assert await asyncio.gather(*calls) == [AWAY, [AWAY] * 16]
+    await busy
+    assert await infer(local) == HOME
+
+
+async def test_a_stream_on_the_loop_moves_with_its_model(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = await start(Light)
+    while await infer(local) == AWAY:
+        pass
+    async with await local(call(Operation.STREAM)) as reply:
+        seen = [(await anext(reply)).parameters.thread for _ in range(2)]
+        monkeypatch.setattr(coroutines, "HEAVY", -1.0)
+        for _ in range(3):
+            await infer(local)
+        seen += [item.parameters.thread async for item in reply]
+    assert seen == [HOME] * 2 + [AWAY] * 14
+
+
 async def test_one_that_holds_the_loop_goes_back(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     local = await start(Light)
     while await infer(local) == AWAY:
