@@ -118,7 +118,6 @@ def test_lightgbm_answers_probabilities(ask: Ask) -> None:
         ("classifier", "transform"),
         ("regressor", "predict_proba"),
         ("boosted-regressor-json", "predict_proba"),
-        ("light", "predict_proba"),
         ("boosted-json", "guess"),
     ],
 )
@@ -129,6 +128,10 @@ def test_an_output_that_is_not_there_is_named(ask: Ask, model: str, output: str)
         ask(model, FLOWERS, output)
     assert refused.value.status() in ("400", "StatusCode.INVALID_ARGUMENT")
     assert f'output "{output}"' in refused.value.message()
+
+
+def test_lightgbm_ignores_outputs_that_are_not_there(ask: Ask) -> None:
+    assert list(ask("light", FLOWERS, "predict_proba")) == ["predict"]
 
 
 @pytest.mark.parametrize("model", ["classifier", "boosted-json", "light"])

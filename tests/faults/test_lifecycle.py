@@ -137,22 +137,29 @@ def test_a_hung_thread_does_not_keep_the_process(serve, folder) -> None:
 
 
 HOG = """
+import asyncio
 import time
 from inferstream import MLModel
 class Hog(MLModel):
     async def predict(self, payload):
+        {first}
         time.sleep(600)
 """
 
 
-def test_a_model_that_blocks_the_loop_for_good_does_not_keep_the_process(serve, folder) -> None:
-    write_model(folder, "hog", "hog.Hog", HOG)
+@pytest.mark.parametrize(
+    ("first", "exit_code"), [("await asyncio.sleep(0)", 1), ("", 0)], ids=["the loop", "its thread"]
+)
+def test_a_model_that_blocks_for_good_does_not_keep_the_process(
+    serve, folder, workers: int, first: str, exit_code: int
+) -> None:
+    write_model(folder, "hog", "hog.Hog", HOG.replace("{first}", first))
     (folder / "settings.json").write_text('{"shutdown_grace": 0}')
     server = serve(folder)
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{server.url}/v2/models/hog/infer", json=text(), timeout=1)
     server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(9) == 1
+    assert server.process.wait(9) == exit_code
 
 
 def test_a_second_signal_ends_at_once(serve, folder) -> None:
