@@ -34,6 +34,10 @@ _instances = count(1)
 _groups = count(1)
 
 
+STARTING = 5.0
+"""Seconds beyond a load's own time limit that a process may take to start, and to give the load up."""
+
+
 class OtherFrontEnds(Protocol):
     """Who else calls the workers of this process."""
 
@@ -159,7 +163,7 @@ class WorkerGroup(Group[Slot]):
     async def _load(self, slot: Slot, name: str, load: Load) -> Loaded:
         process: WorkerProcess | None = None
         try:
-            async with asyncio.timeout(load.timeout + 1):
+            async with asyncio.timeout(load.timeout + STARTING):
                 process = await slot.running()
                 return await process.load(load)
         except Suspected:
