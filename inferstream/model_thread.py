@@ -1,6 +1,7 @@
 """A thread of a model's own, with an event loop of its own, for coroutines that may block it."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -8,10 +9,19 @@ from contextlib import suppress
 from contextvars import copy_context
 from inspect import isawaitable
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from .context import RequestContext
 from .event_loop import new_event_loop
+
+logger = logging.getLogger("inferstream.model")
+
+
+class Running(Protocol):
+    """What runs in the thread, or waits there for its turn."""
+
+    def abandoned(self, error: Exception) -> None:
+        """The thread has ended before it did."""
 
 
 class ModelThread:
@@ -24,10 +34,28 @@ class ModelThread:
 
     def __init__(self, name: str) -> None:
         self.loop = new_event_loop()
-        self.calls = 0
-        """Calls that have been made and have not ended, those included whose callers have left."""
+        self._running: set[Running] = set()
+        self._lock = threading.Lock()
+        self._closing = self._ended = False
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
+
+    @property
+    def calls(self) -> int:
+        """Calls and streams that have not ended, those included whose callers have left."""
+        return len(self._running)
+
+    def start(self, running: Running, begin: Callable[[], None]) -> None:
+        """Call `begin` in the thread and in a copy of this context. Raises RuntimeError once the thread has ended."""
+        with self._lock:
+            if self._ended:
+                raise RuntimeError("the model's thread has ended")
+            self._running.add(running)
+        self.loop.call_soon_threadsafe(begin, context=copy_context())
+
+    def ended(self, running: Running) -> None:
+        """This has let go of the thread, says the event loop that started it."""
+        self._running.discard(running)
 
     async def call(
         self,
@@ -45,8 +73,7 @@ class ModelThread:
         call = _Call(self, function, arguments)
         if request is not None:
             request.thread = call.over
-        self.calls += 1
-        self.loop.call_soon_threadsafe(call.begin, context=copy_context())
+        self.start(call, call.begin)
         try:
             await call.ended
         except asyncio.CancelledError:
@@ -66,19 +93,28 @@ class ModelThread:
 
     def close(self) -> None:
         """End the thread once the call that runs in it has ended; does not wait for that."""
+        self._closing = True
         with suppress(RuntimeError):  # it has been closed before
             self.loop.call_soon_threadsafe(self.loop.stop)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
-            self.loop.run_forever()
+            while not self._closing:
+                try:
+                    self.loop.run_forever()
+                except BaseException as error:  # a task of the model's raised SystemExit
+                    logger.error("a task of a model ended with %s", type(error).__name__, exc_info=error)
             tasks = asyncio.all_tasks(self.loop)
             for task in tasks:
                 task.cancel()
             self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         finally:
+            with self._lock:
+                self._ended = True
+            for running in [*self._running]:
+                running.abandoned(RuntimeError("the model's thread has ended"))
             asyncio.set_event_loop(None)
             self.loop.close()
 
@@ -138,8 +174,17 @@ class _Call:
         except BaseException as error:  # whoever waits gets it, whatever it is
             self.error = error
         self.seconds = perf_counter() - started
-        self.over.set_result(None)
         self._task = None
+        self._let_go()
+
+    def abandoned(self, error: Exception) -> None:
+        self.error = error
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self.over.done():
+            return
+        self.over.set_result(None)
         del self._function, self._arguments  # what a call was given must not outlive it
         try:
             self._home.call_soon_threadsafe(self._end)
@@ -147,7 +192,7 @@ class _Call:
             return  # the loop has closed under a call that outlived the shutdown grace
 
     def _end(self) -> None:
-        self._thread.calls -= 1
+        self._thread.ended(self)
         if self.ended.done():
             self.error = None
         else:

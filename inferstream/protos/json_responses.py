@@ -99,6 +99,8 @@ def _text(values: Any) -> tuple[Any, bool]:
             base64.b64encode(value if isinstance(value, bytes) else str(value).encode()).decode()
             for value in flat
         ], True
+    except TypeError as error:
+        raise InvalidOutput(f"The response cannot be written as JSON: {error}.") from error
 
 
 def _given(values: Any) -> tuple[Any, bool]:
@@ -128,4 +130,4 @@ def _text_of(value: Any) -> str:
 def _decoded(value: Any) -> Any:
     if isinstance(value, list):
         return [_decoded(item) for item in value]
-    return value if isinstance(value, str) or value is None else bytes(value).decode()
+    return value if isinstance(value, str) or value is None else to_bytes(value).decode()

@@ -13,7 +13,7 @@ from ..settings import ModelSettings
 from ..settings.imports import importing_alone
 from ..telemetry.context import model_context
 from .mlserver_imports import install
-from .suspension import may_suspend, never_suspends
+from .suspension import is_async, may_suspend, never_suspends
 
 logger = logging.getLogger("inferstream.repository")
 
@@ -22,14 +22,17 @@ UNLOAD_LIMIT = 5.0
 
 
 class LoadedModel(NamedTuple):
-    """A model that has loaded, and the thread that its coroutines belong to, if they never suspend."""
+    """A model that has loaded, and the threads of its own."""
 
     model: MLModel
     thread: ModelThread | None = None
+    """Where its coroutines run, if they never suspend."""
+    loader: ModelThread | None = None
+    """Where only `load` ran, and what it started still runs."""
 
     async def unload(self) -> None:
         """Run the model's `unload`; what it raises is logged, because the model goes all the same."""
-        model, thread = self
+        model = self.model
         with model_context(model.name, model.version):
             model.ready = False
             try:
@@ -39,15 +42,16 @@ class LoadedModel(NamedTuple):
                     raise
                 logger.exception("model %s failed to unload", model.name)
             finally:
-                if thread is not None:
-                    thread.close()
+                for thread in (self.thread, self.loader):
+                    if thread is not None:
+                        thread.close()
 
     async def _unload(self) -> None:
-        model, thread = self
+        model, thread = self.model, self.thread or self.loader
         if thread is None or not thread.calls:
-            await _call(self, model.unload)
+            await _run(model.unload, thread)
             return
-        unloading = asyncio.ensure_future(_call(self, model.unload))
+        unloading = asyncio.ensure_future(_run(model.unload, thread))
         done, _ = await asyncio.wait([unloading], timeout=UNLOAD_LIMIT)
         if done:
             await unloading
@@ -75,8 +79,10 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
                 if await asyncio.to_thread(never_suspends, implementation):
                     thread = ModelThread(f"model-{settings.name}")
                 construct = asyncio.to_thread if thread is None else thread.call
-                loaded = LoadedModel(await construct(implementation, settings), thread)
-                if await _call(loaded, loaded.model.load) is False:
+                model = await construct(implementation, settings)
+                loader = ModelThread(f"load-{settings.name}") if _loads_apart(model, thread) else None
+                loaded = LoadedModel(model, thread, loader)
+                if await _run(model.load, thread or loader) is False:
                     raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
         except BaseException as error:
             if loaded is not None:
@@ -95,34 +101,16 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
         return loaded
 
 
-async def _call(loaded: LoadedModel, method: Callable[[], Any]) -> Any:
-    """Call the model's `load` or `unload`, which authors write sync or async, where it holds nobody up."""
-    model, thread = loaded
-    if thread is not None or not _blocks_apart(method, type(model)):
-        return await _run(method, thread)
-    passing = ModelThread(f"{method.__name__}-{model.name}")
-    try:
-        return await _run(method, passing)
-    finally:
-        passing.close()
-
-
-def _blocks_apart(method: Callable[[], Any], model: type[MLModel]) -> bool:
-    """Whether this coroutine blocks, and no inference of the model runs on the event loop."""
-    names = ("admit", "step", "release") if issubclass(model, StepModel) else ("predict", "predict_stream")
-    inference = [getattr(model, name) for name in names]
-    inherited = [getattr(MLModel, name, None) for name in names]
-    on_loop = any(
-        _is_async(method)
-        for method, default in zip(inference, inherited, strict=True)
-        if method is not default
-    )
-    return not on_loop and not may_suspend(getattr(model, method.__name__), model)
-
-
-def _is_async(method: Callable[..., Any]) -> bool:
-    function = inspect.unwrap(method)
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+def _loads_apart(model: MLModel, thread: ModelThread | None) -> bool:
+    """Whether `load` is a coroutine that blocks, and no inference of the model runs on the event loop."""
+    kind = type(model)
+    if thread is not None or kind.load is MLModel.load or "load" in vars(model):
+        return False
+    names = ("admit", "step", "release") if isinstance(model, StepModel) else ("predict", "predict_stream")
+    written = [
+        getattr(kind, name) for name in names if getattr(kind, name) is not getattr(MLModel, name, None)
+    ]
+    return not any(map(is_async, written)) and not may_suspend(kind.load, kind)
 
 
 def _being_cancelled() -> bool:

@@ -4,12 +4,15 @@ import ast
 import builtins
 import dis
 import inspect
+import logging
 import textwrap
 from collections.abc import Callable, Iterator
 from types import CodeType, ModuleType
 from typing import Any
 
 from ..model import MLModel, StepModel
+
+logger = logging.getLogger("inferstream.repository")
 
 DEPTH = 8
 """Calls within calls that are followed; deeper ones count as such that may wait."""
@@ -22,8 +25,8 @@ _UNKNOWN = object()
 def never_suspends(model: type[MLModel]) -> bool:
     """Whether a model's inference is `async def` and yet never lets the event loop go on.
 
-    Such a coroutine blocks its loop from its first line to its last. An answer of False is always safe;
-    so is True, because the thread that then runs the model has an event loop.
+    Such a coroutine blocks its loop from its first line to its last. False where that cannot be told. Where
+    True is wrong, the thread that then runs the model has an event loop to wait in.
     """
     if issubclass(model, StepModel):
         return False
@@ -32,12 +35,27 @@ def never_suspends(model: type[MLModel]) -> bool:
         for name in ("predict", "predict_stream")
         if getattr(model, name) is not getattr(MLModel, name)
     ]
-    written_async = [method for method in methods if _is_async(inspect.unwrap(method))]
+    written_async = [method for method in methods if is_async(method)]
     return bool(written_async) and not any(may_suspend(method, model) for method in written_async)
+
+
+def is_async(method: Callable[..., Any]) -> bool:
+    """Whether a method, under its decorators, is `async def` or an async generator."""
+    return _is_async(inspect.unwrap(method))
 
 
 def may_suspend(function: Callable[..., Any], owner: type) -> bool:
     """Whether a method of `owner` may wait: False for `async def` code of which every wait is known not to."""
+    try:
+        return _may_suspend(function, owner)
+    except (
+        Exception
+    ) as error:  # code may be stranger than what is foreseen here, and is to be served all the same
+        logger.debug("cannot tell whether %r waits", function, exc_info=error)
+        return True
+
+
+def _may_suspend(function: Callable[..., Any], owner: type) -> bool:
     layer: Any = function
     is_async = False
     requests = _argument_names(inspect.unwrap(function))[1:2]
@@ -111,12 +129,12 @@ class _Reader:
             return _UNKNOWN
         of = expression.value
         if isinstance(of, ast.Name) and of.id == "self" and self._code.co_varnames[:1] == ("self",):
-            return getattr(self._owner, expression.attr, _UNKNOWN)
+            return inspect.getattr_static(self._owner, expression.attr, _UNKNOWN)
         if isinstance(of, ast.Call) and isinstance(of.func, ast.Name) and of.func.id == "super":
             return self._inherited(expression.attr)
         target = self._resolve(of)
-        if isinstance(target, ModuleType | type):
-            return getattr(target, expression.attr, _UNKNOWN)
+        if isinstance(target, ModuleType | type):  # without running code of theirs, which may import or raise
+            return inspect.getattr_static(target, expression.attr, _UNKNOWN)
         return _UNKNOWN
 
     def _look_up(self, name: str) -> Any:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from importlib import _bootstrap
@@ -35,7 +35,8 @@ STANDS_IN = "STANDS_IN"
 
 LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
 
-_alone: ContextVar[bool] = ContextVar("imports_alone", default=False)
+_alone: ContextVar[object] = ContextVar("imports_alone", default=None)
+"""What began the block in which imports take turns: its event loop, or else its thread. None outside of one."""
 _model_folders: set[str] = set()
 _shared_folders: list[str] = []
 _kept: set[str] = set()
@@ -101,7 +102,8 @@ def import_from(folder: Path, name: str) -> ModuleType:
         try:
             return importlib.import_module(name)
         finally:
-            sys.path.remove(entry)
+            with suppress(ValueError):  # the module may have removed it
+                sys.path.remove(entry)
             if entry not in sys.path:
                 sys.path.append(entry)
             for module in _shared(_found()):
@@ -214,7 +216,7 @@ def importing_alone() -> Iterator[None]:
     a module may start threads and wait for them while it is imported.
     """
     _wrap_imports()
-    token = _alone.set(True)
+    token = _alone.set(_event_loop() or threading.current_thread())
     try:
         yield
     finally:
@@ -235,7 +237,7 @@ def _wrap_imports() -> None:
 
 def _in_turn(find: Callable[[str, Any], ModuleType]) -> Callable[[str, Any], ModuleType]:
     def find_and_load(name: str, import_: Any) -> ModuleType:
-        if not _alone.get() or _initialised(name):
+        if _alone.get() is None or _initialised(name):
             return find(name, import_)
         if not _take_turn(name):
             return find(name, import_)
@@ -254,13 +256,18 @@ def _initialised(name: str) -> bool:
 
 
 def _take_turn(name: str) -> bool:
-    """Take the lock. On an event loop give up after a while, for the rest of the block: others wait for the loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    """Take the lock. On the block's event loop, which others wait for, give up after a while for the rest of it."""
+    if _event_loop() is not _alone.get():
         return importing.acquire()
     if importing.acquire(timeout=LOOP_PATIENCE):
         return True
     logger.warning("the event loop imports %s beside another import that goes on", name)
-    _alone.set(False)
+    _alone.set(None)
     return False
+
+
+def _event_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -167,10 +167,12 @@ class TensorData:
         if datatype == "BYTES":
             if self._root is None and self._raw is not None:
                 self._root = split_bytes(self._raw)
-            if self._root is None and self._array is not None:
+            if self._root is not None or self._array is None:
+                found = check_bytes(self._root)
+            elif self._array.dtype.kind in "SU":
                 found = self._array.size
             else:
-                found = check_bytes(self._root)
+                found = check_bytes(self.peek())
         elif self._raw is not None:
             size = WIRE_SIZES[datatype]
             if self._raw.nbytes != expected * size:

@@ -145,7 +145,7 @@ class InThread:
         self._threads = threads
         self._resident = resident
         self.away = True
-        """Whether the model's coroutines are to run in the thread."""
+        """Whether the model's coroutines have been too heavy for the loop, or not been seen to be light."""
         self._seen = 0
         self._needed = 8
         self._calls = self._offences = 0
@@ -200,16 +200,21 @@ class InThread:
 
     def stream(self, start: Callable[[], Any], more: bool) -> Any:
         # One that waits for requests cannot move while it does.
-        return self._in_thread_from(start) if self.away or more or self._threads[0].calls else start()
+        return self._in_thread_from(start) if self.in_thread or more else start()
+
+    @property
+    def in_thread(self) -> bool:
+        """Whether coroutines run in the thread now: they do while one call does, so that two never meet."""
+        return self.away or self._threads[0].calls > 0
 
     def moved(self, responses: Responses) -> Responses:
         """What to read on instead of `responses`, now that the model's coroutines run in the thread."""
-        if type(responses) is ModelThreadResponses:
-            return responses
-        return self._in_thread_from(lambda: responses)
+        return responses if type(responses) is ModelThreadResponses else self._in_thread_from(None, responses)
 
-    def _in_thread_from(self, start: Callable[[], Any]) -> ModelThreadResponses:
-        responses = ModelThreadResponses(self._free(), start)
+    def _in_thread_from(
+        self, start: Callable[[], Any] | None, begun: Responses | None = None
+    ) -> ModelThreadResponses:
+        responses = ModelThreadResponses(self._free(), start, begun)
         if not self._resident:
             asyncio.wrap_future(responses.over).add_done_callback(
                 lambda _: self._ran(responses.items, responses.light)

@@ -13,7 +13,8 @@ from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...handlers import Answering, HttpRequest, HttpResponse, get_custom_handlers
 from ...model import MLModel, StepModel
 from ...model_thread import ModelThread
-from ...repository.loading import LoadedModel, load_model
+from ...repository.loading import UNLOAD_LIMIT, LoadedModel, load_model
+from ...repository.retention import keeps_nothing
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.context import model_name_var, model_version_var
@@ -43,14 +44,17 @@ THREADS = 64
 class Local:
     """The innermost handler: the model's own code, called as its author wrote it.
 
-    `thread` is the one that the model was loaded in, if its coroutines never suspend.
+    `loaded` says in which thread the model was loaded, if its coroutines never suspend.
     """
 
     def __init__(
-        self, model: MLModel, answering: Answering | None = None, thread: ModelThread | None = None
+        self,
+        model: MLModel,
+        answering: Answering | None = None,
+        loaded: LoadedModel | None = None,
     ) -> None:
         settings = model.settings
-        self._loaded = LoadedModel(model, thread)
+        self._loaded = loaded or LoadedModel(model)
         self._model = model
         self._name = model.name
         self._version = model.version
@@ -80,16 +84,22 @@ class Local:
             inspect.unwrap(model.predict_stream)
         )
         self._stream_is_async = inspect.isasyncgenfunction(inspect.unwrap(model.predict_stream))
-        self._threads = self._own_threads(thread)
+        self._threads = self._own_threads(self._loaded.thread)
+        # What a model keeps may belong to the thread or the event loop that it was made in.
+        self._resident = bool(self.routes) or not keeps_nothing(type(model))
         self._coroutines = self._run_coroutines()
-        self._in_own_thread = self._coroutines if isinstance(self._coroutines, InThread) else None
+        self._stream_thread = (
+            self._coroutines
+            if isinstance(self._coroutines, InThread) and self._streams and self._stream_is_async
+            else None
+        )
 
     @classmethod
     async def load(cls, settings: ModelSettings, timeout: float, build_answering: BuildAnswering) -> "Local":
         """Load a model, to run here. Raises ModelLoadFailed; whatever fails, the model is unloaded again."""
         loaded = await load_model(settings, timeout)
         try:
-            return cls(loaded.model, await build_answering(loaded.model), loaded.thread)
+            return cls(loaded.model, await build_answering(loaded.model), loaded)
         except BaseException:
             await loaded.unload()
             raise
@@ -102,12 +112,9 @@ class Local:
         return [thread, *(ModelThread(f"model-{self._name}-{number}") for number in more)]
 
     def _run_coroutines(self) -> Coroutines:
-        model = self._model
         if not self._threads:
-            return OnLoop(model)
-        # What `load` and custom routes keep may belong to the thread that they ran in.
-        resident = type(model).load is not MLModel.load or bool(self.routes)
-        return InThread(model, self._threads, resident)
+            return OnLoop(self._model)
+        return InThread(self._model, self._threads, self._resident)
 
     @property
     def answers(self) -> str:
@@ -126,8 +133,8 @@ class Local:
         stepped = 0 if self._steps is None else 2 * self.settings.max_active
         if self._steps is not None and self._stream_only:
             return stepped
-        if self._threads and not self._streams and self.settings.max_batch_size > 1:
-            return len(self._threads)  # a batch that waits for its turn in the thread would gather no more
+        if self._threads and not self._streams and (self._resident or self.settings.max_batch_size > 1):
+            return len(self._threads)  # calls wait where they have priorities, and batches where they grow
         blocks = self._predict_blocks or self._stream_blocks
         return max(stepped, (self.settings.threads or THREADS) if blocks else UNBLOCKED_SLOTS)
 
@@ -171,10 +178,21 @@ class Local:
         """Run the model's `unload`; a thread that is stuck in model code is left behind."""
         if self._steps is not None:
             await self._steps.close()
-        await self._loaded.unload()
-        for thread in self._threads[1:]:
-            thread.close()
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        try:
+            await self._idle()
+            await self._loaded.unload()
+        finally:
+            for thread in self._threads[1:]:
+                thread.close()
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def _idle(self) -> None:
+        """Wait until the threads beside the first are free, but not for long."""
+        waits = [asyncio.ensure_future(thread.call(int)) for thread in self._threads[1:] if thread.calls]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=UNLOAD_LIMIT)
+            for wait in late:
+                wait.cancel()
 
     async def _in_model(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         """Await a coroutine of the model's that is no inference, where the model lives."""
@@ -190,11 +208,14 @@ class Local:
         enter(RequestContext(remaining, single))
         if single:
             return self._only_response(call) if self._stream_only else self._predict(call.request)
-        start = partial(self._start if self._streams else self._predict_each, Payloads(call, self._checks))
-        return open_reply(self._responses(start, call))
+        if self._streams:
+            return open_reply(self._responses(partial(self._start, Payloads(call, self._checks)), call))
+        return open_reply(
+            ModelResponses(partial(self._predict_each, Payloads(call, self._checks)), call, self._finish)
+        )
 
     def _responses(self, start: Start, call: Call) -> ModelResponses:
-        return ModelResponses(start, call, self._finish, self._in_own_thread)
+        return ModelResponses(start, call, self._finish, self._stream_thread)
 
     async def _predict(self, request: InferenceRequest) -> Reply:
         try:

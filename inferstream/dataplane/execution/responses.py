@@ -43,7 +43,7 @@ class ModelResponses:
             if coroutines is None:
                 response = await self._responses.__anext__()
             else:
-                if coroutines.away:
+                if coroutines.in_thread:
                     self._responses = coroutines.moved(self._responses)
                 started = perf_counter()
                 response = await self._responses.__anext__()

@@ -59,8 +59,10 @@ def _copied(parameters: Parameters) -> Parameters:
 
 def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], int]:
     """What makes the values anew in the form they have here, and how many bytes they take."""
-    if not data.checked and (given := data.values) is not None:
-        return partial(UncheckedData, deepcopy(given)), _weight(given)
+    array = data.array
+    if not data.checked and (data.values is not None or array is None or array.dtype.kind not in "biuf"):
+        given = deepcopy(data.peek())
+        return partial(UncheckedData, given), _weight(given)
     if data.is_raw:
         raw = bytes(data.to_raw(datatype))
         return partial(TensorData.from_raw, raw, datatype), len(raw)

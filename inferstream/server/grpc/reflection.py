@@ -37,7 +37,7 @@ def _answer(request: Any) -> dict[str, Any]:
             case "file_by_filename":
                 return _files(POOL.FindFileByName(request.file_by_filename))
             case "file_containing_symbol":
-                return _files(POOL.FindFileContainingSymbol(request.file_containing_symbol))
+                return _files(_file_of(request.file_containing_symbol))
             case "file_containing_extension":
                 return _file_of_extension(request.file_containing_extension)
             case "all_extension_numbers_of_type":
@@ -49,6 +49,15 @@ def _answer(request: Any) -> dict[str, Any]:
     except KeyError:
         return _error(grpc.StatusCode.NOT_FOUND)
     return _error(grpc.StatusCode.INVALID_ARGUMENT)
+
+
+def _file_of(symbol: str) -> Any:
+    """The file that defines a message, a service or a method. Raises KeyError."""
+    service, _, method = symbol.rpartition(".")
+    try:
+        return POOL.FindFileContainingSymbol(symbol)
+    except KeyError:
+        return POOL.FindServiceByName(service).methods_by_name[method].containing_service.file
 
 
 def _file_of_extension(asked: Any) -> dict[str, Any]:

@@ -127,8 +127,8 @@ async def start(load: Callable[..., Awaitable[LoadedModel]]) -> AsyncIterator[St
     locals: list[Local] = []
 
     async def start(implementation: type[MLModel], **settings: object) -> Local:
-        model, thread = await load(implementation, **settings)
-        locals.append(Local(model, None, thread))
+        loaded = await load(implementation, **settings)
+        locals.append(Local(loaded.model, None, loaded))
         return locals[-1]
 
     yield start
@@ -519,7 +519,7 @@ async def test_nothing_is_left_to_the_collector(operation: Operation, fails: boo
 
     model = Model(ModelSettings(implementation=Model, name="m"))
     thread = ModelThread("model-m")
-    local = Local(model, None, thread)
+    local = Local(model, None, LoadedModel(model, thread))
 
     async def ask() -> None:
         try:
