@@ -54,7 +54,7 @@ def test_raw_tensors_have_empty_contents(datatype: str, values: tuple[object, ..
         assert not empty.contents.ListFields()
 
 
-def test_our_own_raw_tensors_have_none_because_triton_refuses_both() -> None:
+def test_our_own_raw_tensors_have_none_because_triton_and_kserve_refuse_both() -> None:
     request = InferenceRequest(inputs=[RequestInput(**tensor("x", "FP32", [1.0]))])
     message = ours.ModelInferRequestConverter.from_types(request, "m", use_raw=True)
     assert not message.inputs[0].HasField("contents")

@@ -165,6 +165,8 @@ def test_headers_go_into_requests_and_come_out_of_responses() -> None:
     assert extract_headers(response) == {"a": "b"}
     assert response.parameters.headers is None
     assert extract_headers(response) is None
+    response.parameters.headers = {}
+    assert (extract_headers(response), response.parameters.headers) == ({}, None)
 
 
 @pytest.mark.parametrize("name", SIGNATURES)

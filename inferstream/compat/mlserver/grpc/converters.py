@@ -1,7 +1,7 @@
 """Between the protocol's types and its gRPC messages.
 
 MLServer's tensors always have `contents`, which stay empty beside raw contents. Ours have none there, because
-Triton refuses a request that has both.
+Triton and KServe refuse a request that has both.
 """
 
 from typing import Any
