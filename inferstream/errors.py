@@ -166,7 +166,7 @@ class InvalidModelURI(InvalidRequest, ModelError):
     """`parameters.uri` of a model names nothing that exists; raised into model code."""
 
     def __init__(self, name: str, model_uri: str | None = None) -> None:
-        super().__init__(f"Invalid URI for model {name}" + (f": {model_uri}" if model_uri else ""))
+        super().__init__(f"Invalid URI specified for model {name}" + (f" ({model_uri})" if model_uri else ""))
         self.status_code = 422
 
 

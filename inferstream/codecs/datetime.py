@@ -1,6 +1,6 @@
 """Lists of points in time as ISO 8601 text, content type `datetime`."""
 
-from datetime import datetime
+from datetime import date, datetime, time
 from typing import Any
 
 from .lists import Element, ListCodec, is_list_of
@@ -10,7 +10,7 @@ from .string import decode_strings
 
 @register_input_codec
 class DatetimeCodec(ListCodec[datetime | None]):
-    """A list of datetimes, or of ISO text, to one BYTES tensor of shape [N, 1]."""
+    """A list of datetimes, dates or times, or of ISO text, to one BYTES tensor of shape [N, 1]."""
 
     ContentType = "datetime"
     TypeHint = list[str | datetime]
@@ -34,7 +34,7 @@ class DatetimeCodec(ListCodec[datetime | None]):
 
 
 def _text(value: Any) -> str | None:
-    if isinstance(value, datetime):
+    if isinstance(value, date | time):
         return value.isoformat()
     if value is not None and not isinstance(value, str):
         raise TypeError(f"needs times, got {type(value).__name__}")

@@ -19,8 +19,8 @@ OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 class JSONEncoderWithArray(json.JSONEncoder):
     """A JSON encoder that writes NumPy arrays and numbers, and bytes as UTF-8 text."""
 
-    def default(self, o: Any) -> Any:
-        return _plain(o)
+    def default(self, obj: Any) -> Any:
+        return _plain(obj)
 
 
 def _plain(value: Any) -> Any:
@@ -33,34 +33,34 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"JSON cannot hold a value of type {type(value).__name__}")
 
 
-def encode_to_json(value: Any, use_bytes: bool = True) -> str | bytes:
+def encode_to_json(v: Any, use_bytes: bool = True) -> str | bytes:
     """Compact JSON of a value that may hold arrays; NaN becomes null. Raises TypeError."""
-    text = encode_to_json_bytes(value)
+    text = encode_to_json_bytes(v)
     return text if use_bytes else text.decode()
 
 
-def encode_to_json_bytes(value: Any) -> bytes:
+def encode_to_json_bytes(v: Any) -> bytes:
     """Compact JSON of a value that may hold arrays, as UTF-8; NaN becomes null. Raises TypeError."""
     try:
-        return orjson.dumps(value, default=_plain, option=OPTIONS)
+        return orjson.dumps(v, default=_plain, option=OPTIONS)
     except orjson.JSONEncodeError as error:
         raise TypeError(str(error.__cause__ or error)) from None
 
 
-def decode_from_bytelike_json_to_dict(value: bytes | str) -> Any:
+def decode_from_bytelike_json_to_dict(v: bytes | str) -> Any:
     """The value of a JSON text. Raises CodecError."""
     try:
-        return orjson.loads(value)
+        return orjson.loads(v)
     except orjson.JSONDecodeError as error:
         raise CodecError(f"not valid JSON: {error}") from None
 
 
-def decode_json_input_or_output(tensor: RequestInput | ResponseOutput) -> list[Any]:
+def decode_json_input_or_output(input_or_output: RequestInput | ResponseOutput) -> list[Any]:
     """The value of each element of a BYTES tensor. Raises CodecError naming the tensor."""
     return (
-        JSONCodec.decode_input(tensor)
-        if isinstance(tensor, RequestInput)
-        else JSONCodec.decode_output(tensor)
+        JSONCodec.decode_input(input_or_output)
+        if isinstance(input_or_output, RequestInput)
+        else JSONCodec.decode_output(input_or_output)
     )
 
 

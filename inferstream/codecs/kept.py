@@ -10,26 +10,29 @@ DecodedParameterName = "_decoded_payload"
 Part = RequestInput | ResponseOutput | InferenceRequest | InferenceResponse
 
 
-def has_decoded(part: Part) -> bool:
+def has_decoded(parametrised_obj: Part) -> bool:
     """Whether a decoded form of this tensor or request is kept with it."""
-    parameters = part.parameters
+    parameters = parametrised_obj.parameters
     if parameters is None or not parameters.has_decoded:
         return False
     # Two tensors may share one Parameters object, and a model may give a tensor new data.
     source = parameters.decoded_from
-    return source is None or source is _source(part)
+    return source is None or source is _source(parametrised_obj)
 
 
-def get_decoded(part: Part) -> Any:
+def get_decoded(parametrised_obj: Part) -> Any:
     """The decoded form that is kept, or None."""
-    return part.parameters.decoded if part.parameters is not None and has_decoded(part) else None
+    parameters = parametrised_obj.parameters
+    return parameters.decoded if parameters is not None and has_decoded(parametrised_obj) else None
 
 
-def get_decoded_or_raw(part: Part) -> Any:
+def get_decoded_or_raw(parametrised_obj: Part) -> Any:
     """The decoded form that is kept, else the tensor's data, or the request or response itself."""
-    if has_decoded(part):
-        return get_decoded(part)
-    return part if isinstance(part, (InferenceRequest, InferenceResponse)) else part.data
+    if has_decoded(parametrised_obj):
+        return get_decoded(parametrised_obj)
+    if isinstance(parametrised_obj, (InferenceRequest, InferenceResponse)):
+        return parametrised_obj
+    return parametrised_obj.data
 
 
 def keep(part: Part, payload: Any) -> Any:

@@ -121,16 +121,16 @@ def _load_possible() -> None:
             _load(name)
 
 
-def register_input_codec(codec: InputCodecLike) -> InputCodecLike:
-    """Class decorator: make `codec` the one for tensors of its content type."""
-    inputs.register(codec.ContentType, codec)
-    return codec
+def register_input_codec(CodecKlass: InputCodecLike) -> InputCodecLike:  # noqa: N803
+    """Class decorator: make `CodecKlass` the one for tensors of its content type."""
+    inputs.register(CodecKlass.ContentType, CodecKlass)
+    return CodecKlass
 
 
-def register_request_codec(codec: RequestCodecLike) -> RequestCodecLike:
-    """Class decorator: make `codec` the one for requests of its content type."""
-    requests.register(codec.ContentType, codec)
-    return codec
+def register_request_codec(CodecKlass: RequestCodecLike) -> RequestCodecLike:  # noqa: N803
+    """Class decorator: make `CodecKlass` the one for requests of its content type."""
+    requests.register(CodecKlass.ContentType, CodecKlass)
+    return CodecKlass
 
 
 def find_input_codec(

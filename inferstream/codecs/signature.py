@@ -137,7 +137,7 @@ class _Output:
         return list(self._codec.encode_response(model_name, value, model_version).outputs)
 
 
-def decode_args(function: Callable[..., Any]) -> Callable[..., Any]:
+def decode_args(predict: Callable[..., Any]) -> Callable[..., Any]:
     """Let a model's `predict` or `predict_stream` take and return plain Python values.
 
     `async def predict(self, prompt: list[str], scale: np.ndarray | None = None) -> np.ndarray` becomes a
@@ -145,15 +145,15 @@ def decode_args(function: Callable[..., Any]) -> Callable[..., Any]:
     generator, or a method that returns an iterator, becomes a stream that decodes its first request and
     encodes each value; closing the stream closes the method's own generator at once.
     """
-    codec = SignatureCodec(function)
-    returned = typing.get_origin(typing.get_type_hints(function).get("return"))
-    if inspect.isasyncgenfunction(function) or returned in _ASYNC_STREAMS:
-        return _stream(function, codec)
-    if inspect.isgeneratorfunction(function) or returned in _STREAMS:
-        return _blocking_stream(function, codec)
-    if inspect.iscoroutinefunction(function):
-        return _predict(function, codec)
-    return _blocking_predict(function, codec)
+    codec = SignatureCodec(predict)
+    returned = typing.get_origin(typing.get_type_hints(predict).get("return"))
+    if inspect.isasyncgenfunction(predict) or returned in _ASYNC_STREAMS:
+        return _stream(predict, codec)
+    if inspect.isgeneratorfunction(predict) or returned in _STREAMS:
+        return _blocking_stream(predict, codec)
+    if inspect.iscoroutinefunction(predict):
+        return _predict(predict, codec)
+    return _blocking_predict(predict, codec)
 
 
 def _encoded(codec: SignatureCodec, model: Any, value: Any) -> InferenceResponse:

@@ -49,7 +49,7 @@ class ServerMetadataResponseConverter:
 
 
 class TensorMetadataConverter:
-    """MetadataTensor. Parameters are read, and not sent: other servers' messages have no place for them."""
+    """MetadataTensor."""
 
     @staticmethod
     def to_types(pb_object: Any) -> MetadataTensor:
@@ -78,20 +78,22 @@ class ModelMetadataResponseConverter:
             name=pb_object.name,
             platform=pb_object.platform,
             versions=list(pb_object.versions),
-            inputs=[TensorMetadataConverter.to_types(tensor) for tensor in pb_object.inputs],
-            outputs=[TensorMetadataConverter.to_types(tensor) for tensor in pb_object.outputs],
+            inputs=[TensorMetadataConverter.to_types(tensor) for tensor in pb_object.inputs] or None,
+            outputs=[TensorMetadataConverter.to_types(tensor) for tensor in pb_object.outputs] or None,
             parameters=wire.parameters_from(pb_object.parameters),
         )
 
     @staticmethod
     def from_types(type_object: MetadataModelResponse) -> Any:
-        return ModelMetadataResponse(
+        message = ModelMetadataResponse(
             name=type_object.name,
             platform=type_object.platform,
             versions=type_object.versions or [],
             inputs=[TensorMetadataConverter.from_types(tensor) for tensor in type_object.inputs or []],
             outputs=[TensorMetadataConverter.from_types(tensor) for tensor in type_object.outputs or []],
         )
+        wire.parameters_to(type_object.parameters, message.parameters)
+        return message
 
 
 class ModelInferRequestConverter:
@@ -199,8 +201,8 @@ class ParametersConverter:
     """Parameters, which are a map in messages."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> Parameters:
-        return wire.parameters_from(pb_object) or Parameters()
+    def to_types(pb_object: Any) -> Parameters | None:
+        return wire.parameters_from(pb_object)
 
     @staticmethod
     def from_types(type_object: Parameters) -> Any:

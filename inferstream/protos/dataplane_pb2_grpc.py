@@ -1,6 +1,7 @@
 """Client stubs, and what a server needs to add a servicer, as generated code offers them."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Never
 
 from . import messages
 from .messages import LEGACY_SERVICE, POOL, SERVICE
@@ -44,6 +45,30 @@ class ModelRepositoryServiceStub(_Stub):
     service = LEGACY_SERVICE
 
 
+def _methods_of(service: str) -> list[Any]:
+    if service == SERVICE:
+        return METHODS
+    return [method for method in METHODS if method.name.startswith("Repository")]
+
+
+def _unimplemented(method: Any) -> Callable[..., Any]:
+    def rpc(self: Any, request: Any, context: Any) -> Any:
+        return _refuse(context)
+
+    def streaming_rpc(self: Any, request_iterator: Any, context: Any) -> Any:
+        return _refuse(context)
+
+    return streaming_rpc if method.client_streaming else rpc
+
+
+def _refuse(context: Any) -> Never:
+    import grpc
+
+    context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+    context.set_details("Method not implemented!")
+    raise NotImplementedError("Method not implemented!")
+
+
 class GRPCInferenceServiceServicer:
     """Base of servicers: each RPC is a method of its name, and those not overridden are unimplemented."""
 
@@ -52,10 +77,12 @@ class ModelRepositoryServiceServicer:
     """Base of servicers of the repository's RPCs in their older home."""
 
 
-def _methods_of(service: str) -> list[Any]:
-    if service == SERVICE:
-        return METHODS
-    return [method for method in METHODS if method.name.startswith("Repository")]
+for _servicer, _service in (
+    (GRPCInferenceServiceServicer, SERVICE),
+    (ModelRepositoryServiceServicer, LEGACY_SERVICE),
+):
+    for _method in _methods_of(_service):
+        setattr(_servicer, _method.name, _unimplemented(_method))
 
 
 def add_GRPCInferenceServiceServicer_to_server(servicer: Any, server: Any) -> None:

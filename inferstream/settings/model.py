@@ -1,6 +1,7 @@
 """Settings of one model: `model-settings.json`, then the environment."""
 
 import json
+import uuid
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -38,6 +39,12 @@ class ModelParameters(EnvironmentModel):
     extra: dict[str, Any] | None = Field(default_factory=dict, description="Runtime-specific settings.")
 
     _paths = field_validator("uri", "environment_path", "environment_tarball")(expanded)
+
+    @model_validator(mode="after")
+    def _autogenerate(self) -> Self:
+        if self.autogenerate_inference_pool_gid and self.inference_pool_gid is None:
+            self.inference_pool_gid = str(uuid.uuid4())
+        return self
 
 
 class ModelSettings(EnvironmentModel):

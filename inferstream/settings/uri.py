@@ -1,7 +1,7 @@
 """Where a model's artefacts are."""
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from urllib.parse import urlparse
 
 from ..errors import InvalidModelURI
@@ -19,15 +19,15 @@ async def get_model_uri(settings: ModelSettings, wellknown_filenames: Sequence[s
     parsed = urlparse(uri)
     if parsed.scheme and parsed.scheme != "file":
         return uri
-    path = Path(to_absolute_path(settings, parsed.path if parsed.scheme else uri))
-    if path.is_file():
-        return str(path)
-    if not path.is_dir():
+    path = to_absolute_path(settings, parsed.path if parsed.scheme else uri)
+    if os.path.isfile(path):
+        return path
+    if not os.path.isdir(path):
         raise InvalidModelURI(settings.name, uri)
-    return str(next((path / name for name in wellknown_filenames if (path / name).is_file()), path))
+    return next(filter(os.path.isfile, (os.path.join(path, name) for name in wellknown_filenames)), path)
 
 
 def to_absolute_path(model_settings: ModelSettings, uri: str) -> str:
-    """A relative path is relative to the settings file, or to the working folder where there is none."""
-    base = Path(model_settings.source).parent if model_settings.source else Path.cwd()
-    return str((base / uri).resolve())
+    """A relative path is relative to the settings file; where there is none, the path stays as it is."""
+    source = model_settings.source
+    return os.path.normpath(os.path.join(os.path.dirname(source), uri)) if source is not None else uri

@@ -106,7 +106,7 @@ def test_a_models_own_status_is_that_of_its_load(serve, tmp_path, workers: int) 
         (
             "astray",
             422,
-            "Model astray did not load: Invalid URI for model astray: nowhere",
+            "Model astray did not load: Invalid URI specified for model astray (nowhere)",
             grpc.StatusCode.INVALID_ARGUMENT,
         ),
         ("raises", 500, "Model raises did not load: RuntimeError: no weights", grpc.StatusCode.INTERNAL),

@@ -336,14 +336,17 @@ def test_models_that_name_a_pool_share_its_workers_and_no_others(started, folder
     for name, pool in (("left", "vision"), ("right", "vision"), ("other", "speech")):
         parameters = {"inference_pool_gid": pool}
         write_model(folder, name, "faulty_models.Where", name=name, parameters=parameters)
+    for name in ("alone", "apart"):
+        parameters = {"autogenerate_inference_pool_gid": True}
+        write_model(folder, name, "faulty_models.Where", name=name, parameters=parameters)
     server = started(workers=1)
     pids = {
         name: server.infer(name, text()).json()["outputs"][0]["data"][0]
-        for name in ("where", "left", "right", "other")
+        for name in ("where", "left", "right", "other", "alone", "apart")
     }
-    assert len(server.workers()) == 3
+    assert len(server.workers()) == 5
     assert pids["left"] == pids["right"]
-    assert len(set(pids.values())) == 3
+    assert len(set(pids.values())) == 5
 
 
 def test_a_model_runs_in_the_environment_it_brings(started, folder, tmp_path) -> None:

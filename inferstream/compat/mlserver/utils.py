@@ -47,7 +47,7 @@ def insert_headers(inference_request: InferenceRequest, headers: dict[str, str])
 def extract_headers(inference_response: InferenceResponse) -> dict[str, Any] | None:
     """Take transport headers out of a response's parameters."""
     parameters = inference_response.parameters
-    if parameters is None or not parameters.headers:
+    if parameters is None or parameters.headers is None:
         return None
     headers, parameters.headers = dict(parameters.headers), None
     return headers

@@ -99,9 +99,7 @@ class Placements:
         if parameters is not None and parameters.inference_pool_gid:
             return parameters.inference_pool_gid
         own = settings.parallel_workers not in (None, self._settings.parallel_workers) or settings.devices
-        if own or (parameters is not None and parameters.autogenerate_inference_pool_gid):
-            return f"{settings.name} {next(_own_pools)}"
-        return None
+        return f"{settings.name} {next(_own_pools)}" if own else None
 
     async def stop(self, limit: float) -> bool:
         """End every worker that is left within `limit` seconds; False when one had to be killed."""

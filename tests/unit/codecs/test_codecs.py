@@ -1,6 +1,6 @@
 """Shapes, names and values of every codec are MLServer's; what it got wrong is an error that names the tensor."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 
 import numpy as np
 import pandas as pd
@@ -122,6 +122,11 @@ def test_frames_keep_their_columns_types_and_gaps() -> None:
     assert found["thing"].tolist() == [{"k": 1}, [2]]
     assert found["when"][0] == datetime(2026, 1, 1)  # noqa: DTZ001
     assert found["nullable"].isna().tolist() == [False, True]
+
+
+def test_dates_and_times_are_iso_text() -> None:
+    output = DatetimeCodec.encode_output("x", [date(2026, 1, 2), time(3, 4), datetime(2026, 1, 2)])  # noqa: DTZ001
+    assert output.data.root == [b"2026-01-02", b"03:04:00", b"2026-01-02T00:00:00"]
 
 
 def test_frames_of_uneven_columns_are_refused() -> None:

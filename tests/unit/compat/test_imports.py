@@ -2,9 +2,11 @@
 
 import importlib
 import json
+import pkgutil
 import re
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,9 @@ from inferstream.errors import ModelError
 
 NAMES: dict[str, list[str]] = json.loads(Path(__file__).with_name("mlserver_names.json").read_text())
 """Every public name of every module of MLServer 1.7.1, as its wheel defines them."""
+
+SIGNATURES: dict[str, str] = json.loads(Path(__file__).with_name("mlserver_signatures.json").read_text())
+"""The parameters of its functions, methods and classes, of those that can be used here."""
 
 PRIVATE = {
     "mlserver.batching.requests": "_merge_parameters",
@@ -160,3 +165,15 @@ def test_headers_go_into_requests_and_come_out_of_responses() -> None:
     assert extract_headers(response) == {"a": "b"}
     assert response.parameters.headers is None
     assert extract_headers(response) is None
+    response.parameters.headers = {}
+    assert (extract_headers(response), response.parameters.headers) == ({}, None)
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_parameters_have_mlservers_names(name: str) -> None:
+    """Each can be given by keyword, and those given by position are in the same order."""
+    names = SIGNATURES[name].split()
+    ours = signature(pkgutil.resolve_name(name)).parameters.values()
+    assert any(each.kind is each.VAR_KEYWORD for each in ours) or {*names} <= {each.name for each in ours}
+    shared = [each.name for each in ours if each.name in names]
+    assert shared == [each for each in names if each in shared]

@@ -247,6 +247,17 @@ def test_arrays_go_in_and_out_of_tensors() -> None:
     assert _to_ndarray(given).tolist() == [[1], [2]]
     assert to_dtype(given) == np.int8
     assert (convert_nan(np.nan), convert_nan(1.5)) == (None, 1.5)
+    assert to_dtype(RequestInput(**tensor("x", "BYTES", ["ab", "c"]))) == np.dtype(str)
+    assert to_dtype(ResponseOutput(**tensor("x", "BYTES", [b"ab", b"cd"]))) == np.dtype("S2")
+    assert to_dtype("BYTES") == np.dtype(object)
+
+
+def test_only_a_list_is_more_than_one_element() -> None:
+    from mlserver.codecs.lists import as_list
+    from mlserver.types import TensorData
+
+    data = TensorData(["a", "b"])
+    assert [next(as_list(each)) for each in (["a"], "ab", b"ab", data)] == ["a", "ab", b"ab", data]
 
 
 async def test_hashes_are_sha256(tmp_path) -> None:

@@ -4,6 +4,7 @@ import json
 import logging
 from collections import Counter, OrderedDict
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from pydantic import ValidationError
@@ -12,6 +13,7 @@ from inferstream import compat
 from inferstream.settings import (
     MODEL_SETTINGS_FILE,
     SETTINGS_FILE,
+    ModelParameters,
     ModelSettings,
     load_model_settings,
     load_settings,
@@ -204,3 +206,13 @@ def test_mlservers_load_model_settings_fills_name_and_uri_from_the_folder(tmp_pa
     path.write_text('{"implementation": "model.Iris", "name": "rose", "parameters": {"uri": "./x"}}')
     settings = theirs(str(path))
     assert (settings.name, settings.parameters.uri) == ("rose", "./x")
+
+
+def test_a_pool_of_its_own_gets_a_random_name_unless_it_has_one() -> None:
+    first, second = (ModelParameters(autogenerate_inference_pool_gid=True) for _ in range(2))
+    names = {UUID(each.dict()["inference_pool_gid"]) for each in (first, second)}
+    assert {name.version for name in names} == {4}
+    assert len(names) == 2
+    assert ModelParameters.from_complete(first.json().encode()) == first
+    given = ModelParameters(autogenerate_inference_pool_gid=True, inference_pool_gid="mine")
+    assert (given.inference_pool_gid, ModelParameters().inference_pool_gid) == ("mine", None)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from inferstream.codecs.lists import is_list_of
 from inferstream.codecs.numpy import Array, NumpyCodec, NumpyRequestCodec, decoded, encoded, to_datatype
 from inferstream.codecs.numpy import to_dtype as dtype_of
 from inferstream.types import Datatype, RequestInput, ResponseOutput
@@ -12,10 +13,12 @@ Tensor = RequestInput | ResponseOutput
 
 
 def to_dtype(input_or_output: Tensor | Datatype | str) -> "np.dtype[Any]":
-    """The dtype that holds a tensor, or a datatype; BYTES becomes `object`."""
-    if isinstance(input_or_output, RequestInput | ResponseOutput):
+    """The dtype of a tensor: of BYTES that of text, or of bytes as long as the last dimension; or of a datatype."""
+    if not isinstance(input_or_output, RequestInput | ResponseOutput):
+        return dtype_of(input_or_output)
+    if input_or_output.datatype != "BYTES":
         return dtype_of(input_or_output.datatype)
-    return dtype_of(input_or_output)
+    return np.dtype(str if is_list_of(input_or_output.data.root, str) else (bytes, input_or_output.shape[-1]))
 
 
 def convert_nan(val: Any) -> Any:

@@ -1,0 +1,52 @@
+"""A model's artefacts are found beside its settings file, else where the path says."""
+
+from pathlib import Path
+
+import pytest
+
+from inferstream import ModelSettings
+from inferstream.errors import InvalidModelURI
+from inferstream.settings.uri import get_model_uri, to_absolute_path
+
+
+def settings_of(uri: str | None, source: str | None = None) -> ModelSettings:
+    return ModelSettings(name="m", implementation="a.B", parameters={"uri": uri}, _source=source)
+
+
+@pytest.mark.parametrize(
+    ("source", "uri", "path"),
+    [
+        (None, "./a", "./a"),
+        (None, "/x/y", "/x/y"),
+        ("/q/model-settings.json", "./a/../b", "/q/b"),
+        ("/q/model-settings.json", "../z", "/z"),
+        ("/q/model-settings.json", "/x/y", "/x/y"),
+        ("q/model-settings.json", ".", "q"),
+        ("model-settings.json", "a", "a"),
+    ],
+)
+def test_a_path_starts_at_the_settings_file(source: str | None, uri: str, path: str) -> None:
+    assert to_absolute_path(settings_of(uri, source), uri) == path
+
+
+async def test_a_uri_names_a_file_a_folder_or_the_known_file_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "model.bin").touch()
+    monkeypatch.chdir(tmp_path)
+    beside = settings_of("folder", str(tmp_path / "model-settings.json"))
+    assert (
+        await get_model_uri(beside, wellknown_filenames=["no", "model.bin"]) == f"{tmp_path}/folder/model.bin"
+    )
+    assert await get_model_uri(beside) == f"{tmp_path}/folder"
+    assert await get_model_uri(settings_of("./folder/model.bin")) == "./folder/model.bin"
+    assert await get_model_uri(settings_of(f"file://{tmp_path}/folder")) == f"{tmp_path}/folder"
+    assert await get_model_uri(settings_of("s3://bucket/m")) == "s3://bucket/m"
+
+
+@pytest.mark.parametrize(("uri", "shown"), [(None, ""), ("", ""), ("nowhere", " (nowhere)")])
+async def test_a_uri_that_names_nothing_is_told_as_it_was_given(uri: str | None, shown: str) -> None:
+    with pytest.raises(InvalidModelURI) as raised:
+        await get_model_uri(settings_of(uri, "/q/model-settings.json"))
+    assert str(raised.value) == f"Invalid URI specified for model m{shown}"
