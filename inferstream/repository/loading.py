@@ -42,9 +42,13 @@ class LoadedModel(NamedTuple):
                     raise
                 logger.exception("model %s failed to unload", model.name)
             finally:
-                for thread in (self.thread, self.loader):
-                    if thread is not None:
-                        thread.close()
+                self.close()
+
+    def close(self) -> None:
+        """End its threads, each once the call that runs in it has ended."""
+        for thread in (self.thread, self.loader):
+            if thread is not None:
+                thread.close()
 
     async def _unload(self) -> None:
         model, thread = self.model, self.thread or self.loader

@@ -72,7 +72,7 @@ def _may_keep(value: Any, above: tuple[CodeType, ...]) -> bool:
         return home.partition(".")[0] not in _UNBOUND
     if not isinstance(value, FunctionType):
         return True
-    if value.__module__.startswith("inferstream.") or value.__code__ in above:
+    if value.__globals__["__name__"].startswith("inferstream.") or value.__code__ in above:
         return False if not hasattr(value, "__wrapped__") else _may_keep(value.__wrapped__, above)
     return len(above) >= DEPTH or _function_may_keep(value, above)
 

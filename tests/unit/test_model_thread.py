@@ -145,6 +145,48 @@ async def test_a_call_that_is_cancelled_while_it_awaits_is_cancelled_there(threa
     assert await asyncio.to_thread(ended.wait, 5)
 
 
+async def test_a_task_of_the_models_that_exits_does_not_end_the_thread(
+    thread: ModelThread, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def exits() -> None:
+        raise SystemExit(3)
+
+    async def starts_a_task() -> None:
+        asyncio.create_task(exits())  # noqa: RUF006
+
+    await thread.call(starts_a_task)
+    assert (await thread.call(where))[0] == "model-m"
+    assert "SystemExit" in caplog.text
+
+
+async def test_a_thread_that_ends_leaves_nobody_waiting() -> None:
+    thread = ModelThread("model-m")
+    release, began = threading.Event(), threading.Event()
+
+    def blocks() -> None:
+        began.set()
+        release.wait(5)
+
+    calls = [asyncio.ensure_future(thread.call(function)) for function in (blocks, where, where)]
+    assert await asyncio.to_thread(began.wait, 5)
+    thread.close()
+    release.set()
+    async with asyncio.timeout(5):
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert ended[0] is None
+    assert all(isinstance(end, (tuple, RuntimeError, asyncio.CancelledError)) for end in ended[1:])
+    assert thread.calls == 0
+
+
+async def test_a_thread_that_has_ended_takes_no_calls() -> None:
+    thread = ModelThread("model-m")
+    thread.close()
+    await asyncio.to_thread(thread._thread.join, 5)
+    with pytest.raises(RuntimeError, match="the model's thread has ended"):
+        await thread.call(where)
+    assert thread.calls == 0
+
+
 async def test_closing_ends_the_thread_and_the_tasks_in_it() -> None:
     thread = ModelThread("model-m")
     ended = threading.Event()

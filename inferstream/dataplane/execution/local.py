@@ -182,6 +182,7 @@ class Local:
             await self._idle()
             await self._loaded.unload()
         finally:
+            self._loaded.close()
             for thread in self._threads[1:]:
                 thread.close()
             self._executor.shutdown(wait=False, cancel_futures=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -263,6 +264,39 @@ def test_a_coroutine_that_waits_for_nothing_is_known_to(model: type[MLModel]) ->
 @pytest.mark.parametrize("model", MAYBE, ids=lambda model: model.__name__)
 def test_a_coroutine_that_may_wait_is_not(model: type[MLModel]) -> None:
     assert not never_suspends(model)
+
+
+class Lazy(type):
+    def __getattr__(cls, name):
+        raise ImportError(name)
+
+
+class Strange(Base, metaclass=Lazy):
+    """Raises when it is asked for what it has not."""
+
+    async def predict(self, payload):
+        return await self.nowhere(payload)
+
+
+class Partial(Base):
+    predict = functools.partial(compute)
+
+
+@pytest.mark.parametrize("model", [Strange, Partial], ids=lambda model: model.__name__)
+def test_code_that_nobody_foresaw_is_served_all_the_same(model: type[MLModel]) -> None:
+    assert never_suspends(model) in (True, False)
+
+
+def test_a_module_is_not_asked_for_what_it_would_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    lazy = ModuleType("lazy")
+    lazy.__getattr__ = lambda name: pytest.fail(f"{name} was imported")  # type: ignore[method-assign]
+    monkeypatch.setitem(globals(), "lazy", lazy)
+
+    class Uses(MLModel):
+        async def predict(self, payload):
+            return await lazy.fetch(payload)
+
+    assert not never_suspends(Uses)
 
 
 def test_what_mlservers_runtimes_await_in_load_never_waits() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -429,6 +430,184 @@ async def test_a_load_that_takes_too_long_is_given_up_while_it_blocks(
         release.set()
 
 
+class Mixed(Light):
+    """A blocking generator beside a coroutine."""
+
+    def predict_stream(self, payloads):
+        for _ in payloads:
+            yield response(thread=here())
+            yield response(thread=here())
+
+
+class Only(MLModel):
+    async def load(self):
+        return True
+
+    async def predict(self, payload):
+        return response(thread=here())
+
+
+async def test_a_blocking_generator_beside_a_coroutine_has_its_own_threads(start: Start) -> None:
+    local = await start(Mixed)
+    for _ in range(3):
+        assert [thread.startswith("model-m_") for thread in await stream(local)] == [True] * 2
+        await infer(local)
+
+
+async def test_a_stream_of_a_model_that_only_predicts(start: Start) -> None:
+    async def more() -> AsyncIterator[InferenceRequest]:
+        yield call(Operation.STREAM).request
+
+    local = await start(Only)
+    async with await local(call(Operation.STREAM, "a", more())) as reply:
+        assert [item.parameters.thread async for item in reply] == [AWAY] * 2
+
+
+async def test_what_load_starts_goes_on_until_the_model_is_unloaded(start: Start) -> None:
+    class Bridges(MLModel):
+        async def load(self):
+            self.loop = asyncio.get_running_loop()
+            self.polls = threading.Semaphore(0)
+            self.task = asyncio.create_task(self.poll())
+            return True
+
+        async def poll(self):
+            while True:
+                self.polls.release()
+                await asyncio.sleep(0.001)
+
+        async def unload(self):
+            self.unloaded_in = asyncio.get_running_loop()
+
+        def predict(self, payload):
+            called = asyncio.run_coroutine_threadsafe(asyncio.sleep(0, "there"), self.loop)
+            return response(thread=called.result(5))
+
+    local = await start(Bridges)
+    model = local._model
+    for _ in range(3):
+        await acquired(model.polls)
+    assert await infer(local) == "there"
+    await local.unload()
+    assert model.unloaded_in is model.loop
+    assert await asyncio.to_thread(_closed, model.loop)
+
+
+def _closed(loop: asyncio.AbstractEventLoop) -> bool:
+    for _ in range(500):
+        if loop.is_closed():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def undocumented(function: Callable) -> Callable:
+    async def wrapper(self):
+        return await function(self)
+
+    return wrapper
+
+
+async def test_a_load_that_is_decorated_without_ceremony(start: Start) -> None:
+    class Decorated(MLModel):
+        @undocumented
+        async def load(self):
+            self.loaded = True
+
+        def predict(self, payload):
+            return response(thread=here())
+
+    assert (await start(Decorated))._model.loaded
+
+
+async def test_a_load_that_an_instance_has(start: Start) -> None:
+    class Own(MLModel):
+        def __init__(self, settings):
+            super().__init__(settings)
+            self.load = lambda: setattr(self, "loaded", True)
+
+        def predict(self, payload):
+            return response(thread=here())
+
+    assert (await start(Own))._model.loaded
+
+
+class Connects(MLModel):
+    """Opens a database where it is needed first, which no other thread may use."""
+
+    async def predict(self, payload):
+        if not hasattr(self, "connection"):
+            self.connection = sqlite3.connect(":memory:")
+        self.connection.execute("select 1")
+        return response(thread=here())
+
+
+class ConnectsEarly(MLModel):
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.connection = sqlite3.connect(":memory:")
+
+    predict = Connects.predict
+
+
+@pytest.mark.parametrize("model", [Connects, ConnectsEarly])
+async def test_what_belongs_to_a_thread_stays_in_it(start: Start, model: type[MLModel]) -> None:
+    local = await start(model)
+    assert {await infer(local) for _ in range(40)} == {AWAY}
+
+
+async def test_a_generator_that_moves_is_closed_though_nobody_reads_on(start: Start) -> None:
+    closed = threading.Event()
+
+    class Closes(MLModel):
+        async def predict(self, payload):
+            return response(thread=here())
+
+        async def predict_stream(self, payloads):
+            try:
+                for _ in range(9):
+                    yield response(thread=here())
+            finally:
+                closed.set()
+
+    local = await start(Closes)
+    local._resident = False
+    runs = local._coroutines
+    runs._resident, runs.away = False, False
+    release = threading.Event()
+    async with await local(call(Operation.STREAM)) as reply:
+        await anext(reply)
+        busy = asyncio.ensure_future(local._threads[0].call(release.wait, 5))
+        await asyncio.sleep(0)
+        reading = asyncio.ensure_future(anext(reply))
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+    release.set()
+    await busy
+    assert await asyncio.to_thread(closed.wait, 5)
+
+
+async def test_an_unload_that_is_cancelled_closes_every_thread(start: Start) -> None:
+    local = await start(Blocking, threads=3)
+    calls = [asyncio.ensure_future(infer(local)) for _ in range(3)]
+    for _ in range(3):
+        await acquired(local._model.began)
+    for waiting in calls:
+        waiting.cancel()
+    unloading = asyncio.ensure_future(local.unload())
+    await asyncio.sleep(0)
+    unloading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await unloading
+    for _ in range(3):
+        local._model.release.release()
+    for thread in local._threads:
+        await asyncio.to_thread(thread._thread.join, 5)
+        assert not thread._thread.is_alive()
+
+
 async def test_a_model_whose_routes_cannot_be_is_unloaded_again(
     load: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -454,6 +633,7 @@ async def test_a_batch_waits_for_the_thread_where_it_can_still_grow(start: Start
     assert (await start(Predicts, max_batch_size=8)).slots == 1
     assert (await start(Predicts, max_batch_size=8, threads=2)).slots == 2
     assert (await start(Predicts)).slots == UNBLOCKED_SLOTS
+    assert (await start(Only)).slots == 1
 
 
 async def test_one_that_awaits_runs_on_the_loop_unwatched_after_a_while(start: Start) -> None:
