@@ -54,7 +54,7 @@ class ModelThread:
         self.loop.call_soon_threadsafe(begin, context=copy_context())
 
     def ended(self, running: Running) -> None:
-        """This has let go of the thread, says the event loop that started it."""
+        """Forget what has ended; called on the event loop that started it."""
         self._running.discard(running)
 
     async def call(
@@ -89,7 +89,7 @@ class ModelThread:
         try:
             raise error
         finally:
-            del error  # a frame that keeps an error is a circle
+            del error  # its traceback refers to this frame: a cycle
 
     def close(self) -> None:
         """End the thread once the call that runs in it has ended; does not wait for that."""
@@ -154,7 +154,7 @@ class _Call:
         self._task = self._thread.loop.create_task(self._run())
 
     def leave(self) -> None:
-        """Nobody waits any more, says the caller: a call that has not begun looks at this before it does."""
+        """The caller waits no longer. A call that has not begun checks this first."""
         self._left = True
         with suppress(RuntimeError):  # the thread has been closed meanwhile
             self._thread.loop.call_soon_threadsafe(self._cancel)
@@ -171,7 +171,7 @@ class _Call:
                 self.value = self._function(*self._arguments)
                 if isawaitable(self.value):
                     self.value = await self.value
-        except BaseException as error:  # whoever waits gets it, whatever it is
+        except BaseException as error:  # the caller gets any of them
             self.error = error
         self.seconds = perf_counter() - started
         self._task = None

@@ -14,7 +14,7 @@ from .tensor import TensorData
 class UncheckedData(TensorData):
     """Values as they were sent or answered: nested or flat, of any types, perhaps not as many as the shape says.
 
-    Who wants an array gets what NumPy makes of them.
+    `to_numpy` converts them as NumPy does.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Runs a model's coroutines where they do no harm: on the server's event loop, or in the model's own thread."""
+"""Runs a model's coroutines on the server's event loop or in the model's own thread."""
 
 import asyncio
 import logging
@@ -195,7 +195,7 @@ class InThread:
         if self._offences >= OFFENCES and not self.away:
             self.away = True
             self._seen = 0
-            self._needed *= 8  # so that one that is sometimes light does not go to and fro
+            self._needed *= 8  # a model that is only sometimes light should not move often
             self.predict = self._in_thread
 
     def stream(self, start: Callable[[], Any], more: bool) -> Any:

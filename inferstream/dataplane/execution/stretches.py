@@ -22,7 +22,7 @@ class Stretches(Protocol):
 def in_stretches(awaitable: Awaitable[Any], stretches: Stretches) -> Generator[Any, Any, Any]:
     """Await `awaitable`, and tell `stretches` of each of its stretches."""
     steps = awaitable.__await__()
-    thrown: list[BaseException] = []  # handed over and not kept: a frame that keeps an error is a circle
+    thrown: list[BaseException] = []  # emptied at once: an error kept in a local of this frame is a cycle
     while True:
         turn = stretches.turn()
         if turn is not None:

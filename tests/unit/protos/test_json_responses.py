@@ -1,7 +1,9 @@
 """Numbers leave flat, whichever form a model gave them."""
 
+import numpy as np
 import pytest
 
+from inferstream.errors import InvalidOutput
 from inferstream.protos.json_responses import json_values
 from inferstream.types import TensorData
 
@@ -11,3 +13,11 @@ from inferstream.types import TensorData
 )
 def test_numbers_are_a_flat_list(data: object, flat: list) -> None:
     assert json_values(TensorData(data), "FP32") == (flat, False)
+
+
+@pytest.mark.parametrize("data", [np.array([1, 3]), np.array([1, None], object)])
+def test_numbers_are_no_bytes(data: np.ndarray) -> None:
+    with pytest.raises(InvalidOutput, match="cannot be written as JSON"):
+        json_values(TensorData(data), "BYTES")
+    with pytest.raises(ValueError, match="BYTES needs strings"):
+        TensorData(data).check("BYTES", [2])

@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from inferstream import MLModel
+from inferstream.model_thread import ModelThread
 from inferstream.repository import load_model
 from inferstream.settings import ModelSettings, imports
 from inferstream.settings.imports import import_from, importing_alone, share_folders, shared_folders
@@ -313,3 +314,35 @@ def test_a_folder_that_is_a_link_to_files_elsewhere_keeps_its_names(tmp_path) ->
         os.symlink(hidden / name, tmp_path / "one" / name)
     first = load(tmp_path / "one")
     assert load(tmp_path / "one").helper is not first.helper
+
+
+async def test_a_models_thread_waits_for_its_turn(tmp_path, monkeypatch) -> None:
+    """Nothing else waits for the event loop in it, so it need not give up."""
+    monkeypatch.setattr(imports, "LOOP_PATIENCE", 0.01)
+    sys.path.append(str(code(tmp_path, wanted_three="")))
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with imports.importing:
+            held.set()
+            done.wait(20)
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    held.wait(20)
+    thread = ModelThread("model-m")
+    try:
+        with importing_alone():
+            importing = asyncio.ensure_future(thread.call(import_module, "wanted_three"))
+        assert not (await asyncio.wait([importing], timeout=0.1))[0]
+        done.set()
+        assert (await importing).__name__ == "wanted_three"
+    finally:
+        done.set()
+        holding.join()
+        thread.close()
+
+
+def test_a_module_that_takes_its_folder_off_the_path_is_imported(tmp_path) -> None:
+    folder = code(tmp_path / "one", model="import os, sys; sys.path.remove(os.path.dirname(__file__))")
+    assert load(folder).__name__ == "model"

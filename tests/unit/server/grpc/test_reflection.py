@@ -39,7 +39,6 @@ class Asked:
             {"file_containing_symbol": name}
             for name in (
                 "inference.GRPCInferenceService",
-                "inference.GRPCInferenceService.ModelInfer",
                 "inference.ModelInferRequest.InferInputTensor",
                 "grpc.health.v1.HealthCheckResponse.ServingStatus",
                 "grpc.reflection.v1.ServerReflection",
@@ -64,3 +63,19 @@ async def test_each_request_is_answered_as_the_library_answers_it(asked: dict) -
     await Reflection().ServerReflectionInfo(ours)
 
     assert ours.written == expected
+
+
+async def test_a_method_is_a_symbol_too() -> None:
+    """As the protocol's comments have it; the library's own servicer does not find methods."""
+    files = []
+    for symbol in ("inference.GRPCInferenceService.ModelInfer", "inference.GRPCInferenceService"):
+        exchange = Asked(ServerReflectionRequest(file_containing_symbol=symbol))
+        await Reflection().ServerReflectionInfo(exchange)
+        found = reflection_pb2.ServerReflectionResponse.FromString(exchange.written[0])
+        files.append(found.file_descriptor_response.file_descriptor_proto[0])
+    assert files[0] == files[1]
+    missing = Asked(ServerReflectionRequest(file_containing_symbol="inference.GRPCInferenceService.Nothing"))
+    await Reflection().ServerReflectionInfo(missing)
+    assert (
+        reflection_pb2.ServerReflectionResponse.FromString(missing.written[0]).error_response.error_code == 5
+    )
