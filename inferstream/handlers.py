@@ -48,10 +48,11 @@ def custom_handler(rest_path: str, rest_method: str = "POST") -> Callable[[Metho
 
 
 def get_custom_handlers(model: object) -> list[tuple[CustomHandler, Callable[..., Any]]]:
-    """The routes a model has of its own, and its methods behind them."""
+    """The routes a model or its class has of its own, and the methods behind them."""
     found = []
-    for name in dir(type(model)):
-        mark = getattr(getattr(type(model), name, None), _MARK, None)
+    kind = model if isinstance(model, type) else type(model)
+    for name in dir(kind):
+        mark = getattr(getattr(kind, name, None), _MARK, None)
         if mark is not None:
             found.append((mark, getattr(model, name)))
     return found

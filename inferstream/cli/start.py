@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ from .ending import Watchdog, listen_to_signals
 
 if TYPE_CHECKING:
     from ..server.server import Server
+
+MOST_FILES = 65_536
+"""Open files to ask for at most."""
 
 
 def run(folder: Path, flags: Mapping[str, Any], watch: bool) -> int:
@@ -55,6 +59,7 @@ def _serve(settings: Settings, watch: bool) -> bool:
 
     gc.freeze()
     gc.enable()
+    _allow_open_files()
 
     async def main() -> bool:
         server = Server(settings)
@@ -66,6 +71,19 @@ def _serve(settings: Settings, watch: bool) -> bool:
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     return loop.run_until_complete(main())
+
+
+def _allow_open_files() -> None:
+    """Raise the soft limit to the hard one: a connection takes one descriptor, a model's own thread five."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # a system may allow less than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _started(server: "Server") -> None:

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
+from ..handlers import get_custom_handlers
 from ..model import MLModel, StepModel
 from ..model_thread import ModelThread
 from ..settings import ModelSettings
 from ..settings.imports import importing_alone
 from ..telemetry.context import model_context
 from .mlserver_imports import install
+from .retention import keeps_nothing
 from .suspension import is_async, may_suspend, never_suspends
 
 logger = logging.getLogger("inferstream.repository")
@@ -25,8 +27,10 @@ class LoadedModel(NamedTuple):
     """A model that has loaded, and the threads of its own."""
 
     model: MLModel
+    never_suspends: bool = False
+    """Whether its coroutines block their event loop from their first line to their last."""
     thread: ModelThread | None = None
-    """Where its coroutines run, if they never suspend."""
+    """Where such coroutines run, unless the model keeps nothing that may belong to a thread."""
     loader: ModelThread | None = None
     """Where only `load` ran, and what it started still runs."""
 
@@ -68,7 +72,8 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
     """Import the model's class, construct it and run its `load`, within `timeout` seconds.
 
     A class whose coroutines never suspend is constructed and loaded in the thread that will run them, so
-    that whatever the model binds to its thread or event loop is there when it is used.
+    that whatever the model binds to its thread or event loop is there when it is used. One that keeps
+    nothing needs no thread yet.
     What it imports, `load` included, it imports alone: models load in parallel threads.
     Raises ModelLoadFailed with one line that says why, and as its cause what there is to log beside it.
     `unload` has then been called.
@@ -80,12 +85,13 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
             async with asyncio.timeout(timeout):
                 # Imports of frameworks take seconds, and health must answer meanwhile.
                 implementation = await asyncio.to_thread(_class_of, settings)
-                if await asyncio.to_thread(never_suspends, implementation):
+                blocks, keeps = await asyncio.to_thread(_look_at, implementation)
+                if blocks and keeps:
                     thread = ModelThread(f"model-{settings.name}")
                 construct = asyncio.to_thread if thread is None else thread.call
                 model = await construct(implementation, settings)
                 loader = ModelThread(f"load-{settings.name}") if _loads_apart(model, thread) else None
-                loaded = LoadedModel(model, thread, loader)
+                loaded = LoadedModel(model, blocks, thread, loader)
                 if await _run(model.load, thread or loader) is False:
                     raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
         except BaseException as error:
@@ -103,6 +109,11 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
             raise ModelLoadFailed(reason, own_status(error)) from error
         loaded.model.ready = True
         return loaded
+
+
+def _look_at(model: type[MLModel]) -> tuple[bool, bool]:
+    """Whether its coroutines never suspend, and whether it may keep something from call to call."""
+    return never_suspends(model), bool(get_custom_handlers(model)) or not keeps_nothing(model)
 
 
 def _loads_apart(model: MLModel, thread: ModelThread | None) -> bool:

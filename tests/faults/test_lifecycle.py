@@ -1,5 +1,6 @@
 """Starting on taken ports and wrong settings; stopping with calls in progress."""
 
+import resource
 import signal
 import socket
 import time
@@ -171,6 +172,16 @@ def test_a_second_signal_ends_at_once(serve, folder) -> None:
         eventually(lambda: "stopping" in server.text())
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(2) == 130
+
+
+def test_the_command_takes_as_many_open_files_as_it_may(serve, folder) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        server = serve(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)[0] == min(hard, 65_536)
 
 
 def test_sighup_is_ignored(serve, folder) -> None:

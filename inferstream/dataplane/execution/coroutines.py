@@ -136,14 +136,15 @@ class DrivenResponses(AsyncIterator[InferenceResponse]):
 class InThread:
     """Coroutines that never suspend run in their model's own thread, one at a time.
 
-    Those of a model that keeps nothing there may be light enough for the server's event loop, where they
-    cost less: they go there once they have been seen to be, and come back when one holds the loop.
+    `threads` holds those that the model lives in. Without any the model keeps nothing, and its coroutines
+    may be light enough for the server's event loop, where they cost less: they go there once they have
+    been seen to be, and come back when one holds the loop. A thread is made when one is needed.
     """
 
-    def __init__(self, model: MLModel, threads: list[ModelThread], resident: bool) -> None:
+    def __init__(self, model: MLModel, threads: list[ModelThread]) -> None:
         self._model = model
         self._threads = threads
-        self._resident = resident
+        self._resident = bool(threads)
         self.away = True
         """Whether the model's coroutines have been too heavy for the loop, or not been seen to be light."""
         self._seen = 0
@@ -152,7 +153,11 @@ class InThread:
         self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._in_thread
 
     def _free(self) -> ModelThread:
+        """The thread with the fewest calls."""
         threads = self._threads
+        if not threads:
+            count = range(self._model.settings.threads or 1)
+            threads += (ModelThread(f"model-{self._model.name}") for _ in count)
         return threads[0] if len(threads) == 1 else min(threads, key=lambda thread: thread.calls)
 
     async def _in_thread(self, request: InferenceRequest) -> Any:
@@ -163,7 +168,7 @@ class InThread:
         self._ran(1, seconds < LIGHT)
 
     async def _on_loop(self, request: InferenceRequest) -> Any:
-        if self._threads[0].calls:  # one call at a time, wherever it runs
+        if self._threads and self.in_thread:  # one call at a time, wherever it runs
             return await self._in_thread(request)
         started = perf_counter()
         try:
@@ -183,6 +188,8 @@ class InThread:
             self.away = False
             self._calls = self._offences = 0
             self.predict = self._on_loop
+            if not self.in_thread:
+                self.close()
 
     def item_held(self, responses: Responses, items: int) -> None:
         """One item in so many took long; in the thread that holds nobody up."""
@@ -198,6 +205,12 @@ class InThread:
             self._needed *= 8  # a model that is only sometimes light should not move often
             self.predict = self._in_thread
 
+    def close(self) -> None:
+        """End the threads, which are made anew when they are needed."""
+        for thread in self._threads:
+            thread.close()
+        self._threads.clear()
+
     def stream(self, start: Callable[[], Any], more: bool) -> Any:
         # One that waits for requests cannot move while it does.
         return self._in_thread_from(start) if self.in_thread or more else start()
@@ -205,7 +218,7 @@ class InThread:
     @property
     def in_thread(self) -> bool:
         """Whether coroutines run in the thread now: they do while one call does, so that two never meet."""
-        return self.away or self._threads[0].calls > 0
+        return self.away or any(thread.calls for thread in self._threads)
 
     def moved(self, responses: Responses) -> Responses:
         """What to read on instead of `responses`, now that the model's coroutines run in the thread."""

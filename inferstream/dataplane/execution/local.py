@@ -14,7 +14,6 @@ from ...handlers import Answering, HttpRequest, HttpResponse, get_custom_handler
 from ...model import MLModel, StepModel
 from ...model_thread import ModelThread
 from ...repository.loading import UNLOAD_LIMIT, LoadedModel, load_model
-from ...repository.retention import keeps_nothing
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.context import model_name_var, model_version_var
@@ -85,8 +84,6 @@ class Local:
         )
         self._stream_is_async = inspect.isasyncgenfunction(inspect.unwrap(model.predict_stream))
         self._threads = self._own_threads(self._loaded.thread)
-        # What a model keeps may belong to the thread or the event loop that it was made in.
-        self._resident = bool(self.routes) or not keeps_nothing(type(model))
         self._coroutines = self._run_coroutines()
         self._stream_thread = (
             self._coroutines
@@ -112,9 +109,9 @@ class Local:
         return [thread, *(ModelThread(f"model-{self._name}-{number}") for number in more)]
 
     def _run_coroutines(self) -> Coroutines:
-        if not self._threads:
+        if not self._loaded.never_suspends:
             return OnLoop(self._model)
-        return InThread(self._model, self._threads, self._resident)
+        return InThread(self._model, self._threads)
 
     @property
     def answers(self) -> str:
@@ -133,8 +130,11 @@ class Local:
         stepped = 0 if self._steps is None else 2 * self.settings.max_active
         if self._steps is not None and self._stream_only:
             return stepped
-        if self._threads and not self._streams and (self._resident or self.settings.max_batch_size > 1):
-            return len(self._threads)  # calls wait where they have priorities, and batches where they grow
+        serial = self._threads or (self._loaded.never_suspends and self.settings.max_batch_size > 1)
+        if serial and not self._streams:
+            return (
+                self.settings.threads or 1
+            )  # calls wait where they have priorities, and batches where they grow
         blocks = self._predict_blocks or self._stream_blocks
         return max(stepped, (self.settings.threads or THREADS) if blocks else UNBLOCKED_SLOTS)
 
@@ -183,7 +183,7 @@ class Local:
             await self._loaded.unload()
         finally:
             self._loaded.close()
-            for thread in self._threads[1:]:
+            for thread in self._threads:
                 thread.close()
             self._executor.shutdown(wait=False, cancel_futures=True)
 

@@ -201,6 +201,18 @@ async def test_one_that_is_light_moves_to_the_loop_and_stays_there(start: Start)
     assert seen.index(HOME) >= 8
 
 
+async def test_one_that_keeps_nothing_has_a_thread_while_it_needs_one(start: Start) -> None:
+    local = await start(Light)
+    assert local._threads == []
+    await infer(local)
+    (thread,) = local._threads
+    while await infer(local) == AWAY:
+        pass
+    assert local._threads == []
+    await asyncio.to_thread(thread._thread.join, 5)
+    assert not thread._thread.is_alive()
+
+
 async def test_streams_that_are_light_move_to_the_loop(start: Start) -> None:
     local = await start(Light)
     seen = [set(await stream(local)) for _ in range(30)]
@@ -218,7 +230,7 @@ async def test_a_light_call_waits_for_one_that_still_runs_in_the_thread(start: S
         blocked.set()
         release.wait(5)
 
-    busy = asyncio.ensure_future(local._threads[0].call(blocks))
+    busy = asyncio.ensure_future(local._coroutines._free().call(blocks))
     assert await asyncio.to_thread(blocked.wait, 5)
     calls = [asyncio.ensure_future(infer(local)), asyncio.ensure_future(stream(local))]
     release.set()
@@ -571,7 +583,6 @@ async def test_a_generator_that_moves_is_closed_though_nobody_reads_on(start: St
                 closed.set()
 
     local = await start(Closes)
-    local._resident = False
     runs = local._coroutines
     runs._resident, runs.away = False, False
     release = threading.Event()
@@ -699,7 +710,7 @@ async def test_nothing_is_left_to_the_collector(operation: Operation, fails: boo
 
     model = Model(ModelSettings(implementation=Model, name="m"))
     thread = ModelThread("model-m")
-    local = Local(model, None, LoadedModel(model, thread))
+    local = Local(model, None, LoadedModel(model, True, thread))
 
     async def ask() -> None:
         try:
