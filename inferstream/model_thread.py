@@ -178,12 +178,11 @@ class _Call:
         self._let_go()
 
     def abandoned(self, error: Exception) -> None:
-        self.error = error
-        self._let_go()
+        if not self.over.done():  # else its event loop has not heard of its end yet
+            self.error = error
+            self._let_go()
 
     def _let_go(self) -> None:
-        if self.over.done():
-            return
         self.over.set_result(None)
         del self._function, self._arguments  # what a call was given must not outlive it
         try:

@@ -106,14 +106,14 @@ class ModelThreadResponses(ReadAhead):
             self._task.cancel()  # it waits for something; one that blocks is not here
 
     def abandoned(self, error: Exception) -> None:
-        self._error = error
-        self._let_go()
+        if not self.over.done():
+            self._error = error
+            self._let_go()
 
     def _let_go(self) -> None:
-        if not self.over.done():
-            self._done = True
-            self.over.set_result(None)
-            self._wake(self._ended)
+        self._done = True
+        self.over.set_result(None)
+        self._wake(self._ended)
 
     # On the server's loop.
 

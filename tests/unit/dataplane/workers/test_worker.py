@@ -89,7 +89,7 @@ class Undescribable(Echo):
     """Has become what its metadata cannot say, and answers all the same."""
 
     async def load(self) -> bool:
-        self.outputs = [SimpleNamespace(name="y")]
+        self._settings.platform = 3  # type: ignore[assignment]  # which no metadata can hold
         return True
 
 
