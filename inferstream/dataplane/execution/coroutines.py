@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import resource
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from time import perf_counter
 from typing import Any, Protocol
@@ -27,8 +28,11 @@ WATCHED_ITEMS = 4
 OFFENCES = 3
 """Stretches that are too long before something is done about it: one may be the machine's doing."""
 
-APART = 24
-"""Stretches between two that are too long, at most, for these to have to do with each other."""
+PROBED = 16
+"""Stretches that are looked at closely after one was too long."""
+
+RUSAGE_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)
+"""Not on macOS."""
 
 Responses = AsyncIterator[InferenceResponse]
 
@@ -133,6 +137,37 @@ class DrivenResponses(AsyncIterator[InferenceResponse]):
         await self._responses.aclose()
 
 
+class Probe:
+    """Tells a thread that computes or waits from one that the machine has given no time."""
+
+    def __init__(self) -> None:
+        self.left = PROBED
+        """Stretches that it still looks at."""
+        self._began = thread_usage()
+
+    def begin(self) -> None:
+        """A stretch begins."""
+        if self.left:
+            self.left -= 1
+            self._began = thread_usage()
+
+    def blocked(self) -> bool:
+        """Whether the stretch that ends now computed for too long, or waited for something."""
+        computed, waits = thread_usage()
+        return computed - self._began[0] > HEAVY or waits > self._began[1]
+
+
+def thread_usage() -> tuple[float, int]:
+    """Seconds that this thread has computed, and how often it has waited of its own accord.
+
+    Where the system does not tell, seconds that have passed.
+    """
+    if RUSAGE_THREAD is None:
+        return perf_counter(), 0
+    usage = resource.getrusage(RUSAGE_THREAD)
+    return usage.ru_utime + usage.ru_stime, usage.ru_nvcsw
+
+
 class InThread:
     """Coroutines that never suspend run in their model's own thread, one at a time.
 
@@ -147,9 +182,11 @@ class InThread:
         self._resident = bool(threads)
         self.away = True
         """Whether the model's coroutines have been too heavy for the loop, or not been seen to be light."""
+        self.probe: Probe | None = None
+        """Looks closely at the next stretches, if one has been too long."""
         self._seen = 0
         self._needed = 8
-        self._calls = self._offences = 0
+        self._offences = 0
         self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._in_thread
 
     def _free(self) -> ModelThread:
@@ -170,14 +207,14 @@ class InThread:
     async def _on_loop(self, request: InferenceRequest) -> Any:
         if self._threads and self.in_thread:  # one call at a time, wherever it runs
             return await self._in_thread(request)
+        if self.probe is not None:
+            self.probe.begin()
         started = perf_counter()
         try:
             return await self._model.predict(request)
         finally:
-            self._calls += 1
             if perf_counter() - started > HEAVY:
-                self._held(self._calls)
-                self._calls = 0
+                self.held()
 
     def _ran(self, times: int, light: int) -> None:
         """The thread has run so many stretches, and so many of them would do no harm on the loop."""
@@ -186,20 +223,20 @@ class InThread:
         self._seen = self._seen + light if light * 8 >= times * 7 else max(0, self._seen - 8 * times)
         if self._seen >= self._needed:
             self.away = False
-            self._calls = self._offences = 0
+            self._offences = 0
             self.predict = self._on_loop
             if not self.in_thread:
                 self.close()
 
-    def item_held(self, responses: Responses, items: int) -> None:
-        """One item in so many took long; in the thread that holds nobody up."""
-        if type(responses) is not ModelThreadResponses:
-            self._held(items)
-
-    def _held(self, stretches: int) -> None:
-        """One stretch in so many has held the server's event loop."""
-        self._offences = self._offences + 1 if stretches <= APART else 1
-        if self._offences >= OFFENCES and not self.away:
+    def held(self) -> None:
+        """A stretch on the event loop has taken too long. Whether the model is to blame shows in the next ones."""
+        probe = self.probe
+        if probe is None or not probe.left:
+            self.probe, self._offences = Probe(), 0
+        elif probe.blocked():
+            self._offences += 1
+        if self._offences >= OFFENCES - 1 and not self.away:
+            self.probe = None
             self.away = True
             self._seen = 0
             self._needed *= 8  # a model that is only sometimes light should not move often

@@ -11,6 +11,7 @@ from ..outputs import Finish
 from ..reply import Reply, StreamReply
 from .coroutines import HEAVY, InThread
 from .failures import cause, translated
+from .model_thread_responses import ModelThreadResponses
 
 logger = logging.getLogger("inferstream.model")
 
@@ -23,7 +24,7 @@ Start = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
 class ModelResponses:
     """A model's own generator; not a generator itself, so that closing it reaches the model at once."""
 
-    __slots__ = ("_call", "_coroutines", "_finish", "_items", "_responses", "_start")
+    __slots__ = ("_call", "_coroutines", "_finish", "_responses", "_start")
 
     def __init__(self, start: Start, call: Call, finish: Finish, coroutines: InThread | None = None) -> None:
         """`coroutines` says whether a generator that never suspends still belongs on the event loop."""
@@ -31,7 +32,6 @@ class ModelResponses:
         self._call = call
         self._finish = finish
         self._coroutines = coroutines
-        self._items = 0
         self._responses: AsyncIterator[InferenceResponse] | None = None
 
     async def __anext__(self) -> InferenceResponse:
@@ -45,12 +45,13 @@ class ModelResponses:
             else:
                 if coroutines.in_thread:
                     self._responses = coroutines.moved(self._responses)
+                probe = coroutines.probe
+                if probe is not None:
+                    probe.begin()
                 started = perf_counter()
                 response = await self._responses.__anext__()
-                self._items += 1
-                if perf_counter() - started > HEAVY:
-                    coroutines.item_held(self._responses, self._items)
-                    self._items = 0
+                if perf_counter() - started > HEAVY and type(self._responses) is not ModelThreadResponses:
+                    coroutines.held()
             return self._finish(response, call.request)
         except StopAsyncIteration:
             raise

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import itertools
 import logging
 import sqlite3
 import threading
@@ -220,6 +221,32 @@ async def test_streams_that_are_light_move_to_the_loop(start: Start) -> None:
     assert {HOME} in seen
 
 
+async def test_one_that_the_machine_stops_stays_on_the_loop(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = await start(Light)
+    while await infer(local) == AWAY:
+        pass
+    clock = itertools.count()
+    monkeypatch.setattr(coroutines, "perf_counter", lambda: float(next(clock)))  # each stretch takes a second
+    monkeypatch.setattr(coroutines, "thread_usage", lambda: (0.0, 7))  # and computes nothing in it
+    assert {await infer(local) for _ in range(50)} == {HOME}
+
+
+@pytest.mark.parametrize("usage", ["computes", "waits"])
+async def test_one_that_computes_or_waits_leaves_the_loop(
+    start: Start, monkeypatch: pytest.MonkeyPatch, usage: str
+) -> None:
+    local = await start(Light)
+    while await infer(local) == AWAY:
+        pass
+    clock, used = itertools.count(), itertools.count()
+    monkeypatch.setattr(coroutines, "perf_counter", lambda: float(next(clock)))
+    spent = {"computes": lambda: (float(next(used)), 7), "waits": lambda: (0.0, next(used))}
+    monkeypatch.setattr(coroutines, "thread_usage", spent[usage])
+    assert [await infer(local) for _ in range(4)] == [HOME] * 3 + [AWAY]
+
+
 async def test_a_light_call_waits_for_one_that_still_runs_in_the_thread(start: Start) -> None:
     local = await start(Light)
     while await infer(local) == AWAY:
@@ -269,6 +296,7 @@ async def test_a_stream_that_holds_the_loop_goes_on_in_the_thread(
     while await infer(local) == AWAY:
         pass
     monkeypatch.setattr("inferstream.dataplane.execution.responses.HEAVY", -1.0)
+    monkeypatch.setattr(coroutines, "HEAVY", -1.0)
     assert await stream(local) == [HOME] * 3 + [AWAY] * 13
 
 
