@@ -173,7 +173,8 @@ class InThread:
 
     `threads` holds those that the model lives in. Without any the model keeps nothing, and its coroutines
     may be light enough for the server's event loop, where they cost less: they go there once they have
-    been seen to be, and come back when one holds the loop. A thread is made when one is needed.
+    been seen to be, and come back when one holds the loop. While it moves, calls in both places may run at
+    once: they have nothing in common. A thread is made when one is needed.
     """
 
     def __init__(self, model: MLModel, threads: list[ModelThread]) -> None:
@@ -205,8 +206,6 @@ class InThread:
         self._ran(1, seconds < LIGHT)
 
     async def _on_loop(self, request: InferenceRequest) -> Any:
-        if self._threads and self.in_thread:  # one call at a time, wherever it runs
-            return await self._in_thread(request)
         if self.probe is not None:
             self.probe.begin()
         started = perf_counter()
@@ -225,7 +224,7 @@ class InThread:
             self.away = False
             self._offences = 0
             self.predict = self._on_loop
-            if not self.in_thread:
+            if not any(thread.calls for thread in self._threads):
                 self.close()
 
     def held(self) -> None:
@@ -250,12 +249,7 @@ class InThread:
 
     def stream(self, start: Callable[[], Any], more: bool) -> Any:
         # One that waits for requests cannot move while it does.
-        return self._in_thread_from(start) if self.in_thread or more else start()
-
-    @property
-    def in_thread(self) -> bool:
-        """Whether coroutines run in the thread now: they do while one call does, so that two never meet."""
-        return self.away or any(thread.calls for thread in self._threads)
+        return self._in_thread_from(start) if self.away or more else start()
 
     def moved(self, responses: Responses) -> Responses:
         """What to read on instead of `responses`, now that the model's coroutines run in the thread."""

@@ -43,7 +43,7 @@ class ModelResponses:
             if coroutines is None:
                 response = await self._responses.__anext__()
             else:
-                if coroutines.in_thread:
+                if coroutines.away:
                     self._responses = coroutines.moved(self._responses)
                 probe = coroutines.probe
                 if probe is not None:

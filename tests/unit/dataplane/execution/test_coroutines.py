@@ -247,23 +247,23 @@ async def test_one_that_computes_or_waits_leaves_the_loop(
     assert [await infer(local) for _ in range(4)] == [HOME] * 3 + [AWAY]
 
 
-async def test_a_light_call_waits_for_one_that_still_runs_in_the_thread(start: Start) -> None:
+class Endless:
+    """Something that runs in a thread and does not end."""
+
+    def abandoned(self, error: Exception) -> None:
+        """The thread has ended first."""
+
+
+async def test_one_that_is_light_moves_to_the_loop_though_its_thread_is_never_free(start: Start) -> None:
     local = await start(Light)
+    thread = local._coroutines._free()
+    running = Endless()
+    thread._running.add(running)
     while await infer(local) == AWAY:
         pass
-    blocked, release = threading.Event(), threading.Event()
-
-    def blocks() -> None:
-        blocked.set()
-        release.wait(5)
-
-    busy = asyncio.ensure_future(local._coroutines._free().call(blocks))
-    assert await asyncio.to_thread(blocked.wait, 5)
-    calls = [asyncio.ensure_future(infer(local)), asyncio.ensure_future(stream(local))]
-    release.set()
-    assert await asyncio.gather(*calls) == [AWAY, [AWAY] * 16]
-    await busy
-    assert await infer(local) == HOME
+    assert local._threads == [thread]
+    assert set(await stream(local)) == {HOME}
+    thread.ended(running)
 
 
 async def test_a_stream_on_the_loop_moves_with_its_model(
