@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import resource
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from time import perf_counter
 from typing import Any, Protocol
@@ -28,11 +27,9 @@ WATCHED_ITEMS = 4
 OFFENCES = 3
 """Stretches that are too long before something is done about it: one may be the machine's doing."""
 
-PROBED = 16
-"""Stretches that are looked at closely after one was too long."""
-
-RUSAGE_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)
-"""Not on macOS."""
+IN_A_ROW = 5
+"""Stretches, one after the other, that are too long before a model leaves the loop: now and then one is not the
+model's doing, but another thread's or another process's."""
 
 Responses = AsyncIterator[InferenceResponse]
 
@@ -137,37 +134,6 @@ class DrivenResponses(AsyncIterator[InferenceResponse]):
         await self._responses.aclose()
 
 
-class Probe:
-    """Tells a thread that computes or waits from one that the machine has given no time."""
-
-    def __init__(self) -> None:
-        self.left = PROBED
-        """Stretches that it still looks at."""
-        self._began = thread_usage()
-
-    def begin(self) -> None:
-        """A stretch begins."""
-        if self.left:
-            self.left -= 1
-            self._began = thread_usage()
-
-    def blocked(self) -> bool:
-        """Whether the stretch that ends now computed for too long, or waited for something."""
-        computed, waits = thread_usage()
-        return computed - self._began[0] > HEAVY or waits > self._began[1]
-
-
-def thread_usage() -> tuple[float, int]:
-    """Seconds that this thread has computed, and how often it has waited of its own accord.
-
-    Where the system does not tell, seconds that have passed.
-    """
-    if RUSAGE_THREAD is None:
-        return perf_counter(), 0
-    usage = resource.getrusage(RUSAGE_THREAD)
-    return usage.ru_utime + usage.ru_stime, usage.ru_nvcsw
-
-
 class InThread:
     """Coroutines that never suspend run in their model's own thread, one at a time.
 
@@ -183,11 +149,10 @@ class InThread:
         self._resident = bool(threads)
         self.away = True
         """Whether the model's coroutines have been too heavy for the loop, or not been seen to be light."""
-        self.probe: Probe | None = None
-        """Looks closely at the next stretches, if one has been too long."""
+        self.offences = 0
+        """Stretches on the loop that have been too long, one after the other."""
         self._seen = 0
         self._needed = 8
-        self._offences = 0
         self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._in_thread
 
     def _free(self) -> ModelThread:
@@ -206,14 +171,14 @@ class InThread:
         self._ran(1, seconds < LIGHT)
 
     async def _on_loop(self, request: InferenceRequest) -> Any:
-        if self.probe is not None:
-            self.probe.begin()
         started = perf_counter()
         try:
             return await self._model.predict(request)
         finally:
             if perf_counter() - started > HEAVY:
                 self.held()
+            elif self.offences:
+                self.offences = 0
 
     def _ran(self, times: int, light: int) -> None:
         """The thread has run so many stretches, and so many of them would do no harm on the loop."""
@@ -222,20 +187,15 @@ class InThread:
         self._seen = self._seen + light if light * 8 >= times * 7 else max(0, self._seen - 8 * times)
         if self._seen >= self._needed:
             self.away = False
-            self._offences = 0
+            self.offences = 0
             self.predict = self._on_loop
             if not any(thread.calls for thread in self._threads):
                 self.close()
 
     def held(self) -> None:
-        """A stretch on the event loop has taken too long. Whether the model is to blame shows in the next ones."""
-        probe = self.probe
-        if probe is None or not probe.left:
-            self.probe, self._offences = Probe(), 0
-        elif probe.blocked():
-            self._offences += 1
-        if self._offences >= OFFENCES - 1 and not self.away:
-            self.probe = None
+        """A stretch has held the event loop for too long."""
+        self.offences += 1
+        if self.offences >= IN_A_ROW and not self.away:
             self.away = True
             self._seen = 0
             self._needed *= 8  # a model that is only sometimes light should not move often

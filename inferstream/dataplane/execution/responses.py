@@ -45,12 +45,12 @@ class ModelResponses:
             else:
                 if coroutines.away:
                     self._responses = coroutines.moved(self._responses)
-                probe = coroutines.probe
-                if probe is not None:
-                    probe.begin()
                 started = perf_counter()
                 response = await self._responses.__anext__()
-                if perf_counter() - started > HEAVY and type(self._responses) is not ModelThreadResponses:
+                if perf_counter() - started < HEAVY:
+                    if coroutines.offences:
+                        coroutines.offences = 0
+                elif type(self._responses) is not ModelThreadResponses:
                     coroutines.held()
             return self._finish(response, call.request)
         except StopAsyncIteration:
