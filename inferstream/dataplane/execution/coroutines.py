@@ -41,11 +41,8 @@ class Coroutines(Protocol):
     def predict(self) -> Callable[[InferenceRequest], Awaitable[Any]]:
         """Awaits the model's `predict`."""
 
-    def stream(self, start: Callable[[], Any], more: bool) -> Any:
-        """What to read instead of the async iterator that `start` makes, or of the awaitable of one.
-
-        `more` says whether it may wait for further requests.
-        """
+    def stream(self, start: Callable[[], Any]) -> Any:
+        """What to read instead of the async iterator that `start` makes, or of the awaitable of one."""
 
 
 class OnLoop:
@@ -99,7 +96,7 @@ class OnLoop:
                 self._longest * 1e3,
             )
 
-    def stream(self, start: Callable[[], Any], more: bool) -> Any:
+    def stream(self, start: Callable[[], Any]) -> Any:
         responses = start()
         if not isinstance(responses, AsyncGenerator):
             return responses
@@ -207,9 +204,8 @@ class InThread:
             thread.close()
         self._threads.clear()
 
-    def stream(self, start: Callable[[], Any], more: bool) -> Any:
-        # One that waits for requests cannot move while it does.
-        return self._in_thread_from(start) if self.away or more else start()
+    def stream(self, start: Callable[[], Any]) -> Any:
+        return self._in_thread_from(start) if self.away else start()
 
     def moved(self, responses: Responses) -> Responses:
         """What to read on instead of `responses`, now that the model's coroutines run in the thread."""

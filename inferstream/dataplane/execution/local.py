@@ -29,7 +29,7 @@ from .calling import is_async
 from .coroutines import Coroutines, InThread, OnLoop
 from .failures import cause, translated
 from .payloads import Payloads
-from .responses import ModelResponses, Start, open_reply
+from .responses import ModelResponses, open_reply
 from .steps import Steps
 from .threads import ThreadedResponses
 
@@ -209,14 +209,14 @@ class Local:
         enter(RequestContext(remaining, single))
         if single:
             return self._only_response(call) if self._stream_only else self._predict(call.request)
-        if self._streams:
-            return open_reply(self._responses(partial(self._start, Payloads(call, self._checks)), call))
-        return open_reply(
-            ModelResponses(partial(self._predict_each, Payloads(call, self._checks)), call, self._finish)
-        )
+        return open_reply(self._responses(call))
 
-    def _responses(self, start: Start, call: Call) -> ModelResponses:
-        return ModelResponses(start, call, self._finish, self._stream_thread)
+    def _responses(self, call: Call) -> ModelResponses:
+        payloads = Payloads(call, self._checks)
+        if self._streams:
+            start = partial(self._start, payloads)
+            return ModelResponses(start, call, self._finish, payloads, self._stream_thread)
+        return ModelResponses(partial(self._predict_each, payloads), call, self._finish, payloads)
 
     async def _predict(self, request: InferenceRequest) -> Reply:
         try:
@@ -251,8 +251,7 @@ class Local:
 
     async def _only_response(self, call: Call) -> Reply:
         """A single answer from a model that only streams, if one response is all it makes."""
-        start = partial(self._start, Payloads(call, self._checks))
-        async with await open_reply(self._responses(start, call)) as reply:
+        async with await open_reply(self._responses(call)) as reply:
             responses = 0
             async for _ in reply:
                 responses += 1
@@ -271,7 +270,7 @@ class Local:
         if self._stream_blocks:
             return ThreadedResponses(self._executor, partial(predict_stream, payloads))
         start = partial(predict_stream, payloads)
-        stream: Any = self._coroutines.stream(start, payloads.more) if self._stream_is_async else start()
+        stream: Any = self._coroutines.stream(start) if self._stream_is_async else start()
         if inspect.isawaitable(stream):
             stream = await stream
         if hasattr(stream, "__aiter__"):

@@ -20,6 +20,8 @@ class Payloads:
         self._more = call.more
         self._checks = checks
         self._loop = asyncio.get_running_loop()
+        self.asked = 0
+        """Later requests that have been asked for, which may take their client any time."""
 
     @property
     def more(self) -> bool:
@@ -35,6 +37,7 @@ class Payloads:
             return first
         if self._more is None:
             raise StopAsyncIteration
+        self.asked += 1
         if asyncio.get_running_loop() is not self._loop:  # a model in its own thread asks
             step = asyncio.run_coroutine_threadsafe(self._next_or_none(), self._loop)
             later = await asyncio.wrap_future(step)

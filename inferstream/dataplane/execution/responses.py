@@ -12,6 +12,7 @@ from ..reply import Reply, StreamReply
 from .coroutines import HEAVY, InThread
 from .failures import cause, translated
 from .model_thread_responses import ModelThreadResponses
+from .payloads import Payloads
 
 logger = logging.getLogger("inferstream.model")
 
@@ -24,13 +25,21 @@ Start = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
 class ModelResponses:
     """A model's own generator; not a generator itself, so that closing it reaches the model at once."""
 
-    __slots__ = ("_call", "_coroutines", "_finish", "_responses", "_start")
+    __slots__ = ("_call", "_coroutines", "_finish", "_payloads", "_responses", "_start")
 
-    def __init__(self, start: Start, call: Call, finish: Finish, coroutines: InThread | None = None) -> None:
+    def __init__(
+        self,
+        start: Start,
+        call: Call,
+        finish: Finish,
+        payloads: Payloads,
+        coroutines: InThread | None = None,
+    ) -> None:
         """`coroutines` says whether a generator that never suspends still belongs on the event loop."""
         self._start = start
         self._call = call
         self._finish = finish
+        self._payloads = payloads
         self._coroutines = coroutines
         self._responses: AsyncIterator[InferenceResponse] | None = None
 
@@ -45,12 +54,12 @@ class ModelResponses:
             else:
                 if coroutines.away:
                     self._responses = coroutines.moved(self._responses)
-                started = perf_counter()
+                asked, started = self._payloads.asked, perf_counter()
                 response = await self._responses.__anext__()
                 if perf_counter() - started < HEAVY:
                     if coroutines.offences:
                         coroutines.offences = 0
-                elif type(self._responses) is not ModelThreadResponses:
+                elif asked == self._payloads.asked and type(self._responses) is not ModelThreadResponses:
                     coroutines.held()
             return self._finish(response, call.request)
         except StopAsyncIteration:
