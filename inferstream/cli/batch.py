@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from ..clients.batch import Batch, Pace
-from ..clients.lines import Lines
+from ..clients.request_file import Lines
 from ..clients.results import Results
 from ..clients.transport import Target, Transport
 from ..errors import InvalidSettings

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..imports.implementation import RUNTIMES
 from ..repository.folder import settings_files
 from ..settings import (
     MLSERVER_MODEL_PREFIX,
@@ -17,7 +18,6 @@ from ..settings import (
     SETTINGS_FILE,
     ModelParameters,
 )
-from ..settings.implementation import RUNTIMES
 from ..settings.sources import read_json
 
 HEADER = "# Written by `server dockerfile`; it may be written anew as long as this line stands here."

@@ -19,8 +19,8 @@ from ..clients.bench.figures import Limits, figures
 from ..clients.bench.load import Load, Plan
 from ..clients.bench.samples import from_file, from_metadata
 from ..clients.transport import Target
+from ..concurrency.event_loop import new_event_loop
 from ..errors import CallFailed, InvalidSettings
-from ..event_loop import new_event_loop
 from ..types import InferenceRequest, MetadataModelResponse
 from .batch import TransportName
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..concurrency.event_loop import new_event_loop
 from ..errors import InferstreamError, InvalidSettings
-from ..event_loop import new_event_loop
 from ..garbage import settle
 from ..settings import Settings, load_settings
 from ..telemetry.logs import configure_logging

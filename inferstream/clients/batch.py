@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from ..errors import CallFailed, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse
-from .lines import Line, Lines, request_in
 from .merging import groups, merged, split
+from .request_file import Line, Lines, request_in
 from .results import Results
 from .retries import retried
 from .transport import Transport

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from ..errors import CodecError
 from ..types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
-from .kept import get_decoded, has_decoded
+from .decoded import get_decoded, has_decoded
 
 INPUT_PREFIX = "input-"
 OUTPUT_PREFIX = "output-"

@@ -16,7 +16,7 @@ from ..types import (
     ResponseOutput,
 )
 from .base import InputCodecLike, RequestCodecLike
-from .kept import get_decoded, has_decoded, keep
+from .decoded import get_decoded, has_decoded, keep
 from .registry import find_input_codec, find_request_codec
 
 Index = Mapping[str, MetadataTensor]

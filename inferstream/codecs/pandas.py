@@ -9,8 +9,8 @@ import pandas as pd
 from ..errors import CodecError
 from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, TensorData
 from .base import RequestCodec, content_type, response_of
+from .decoded import get_decoded, has_decoded
 from .json import decode_json_input_or_output, encode_to_json
-from .kept import get_decoded, has_decoded
 from .numpy import decoded, encoded
 from .registry import find_input_codec, register_request_codec
 

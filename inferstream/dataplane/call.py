@@ -9,9 +9,9 @@ from random import getrandbits
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from ..concurrency.interruption import Interruption
 from ..errors import DeadlineExceeded
 from ..types import InferenceRequest, Parameters
-from .interruption import Interruption
 
 if TYPE_CHECKING:
     from .reply import Reply

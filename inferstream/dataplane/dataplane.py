@@ -19,9 +19,9 @@ from .access import Access
 from .call import Call, identify
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Execution
+from .priority import heed
 from .reply import Reply
 from .serving import Served, Serving
-from .urgency import heed
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
 """What of the protocol's extensions is implemented, in Triton's spelling."""

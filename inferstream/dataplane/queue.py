@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
-from .urgency import HIGHEST, LOWEST
+from .priority import HIGHEST, LOWEST
 
 Turn = TypeVar("Turn")
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import NoReturn, Protocol, Self
 
+from ..concurrency.interruption import Interruption
 from ..errors import Abandoned
 from ..types import InferenceResponse
-from .interruption import Interruption
 
 End = Callable[[BaseException | None], None]
 """Told once how a reply ended: None when by itself, `Abandoned` when its reader left."""

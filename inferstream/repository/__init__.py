@@ -1,10 +1,10 @@
 """Where models are found and how they become objects."""
 
-from ..settings.uri import get_model_uri, to_absolute_path
 from .base import BrokenModel, ModelRepository
 from .folder import FolderRepository
-from .given import GivenRepository
+from .in_memory import GivenRepository
 from .loading import LoadedModel, load_model
+from .uri import get_model_uri, to_absolute_path
 
 __all__ = [
     "BrokenModel",

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..concurrency.model_thread import ModelThread
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
 from ..handlers import get_custom_handlers
+from ..imports.folders import importing_alone
 from ..model import MLModel, StepModel
-from ..model_thread import ModelThread
 from ..settings import ModelSettings
-from ..settings.imports import importing_alone
 from ..telemetry.context import model_context
 from .mlserver_imports import install
 from .retention import keeps_nothing

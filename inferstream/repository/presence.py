@@ -7,8 +7,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from ..settings.implementation import RUNTIMES
-from ..settings.imports import STANDS_IN
+from ..imports.folders import STANDS_IN
+from ..imports.implementation import RUNTIMES
 
 
 def missing_class(path: str, folder: Path | None, own_environment: bool = False) -> str | None:

@@ -13,10 +13,10 @@ import numpy as np
 from .. import processors
 from ..codecs import NumpyCodec, NumpyRequestCodec
 from ..errors import InvalidRequest, ModelLoadFailed
+from ..imports.folders import importing_alone
 from ..model import MLModel
+from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
-from ..settings.imports import importing_alone
-from ..settings.uri import get_model_uri
 from ..types import InferenceRequest, InferenceResponse, Parameters, RequestOutput, ResponseOutput
 from .refusals import inputs_of, refusal
 

@@ -16,11 +16,11 @@ from ..dataplane.dataplane import DataPlane
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
+from ..imports.folders import share_folders
+from ..imports.implementation import resolve_class
 from ..repository import FolderRepository, ModelRepository
 from ..repository.mlserver_imports import install
 from ..settings import Settings
-from ..settings.implementation import resolve_class
-from ..settings.imports import share_folders
 from ..settings.sources import SETTINGS_FILE
 from ..telemetry.files import MetricFiles
 from ..telemetry.metrics import CONTENT_TYPE, Meters

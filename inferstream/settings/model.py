@@ -7,9 +7,9 @@ from typing import Any, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
+from ..imports.implementation import resolve_class
 from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel
-from .implementation import resolve_class
 from .paths import expanded
 
 InputValidation = Literal["auto", "declared", "strict", "off"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from inferstream.cli.batch import TransportName, headers_of, transport_of
 from inferstream.clients.batch import Batch, Pace
-from inferstream.clients.lines import Lines
+from inferstream.clients.request_file import Lines
 from inferstream.clients.results import Results
 from inferstream.clients.transport import Target
 from inferstream.compat.machinery import stand_ins

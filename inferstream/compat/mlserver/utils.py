@@ -7,8 +7,8 @@ from enum import Enum
 from inspect import unwrap
 from typing import Any
 
-from inferstream.event_loop import new_event_loop
-from inferstream.settings.uri import get_model_uri, to_absolute_path
+from inferstream.concurrency.event_loop import new_event_loop
+from inferstream.repository.uri import get_model_uri, to_absolute_path
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters
 
 __all__ = [

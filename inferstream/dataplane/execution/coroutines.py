@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from time import perf_counter
 from typing import Any, Protocol
 
+from ...concurrency.model_thread import ModelThread
 from ...context import request_context
 from ...model import MLModel
-from ...model_thread import ModelThread
 from ...types import InferenceRequest, InferenceResponse
 from .model_thread_responses import LIGHT, ModelThreadResponses
 from .stretches import Turns, in_stretches

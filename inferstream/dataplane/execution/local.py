@@ -8,11 +8,11 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, cast
 
+from ...concurrency.model_thread import ModelThread
 from ...context import RequestContext, enter, request_context
 from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...handlers import Answering, HttpRequest, HttpResponse, get_custom_handlers
 from ...model import MLModel, StepModel
-from ...model_thread import ModelThread
 from ...repository.loading import UNLOAD_LIMIT, LoadedModel, load_model
 from ...rows import RowErrors
 from ...settings import ModelSettings
@@ -25,9 +25,9 @@ from ..checks import checks_of, strictness_of
 from ..outputs import finish_of
 from ..reply import Reply
 from .base import BuildAnswering
-from .calling import is_async
 from .coroutines import Coroutines, InThread, OnLoop
 from .failures import cause, translated
+from .method_caller import is_async
 from .payloads import Payloads
 from .responses import ModelResponses, open_reply
 from .steps import Steps

@@ -8,7 +8,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
-from ...model_thread import ModelThread
+from ...concurrency.model_thread import ModelThread
 from ...types import InferenceResponse
 from .read_ahead import AHEAD, ReadAhead
 

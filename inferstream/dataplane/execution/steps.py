@@ -15,7 +15,7 @@ from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
 from ..queue import Queue
-from .calling import Caller, Method
+from .method_caller import Caller, Method
 from .payloads import Payloads
 from .stepped import SteppedStream
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 from itertools import islice
 
+from ...concurrency.interruption import Interruption
 from ...errors import Code, InferenceFailed, InferstreamError, InvalidOutput, ModelError
 from ...rows import RowErrors
 from ...telemetry.batches import BatchMeters
@@ -13,7 +14,6 @@ from ...types import InferenceResponse
 from ..call import Call, MergedCall, Operation, new_id
 from ..checks import Checks
 from ..handler import Handler
-from ..interruption import Interruption
 from ..reply import Reply
 from .merging import Key, deal, key_of, merge
 

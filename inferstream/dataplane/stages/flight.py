@@ -2,9 +2,9 @@
 
 import asyncio
 
+from ...concurrency.interruption import Interruption
 from ...types import InferenceResponse
 from ..call import Call
-from ..interruption import Interruption
 from ..reply import Reply, StreamReply
 from .snapshot import Snapshot
 from .store import Store

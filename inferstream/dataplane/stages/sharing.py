@@ -5,7 +5,7 @@ from collections.abc import Hashable
 import msgspec
 
 from ...types import Parameters
-from ..urgency import PRIORITY, TIMEOUT
+from ..priority import PRIORITY, TIMEOUT
 
 canonical = msgspec.msgpack.Encoder(order="deterministic").encode
 """Tells 1 from 1.0 and from true, which compare as equal in Python, and the model may tell apart."""

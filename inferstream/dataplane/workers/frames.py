@@ -3,16 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from ...handlers import CustomHandler, HttpRequest, HttpResponse
+from ...processes.frames import Failure, Frame
 from ...telemetry.queues import QueueChanges
 from ...telemetry.steps import StepChanges
 from ..checks import Strictness
-
-
-class Frame(msgspec.Struct, array_like=True, gc=False):
-    """A message on a worker's socket, or a part of one."""
 
 
 class Tensor(Frame):
@@ -43,16 +38,6 @@ class Response(Frame):
     id: str | None
     parameters: dict[str, Any] | None
     outputs: list[Tensor]
-
-
-class Failure(Frame):
-    """An error of our tree: its code and everything a door may put on the wire."""
-
-    code: str
-    message: str
-    status_code: int | None = None
-    detail: list[dict[str, Any]] | None = None
-    retry_after: int | None = None
 
 
 class Start(Frame, tag=1):

@@ -10,20 +10,20 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ...errors import ModelLoadFailed, WorkerLost
+from ...imports.folders import shared_folders
+from ...processes.spawning import Program
 from ...settings import ModelSettings, Settings
-from ...settings.imports import shared_folders
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
 from ..cloudevents import wanted
-from .caller import Caller
+from .client import Caller
 from .frames import Load, Loaded, Start
-from .losses import Suspected
+from .instance_meters import StepTally
+from .lost import Suspected
 from .process import REAPED, WorkerProcess
 from .scheduling import Group
 from .slot import Slot
-from .spawning import Program
-from .tally import StepTally
 
 if TYPE_CHECKING:
     from .shared import SharedProcess

@@ -11,7 +11,7 @@ from ..execution.local import Local
 from ..handler import Handler
 from ..reply import Reply
 from ..stages.limits import Limits
-from .running import RunningCall
+from .running_call import RunningCall
 
 if TYPE_CHECKING:
     from ...telemetry.tracing import Tracing

@@ -7,7 +7,7 @@ keep busy.
 import mmap
 import os
 
-from .remote import RemoteCall
+from .remote_call import RemoteCall
 
 ROWS = 4096
 """Workers there may be at once."""

@@ -1,21 +1,14 @@
 """Requests and responses to frames and back; what a model or a door sees is the same on either side."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import prod
 from typing import Any, Protocol
 
-import msgspec
 import numpy as np
 from pydantic import TypeAdapter
 
 from ...errors import (
-    Code,
-    InferstreamError,
     InvalidOutput,
-    InvalidRequest,
-    ModelError,
-    Overloaded,
-    own_status,
 )
 from ...types import (
     Headers,
@@ -30,7 +23,7 @@ from ...types import (
 )
 from ...types.datatypes import DTYPES, widen_bf16
 from ...types.unchecked import UncheckedData
-from .frames import Failure, Request, Response, Tensor
+from .frames import Request, Response, Tensor
 
 VALUES, RAW, ARRAY = range(3)
 """Forms of a tensor's data: Python values, wire bytes, bytes of an array that its reader may change."""
@@ -59,17 +52,6 @@ class TensorLike(Protocol):
     datatype: str
     parameters: Parameters | None
     data: TensorData
-
-
-def encode_foreign(value: Any) -> Any:
-    """What MessagePack does not know and JSON writers do: NumPy's numbers, arrays and odd mappings."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise NotImplementedError(f"a {type(value).__name__}")
 
 
 def pack_request(request: InferenceRequest, put: Put) -> Request:
@@ -134,10 +116,6 @@ def places_in(tensors: list[Tensor]) -> list[int]:
 def unencodable(error: Exception, model: str) -> InvalidOutput:
     """The error for a response that MessagePack refused."""
     return InvalidOutput(f"Model {model} answered something that cannot be sent: {error}.")
-
-
-UNENCODABLE = (TypeError, ValueError, OverflowError, NotImplementedError, msgspec.MsgspecError)
-"""What packing and encoding raise for values that only live inside a process."""
 
 
 def _pack_tensor(tensor: TensorLike, put: Put) -> Tensor:
@@ -217,28 +195,3 @@ def _unpack_parameters(packed: dict[str, Any]) -> Parameters:
         fields["headers"] = Headers(fields["headers"])
     given = {name for name, value in fields.items() if value is not None}
     return Parameters.filled(fields, given, packed)
-
-
-def pack_failure(error: InferstreamError) -> Failure:
-    """An error as the part of a frame."""
-    return Failure(
-        error.code.value,
-        error.message,
-        own_status(error),
-        error.detail if isinstance(error, InvalidRequest) else None,
-        error.retry_after if isinstance(error, Overloaded) else None,
-    )
-
-
-def unpack_failure(failure: Failure) -> InferstreamError:
-    """The error that another process raised, as a door would have seen it here."""
-    if failure.status_code is not None:
-        return ModelError(failure.message, failure.status_code)
-    if failure.retry_after is not None:
-        return Overloaded(failure.message, failure.retry_after)
-    code = Code(failure.code)
-    if code is Code.INVALID:
-        return InvalidRequest(failure.message, failure.detail)
-    error = InferstreamError(failure.message)
-    error.code = code
-    return error

@@ -8,15 +8,16 @@ from typing import Any
 import msgspec
 
 from ...errors import InferstreamError, WorkerLost
+from ...processes.frames import Frame, pack_failure, unpack_failure
+from ...processes.link import Link
+from ...processes.shared_memory import Incoming, Outgoing
 from ...types import Headers
 from ..execution.failures import translated
 from ..execution.local import Local
 from . import frames
-from .arena import Incoming, Outgoing
 from .instance import Instance, Models
-from .link import Link
-from .packing import pack_failure, unpack_failure, unpack_request
-from .running import LaterRequests, RunningCall
+from .packing import unpack_request
+from .running_call import LaterRequests, RunningCall
 
 MakeLink = Callable[..., Link]
 """Makes the link from its decoder, and what to call for each frame and at its end."""
@@ -34,7 +35,7 @@ class Peer:
         kinds: Any,
         memory: tuple[int, int],
         models: Models,
-        more: dict[type[frames.Frame], Callable[[Any], object]],
+        more: dict[type[Frame], Callable[[Any], object]],
         lost: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -46,7 +47,7 @@ class Peer:
         self._calls: dict[int, RunningCall] = {}
         self._cancelled: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._frames: dict[type[frames.Frame], Callable[[Any], object]] = {
+        self._frames: dict[type[Frame], Callable[[Any], object]] = {
             frames.Open: self._open,
             frames.More: self._more,
             frames.Credit: self._credit,
@@ -64,7 +65,7 @@ class Peer:
         """Calls in progress that somebody waits for."""
         return len(self._calls) - len(self._cancelled)
 
-    def _received(self, frame: frames.Frame) -> None:
+    def _received(self, frame: Frame) -> None:
         self._frames[type(frame)](frame)
 
     def spawn(self, work: Any) -> "asyncio.Task[None]":

@@ -15,8 +15,8 @@ from ..execution.base import BuildAnswering, Execution
 from ..execution.local import Local
 
 if TYPE_CHECKING:
+    from ...processes.spawning import Program
     from .group import OtherFrontEnds, WorkerGroup
-    from .spawning import Program
 
 _own_pools = count(1)
 
@@ -110,7 +110,7 @@ class Placements:
 
 
 def _programs(placement: Placement, script: str, shared: dict[str, str]) -> "list[Program]":
-    from .spawning import Program
+    from ...processes.spawning import Program
 
     variables = {**shared, **_threads(placement.workers)}
     python = sys.executable

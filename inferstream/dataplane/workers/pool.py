@@ -4,16 +4,17 @@ from typing import Any
 
 from ...errors import InvalidRequest, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
+from ...processes.frames import UNENCODABLE
 from ...settings import ModelSettings
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...types import MetadataModelResponse
 from ..call import Call
 from ..reply import Reply
-from .caller import Caller
+from .client import Caller
 from .frames import Loaded
-from .losses import NeverStarted
-from .packing import TENSORS, UNENCODABLE
+from .lost import NeverStarted
+from .packing import TENSORS
 from .scheduling import Group
 
 

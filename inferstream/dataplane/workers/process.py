@@ -6,13 +6,14 @@ from contextlib import ExitStack, suppress
 from functools import partial
 
 from ...errors import ModelLoadFailed, WorkerLost
+from ...processes import shared_memory
+from ...processes.link import Link
+from ...processes.spawning import Child, Program
 from ...telemetry.custom import CUSTOM
-from . import arena, frames
-from .caller import Caller
-from .link import Link
-from .losses import Suspected
-from .spawning import Child, Program
-from .tally import StepTally
+from . import frames
+from .client import Caller
+from .instance_meters import StepTally
+from .lost import Suspected
 
 logger = logging.getLogger("inferstream.worker")
 
@@ -27,7 +28,7 @@ class WorkerProcess(Caller):
     """A process of its own: loads and unloads models in it, and ends it; it gets further `descriptors` with it."""
 
     def __init__(self, program: Program, start: frames.Start, tally: StepTally, *descriptors: int) -> None:
-        with arena.created() as requests, arena.created() as responses, ExitStack() as undo:
+        with shared_memory.created() as requests, shared_memory.created() as responses, ExitStack() as undo:
             super().__init__(requests, responses)
             undo.callback(self._close_memory)
             self._child = Child(program, (requests, responses, *descriptors), self._gone)

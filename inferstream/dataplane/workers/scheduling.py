@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
-from .caller import Caller
+from .client import Caller
 
 
 class Place(Protocol):

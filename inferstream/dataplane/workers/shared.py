@@ -2,18 +2,19 @@
 
 import socket
 
-from . import frames, passing
+from ...processes import descriptors
+from ...processes.spawning import Program
+from . import frames
+from .instance_meters import StepTally
 from .loads import CountedCalls, Load
 from .process import WorkerProcess
-from .spawning import Program
-from .tally import StepTally
 
 
 class SharedProcess(WorkerProcess):
     """Takes in callers beside the one that owns it."""
 
     def __init__(self, program: Program, start: frames.Start, tally: StepTally) -> None:
-        self._intake, theirs = passing.intake()
+        self._intake, theirs = descriptors.intake()
         try:
             with theirs:
                 super().__init__(program, start, tally, theirs.fileno())
@@ -33,7 +34,7 @@ class SharedProcess(WorkerProcess):
 
     def introduce(self, caller: socket.socket, message: bytes) -> None:
         """Give a front end a way of its own to this worker, through its intake. Raises OSError."""
-        passing.pass_way(self._intake, caller, message)
+        descriptors.pass_way(self._intake, caller, message)
 
     def _gone(self) -> None:
         self._intake.close()

@@ -7,9 +7,9 @@ from time import monotonic
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...telemetry.workers import WorkerMeters
-from .caller import Caller
+from .client import Caller
 from .frames import Load
-from .losses import Suspected
+from .lost import Suspected
 from .process import WorkerProcess
 
 logger = logging.getLogger("inferstream.worker")

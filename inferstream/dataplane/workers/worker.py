@@ -11,8 +11,9 @@ from contextlib import suppress
 from ... import processors
 from ...errors import InferstreamError, own_status
 from ...garbage import settle
+from ...imports.folders import share_folders
+from ...processes.frames import Frame
 from ...settings import ModelSettings
-from ...settings.imports import share_folders
 from ...telemetry.logs import configure_logging
 from ..cloudevents import CloudEvents
 from ..execution.base import BuildAnswering
@@ -70,7 +71,7 @@ class Worker:
         self._followers.discard(follower)
         follower.end()
 
-    def _tell_followers(self, frame: frames.Frame) -> None:
+    def _tell_followers(self, frame: Frame) -> None:
         for follower in self._followers:
             follower.send(frame)
 
@@ -172,7 +173,7 @@ class Worker:
         """Model code has logged a metric."""
         self._send_from_anywhere(frames.Logged(model, version, values))
 
-    def _send_from_anywhere(self, frame: frames.Frame) -> None:
+    def _send_from_anywhere(self, frame: Frame) -> None:
         if threading.get_ident() == self._thread:
             self._send(frame)
         else:

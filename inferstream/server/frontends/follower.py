@@ -15,18 +15,18 @@ from typing import Any
 import msgspec
 
 from ... import processors
+from ...concurrency.event_loop import new_event_loop
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.workers.link import Link
 from ...dataplane.workers.loads import Loads
-from ...dataplane.workers.main import belong_to
-from ...dataplane.workers.packing import pack_failure, unpack_failure
-from ...dataplane.workers.passing import Intake
 from ...errors import InferenceFailed, InferstreamError
-from ...event_loop import new_event_loop
 from ...garbage import settle
+from ...imports.folders import share_folders
+from ...processes.descriptors import Intake
+from ...processes.frames import pack_failure, unpack_failure
+from ...processes.link import Link
+from ...processes.membership import belong_to
 from ...settings import Settings
-from ...settings.imports import share_folders
 from ...telemetry.custom import CUSTOM
 from ...telemetry.files import MetricFiles
 from ...telemetry.logs import configure_logging
@@ -37,8 +37,8 @@ from ..doors import Doors, build_tracing
 from ..ports import bind
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
+from .follower_registry import Told
 from .loading import Loading
-from .told import Told
 
 logger = logging.getLogger("inferstream.server")
 

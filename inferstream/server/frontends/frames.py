@@ -3,7 +3,8 @@
 Frames with an `operation` are answered by `Done`, or `Counted`, with the same number.
 """
 
-from ...dataplane.workers.frames import Failure, Frame, Loaded
+from ...dataplane.workers.frames import Loaded
+from ...processes.frames import Failure, Frame
 from ...telemetry.sums import Family
 
 

@@ -15,8 +15,8 @@ from ...dataplane.workers.group import WorkerGroup
 from ...dataplane.workers.process import WorkerProcess
 from ...dataplane.workers.shared import SharedProcess
 from ...errors import InferstreamError, WorkerLost
+from ...imports.folders import shared_folders
 from ...settings import ModelSettings, Settings
-from ...settings.imports import shared_folders
 from ...telemetry.files import MetricFiles
 from ...telemetry.frontends import FrontEndMeters
 from ...telemetry.metrics import Meters
@@ -24,7 +24,7 @@ from ...telemetry.sums import Sums, families_of
 from . import frames, shares
 from .member import Member
 from .models import SharedModel, SharedModels
-from .questions import answer
+from .queries import answer
 
 logger = logging.getLogger("inferstream.server")
 

@@ -8,8 +8,8 @@ import msgspec
 
 from ...dataplane.execution.base import Execution
 from ...dataplane.execution.local import Local
-from ...dataplane.workers.borrowed import Borrowed, BorrowedGroup
-from ...dataplane.workers.caller import Caller
+from ...dataplane.workers.attached import Borrowed, BorrowedGroup
+from ...dataplane.workers.client import Caller
 from ...dataplane.workers.loads import Loads
 from ...dataplane.workers.pool import Pool
 from ...errors import ModelLoadFailed

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ...dataplane.workers import passing
-from ...dataplane.workers.link import Link
-from ...dataplane.workers.packing import unpack_failure
 from ...dataplane.workers.process import REAPED
 from ...dataplane.workers.shared import SharedProcess
-from ...dataplane.workers.spawning import Child, Program
 from ...errors import InferstreamError, WorkerLost
+from ...processes import descriptors
+from ...processes.frames import unpack_failure
+from ...processes.link import Link
+from ...processes.spawning import Child, Program
 from ...telemetry.custom import CUSTOM
 from ...telemetry.sums import Family
 from . import frames
@@ -43,7 +43,7 @@ class Member:
 
     def __init__(self, leader: Leader, variables: dict[str, str], loads: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self._intake, theirs = passing.intake()
+        self._intake, theirs = descriptors.intake()
         program = Program(SCRIPT, sys.executable, variables, MODULE)
         try:
             with theirs:

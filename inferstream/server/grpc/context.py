@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...dataplane.cloudevents import CloudEvents
-from ...dataplane.urgency import header_priority
+from ...dataplane.priority import header_priority
 from ...types import Headers, InferenceResponse
 from ..headers import EventHeaders, model_headers
 

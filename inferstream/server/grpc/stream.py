@@ -4,9 +4,9 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
+from ...concurrency.interruption import Reminder
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.interruption import Reminder
 from ...protos.dialects import HEADER, Dialect, asked_dialect
 from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_responses import dump_response

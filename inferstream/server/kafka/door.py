@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError
 
 from ...dataplane.dataplane import DataPlane
 from ...settings import Settings
-from .quiet import quieten
+from .log_filter import quieten
 from .session import Session
 
 if TYPE_CHECKING:

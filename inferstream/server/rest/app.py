@@ -10,11 +10,11 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from .exchange import SCOPE_KEY, AsgiExchange, Exchange
 from .inference import InferenceDoor
-from .late import Late
+from .lazy import Late
 from .messages import Receive, Scope, Send, answer
+from .metadata import Vitals
 from .routes import Route, route_of
 from .transport import Connection, Served
-from .vitals import Vitals
 from .websocket import WebSocketDoor
 
 logger = logging.getLogger("inferstream.rest")

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
+from ...dataplane.priority import header_priority
 from ...dataplane.reply import Reply
-from ...dataplane.urgency import header_priority
 from ...protos import json_requests, sse
 from ...protos.dialects import HEADER, Dialect, asked_dialect
 from ...protos.generate import dump_flat, is_v2, parse_flat

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ...dataplane.interruption import Interruption
+from ...concurrency.interruption import Interruption
 from .exchange import SCOPE_KEY, DirectExchange, Exchange, Openings
 from .messages import Head
 from .routes import Route, route_of_target

@@ -8,11 +8,11 @@ from time import perf_counter
 from typing import Any
 from urllib.parse import unquote
 
+from ...concurrency.interruption import Interruption
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.interruption import Interruption
+from ...dataplane.priority import header_priority
 from ...dataplane.reply import Reply
-from ...dataplane.urgency import header_priority
 from ...errors import (
     AlreadyExists,
     Cancelled,
@@ -30,9 +30,9 @@ from ...types import Headers, InferenceRequest
 from ..status import status_of
 from .deflate import Inflating
 from .events import BREATH
-from .later import Later
 from .messages import Head, wrap
 from .origins import Origins
+from .request_stream import Later
 from .sockets import WebSocket
 
 ROUTE = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/stream")

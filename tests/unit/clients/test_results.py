@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferstream.clients.lines import Lines
+from inferstream.clients.request_file import Lines
 from inferstream.clients.results import Indexes, Results
 from inferstream.types import InferenceResponse, Parameters, ResponseOutput
 

@@ -13,8 +13,8 @@ import pytest
 
 from inferstream import compat
 from inferstream.codecs import NumpyCodec, NumpyRequestCodec
+from inferstream.imports.implementation import resolve_class
 from inferstream.settings import ModelSettings
-from inferstream.settings.implementation import resolve_class
 from inferstream.types import InferenceRequest, RequestOutput
 from tests.unit.runtimes import models
 

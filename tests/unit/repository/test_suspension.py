@@ -12,7 +12,7 @@ from inferstream.codecs import decode_args
 from inferstream.model import StepModel
 from inferstream.repository import suspension
 from inferstream.repository.suspension import may_suspend, never_suspends
-from inferstream.settings.uri import get_model_uri
+from inferstream.repository.uri import get_model_uri
 
 
 async def compute(value):

@@ -11,7 +11,7 @@ from inferstream.codecs.base import (
     RequestCodecLike,
     SingleInputRequestCodec,
 )
-from inferstream.codecs.kept import (
+from inferstream.codecs.decoded import (
     DecodedParameterName,
     get_decoded,
     get_decoded_or_raw,

@@ -13,13 +13,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from inferstream import MLModel
+from inferstream.concurrency.model_thread import ModelThread
 from inferstream.context import request_context
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution import coroutines
 from inferstream.dataplane.execution.local import UNBLOCKED_SLOTS, Local
 from inferstream.dataplane.reply import Reply
 from inferstream.errors import InferenceFailed, InferstreamError
-from inferstream.model_thread import ModelThread
 from inferstream.repository import LoadedModel, load_model, loading
 from inferstream.settings import ModelSettings
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput

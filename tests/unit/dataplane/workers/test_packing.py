@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from inferstream.dataplane.workers import packing
-from inferstream.dataplane.workers.frames import Failure, Request, Response
+from inferstream.dataplane.workers.frames import Request, Response
 from inferstream.errors import (
     Code,
     DeadlineExceeded,
@@ -19,6 +19,7 @@ from inferstream.errors import (
     ModelError,
     Overloaded,
 )
+from inferstream.processes.frames import UNENCODABLE, Failure, encode_foreign, pack_failure, unpack_failure
 from inferstream.types import (
     Headers,
     InferenceRequest,
@@ -31,7 +32,7 @@ from inferstream.types import (
 )
 from inferstream.types.datatypes import DTYPES
 
-ENCODER = msgspec.msgpack.Encoder(enc_hook=packing.encode_foreign)
+ENCODER = msgspec.msgpack.Encoder(enc_hook=encode_foreign)
 
 
 class Memory:
@@ -146,13 +147,13 @@ def test_a_responses_headers_and_numpys_numbers_survive() -> None:
 
 @pytest.mark.parametrize("value", [object(), 2**70, "\ud800"])
 def test_what_only_lives_inside_a_process_is_refused(value: object) -> None:
-    with pytest.raises(packing.UNENCODABLE):
+    with pytest.raises(UNENCODABLE):
         back(InferenceResponse(model_name="m", parameters=Parameters(thing=value), outputs=[]))
 
 
 @given(st.integers(200, 599), st.text())
 def test_a_models_own_error_keeps_its_status(status: int, message: str) -> None:
-    found = packing.unpack_failure(packing.pack_failure(ModelError(message, status)))
+    found = unpack_failure(pack_failure(ModelError(message, status)))
     assert isinstance(found, ModelError)
     assert (found.message, found.status_code) == (message, status)
 
@@ -164,9 +165,9 @@ def test_every_error_keeps_its_kind_and_words() -> None:
         DeadlineExceeded(),
         InferenceFailed("no"),
     ):
-        packed = msgspec.msgpack.decode(msgspec.msgpack.encode(packing.pack_failure(error)), type=Failure)
-        found = packing.unpack_failure(packed)
+        packed = msgspec.msgpack.decode(msgspec.msgpack.encode(pack_failure(error)), type=Failure)
+        found = unpack_failure(packed)
         assert (found.code, found.message) == (error.code, error.message)
         assert getattr(found, "retry_after", None) == getattr(error, "retry_after", None)
         assert getattr(found, "detail", None) == getattr(error, "detail", None)
-    assert packing.unpack_failure(Failure(Code.NOT_FOUND.value, "gone")).code is Code.NOT_FOUND
+    assert unpack_failure(Failure(Code.NOT_FOUND.value, "gone")).code is Code.NOT_FOUND

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from inferstream import MLModel
-from inferstream.dataplane.workers import arena
 from inferstream.dataplane.workers.frames import (
     Answer,
     Cancel,
@@ -21,7 +20,6 @@ from inferstream.dataplane.workers.frames import (
     Described,
     End,
     Failed,
-    Frame,
     Free,
     Load,
     Loaded,
@@ -38,6 +36,8 @@ from inferstream.dataplane.workers.frames import (
 )
 from inferstream.dataplane.workers.packing import pack_request
 from inferstream.dataplane.workers.worker import Worker
+from inferstream.processes import shared_memory
+from inferstream.processes.frames import Frame
 from inferstream.server.custom import build_answering
 from inferstream.types import (
     InferenceRequest,
@@ -128,8 +128,8 @@ class Another:
     def __init__(self, worker: Worker) -> None:
         self.sent: list[Frame] = []
         self.closed = False
-        with arena.created() as requests, arena.created() as responses:
-            self.arena = arena.Outgoing(requests)
+        with shared_memory.created() as requests, shared_memory.created() as responses:
+            self.arena = shared_memory.Outgoing(requests)
             worker.admit(self._link, (requests, responses))
 
     def _link(self, decoder: Any, received: Any, lost: Any) -> "Another":
@@ -152,8 +152,8 @@ class Inside:
 
     def __init__(self) -> None:
         self.sent: asyncio.Queue[Frame] = asyncio.Queue()
-        with arena.created() as requests, arena.created() as responses:
-            self.arena = arena.Outgoing(requests)
+        with shared_memory.created() as requests, shared_memory.created() as responses:
+            self.arena = shared_memory.Outgoing(requests)
             self.worker = Worker(self._link, requests, responses, build_answering)
 
     def _link(self, decoder: Any, received: Any, lost: object) -> "Inside":
@@ -176,7 +176,7 @@ class Inside:
         self.tell(Load(1, json.dumps(settings).encode(), None, 5))
         return await self.next()
 
-    def request(self, count: int = 1, memory: arena.Outgoing | None = None) -> Any:
+    def request(self, count: int = 1, memory: shared_memory.Outgoing | None = None) -> Any:
         data = np.ones(count, np.float32)
         tensor = RequestInput(name="x", shape=[count], datatype="FP32", data=data)
         return pack_request(InferenceRequest(id="r", inputs=[tensor]), (memory or self.arena).put)

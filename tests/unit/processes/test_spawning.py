@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from inferstream.dataplane.workers.frames import Start
+from inferstream.dataplane.workers.instance_meters import StepTally
 from inferstream.dataplane.workers.process import WorkerProcess
 from inferstream.dataplane.workers.shared import SharedProcess
-from inferstream.dataplane.workers.spawning import Program
-from inferstream.dataplane.workers.tally import StepTally
+from inferstream.processes.spawning import Program
 
 
 def _refuse(*_: object) -> int:

@@ -13,10 +13,11 @@ from types import ModuleType
 import pytest
 
 from inferstream import MLModel
-from inferstream.model_thread import ModelThread
+from inferstream.concurrency.model_thread import ModelThread
+from inferstream.imports import folders
+from inferstream.imports.folders import import_from, importing_alone, share_folders, shared_folders
 from inferstream.repository import load_model
-from inferstream.settings import ModelSettings, imports
-from inferstream.settings.imports import import_from, importing_alone, share_folders, shared_folders
+from inferstream.settings import ModelSettings
 
 
 @pytest.fixture(autouse=True)
@@ -26,9 +27,9 @@ def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("model", "helper", "package"):  # other tests' own
         monkeypatch.delitem(sys.modules, name, raising=False)
     for name in ("_model_folders", "_kept", "_installed"):
-        monkeypatch.setattr(imports, name, set())
-    monkeypatch.setattr(imports, "_shared_folders", [])
-    monkeypatch.setattr(imports, "_stamps", {})
+        monkeypatch.setattr(folders, name, set())
+    monkeypatch.setattr(folders, "_shared_folders", [])
+    monkeypatch.setattr(folders, "_stamps", {})
     yield
     for name in {*sys.modules} - before:
         del sys.modules[name]
@@ -54,7 +55,7 @@ def load(folder: Path, name: str = "model") -> ModuleType:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files written a moment ago count as old."""
-    monkeypatch.setattr(imports, "CLOCK_STEP", -(10**12))
+    monkeypatch.setattr(folders, "CLOCK_STEP", -(10**12))
 
 
 @pytest.mark.usefixtures("settled")
@@ -103,7 +104,7 @@ def test_shared_code_is_imported_anew_when_a_file_of_it_has_changed(tmp_path) ->
 
 
 def test_a_shared_file_that_changes_while_it_is_imported_is_imported_anew(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(imports, "CLOCK_STEP", 10**12)  # every file is as new as that
+    monkeypatch.setattr(folders, "CLOCK_STEP", 10**12)  # every file is as new as that
     share_folders([code(tmp_path, common="value = 1")])
     folder = code(tmp_path / "one", model="import common")
     assert load(folder).common is not load(folder).common
@@ -278,12 +279,12 @@ async def test_models_that_load_at_once_see_whole_modules_however_their_load_is_
 
 
 async def test_an_event_loop_does_not_wait_for_ever(tmp_path, monkeypatch, caplog) -> None:
-    monkeypatch.setattr(imports, "LOOP_PATIENCE", 0.05)
+    monkeypatch.setattr(folders, "LOOP_PATIENCE", 0.05)
     sys.path.append(str(code(tmp_path, wanted_one="import wanted_two", wanted_two="")))
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with imports.importing:
+        with folders.importing:
             held.set()
             done.wait(20)
 
@@ -318,12 +319,12 @@ def test_a_folder_that_is_a_link_to_files_elsewhere_keeps_its_names(tmp_path) ->
 
 async def test_a_models_thread_waits_for_its_turn(tmp_path, monkeypatch) -> None:
     """Nothing else waits for the event loop in it, so it need not give up."""
-    monkeypatch.setattr(imports, "LOOP_PATIENCE", 0.01)
+    monkeypatch.setattr(folders, "LOOP_PATIENCE", 0.01)
     sys.path.append(str(code(tmp_path, wanted_three="")))
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with imports.importing:
+        with folders.importing:
             held.set()
             done.wait(20)
 

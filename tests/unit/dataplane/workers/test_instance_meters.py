@@ -1,7 +1,7 @@
 """What a process adds to the meters of steps, and takes back when it ends."""
 
 from inferstream.dataplane.workers.frames import Queued, Stepped
-from inferstream.dataplane.workers.tally import StepTally
+from inferstream.dataplane.workers.instance_meters import StepTally
 from inferstream.telemetry.queues import QueueMeters
 from inferstream.telemetry.steps import StepChanges, StepMeters
 

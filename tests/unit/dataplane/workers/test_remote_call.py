@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from inferstream.dataplane.call import Call, Operation
-from inferstream.dataplane.workers import arena
-from inferstream.dataplane.workers.frames import Cancel, Frame, More
-from inferstream.dataplane.workers.packing import UNENCODABLE, encode_foreign
-from inferstream.dataplane.workers.remote import RemoteCall
+from inferstream.dataplane.workers.frames import Cancel, More
+from inferstream.dataplane.workers.remote_call import RemoteCall
 from inferstream.errors import DeadlineExceeded, Draining
+from inferstream.processes import shared_memory
+from inferstream.processes.frames import UNENCODABLE, Frame, encode_foreign
 from inferstream.types import InferenceRequest, Parameters, RequestInput
 
 
@@ -35,16 +35,16 @@ def large(**parameters: object) -> InferenceRequest:
 
 @pytest.fixture
 def outgoing():
-    with arena.created() as descriptor:
-        return arena.Outgoing(descriptor)
+    with shared_memory.created() as descriptor:
+        return shared_memory.Outgoing(descriptor)
 
 
 def remote(call: Call, link: Sent) -> RemoteCall:
     return RemoteCall(1, call, 8, None, lambda: None, link)
 
 
-def everything_fits(outgoing: arena.Outgoing) -> bool:
-    return outgoing.put(bytes(arena.SIZE - arena.FLAGS)) is not None
+def everything_fits(outgoing: shared_memory.Outgoing) -> bool:
+    return outgoing.put(bytes(shared_memory.SIZE - shared_memory.FLAGS)) is not None
 
 
 async def test_a_request_that_cannot_be_sent_takes_no_memory(outgoing) -> None:

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import InvalidSettings
-from .imports import STANDS_IN, import_from, importing
+from .folders import STANDS_IN, import_from, importing
 
 RUNTIMES = "inferstream.runtimes"
 """Entry points: the name is what settings files call a runtime, the value is its class."""

@@ -6,7 +6,7 @@ import socket
 import msgspec
 
 from inferstream.dataplane.workers.frames import Cancel, Credit, Logged
-from inferstream.dataplane.workers.link import Link
+from inferstream.processes.link import Link
 
 DECODER = msgspec.msgpack.Decoder(Cancel | Credit | Logged)
 

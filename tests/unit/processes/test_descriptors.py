@@ -4,8 +4,8 @@ import asyncio
 import os
 import socket
 
-from inferstream.dataplane.workers.arena import Incoming, Outgoing
-from inferstream.dataplane.workers.passing import Intake, intake, pass_way
+from inferstream.processes.descriptors import Intake, intake, pass_way
+from inferstream.processes.shared_memory import Incoming, Outgoing
 
 
 def nothing() -> None:

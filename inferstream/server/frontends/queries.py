@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import orjson
 
 from ...dataplane.registry import Registry
-from ...dataplane.workers.packing import pack_failure
 from ...errors import InferenceFailed, InferstreamError
+from ...processes.frames import pack_failure
 from . import frames
 from .member import Member
 

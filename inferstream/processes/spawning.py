@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGE = str(Path(__file__).parents[2])
+PACKAGE = str(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True)

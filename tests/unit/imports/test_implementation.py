@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inferstream.errors import InvalidSettings
-from inferstream.settings.implementation import resolve_class
+from inferstream.imports.implementation import resolve_class
 
 OURS = {
     "mlserver_sklearn.SKLearnModel": "inferstream.runtimes.sklearn.SKLearnModel",
@@ -38,7 +38,7 @@ def test_mlservers_names_of_runtimes_are_ours(settings_file: str, theirs: str, o
 def test_finding_a_runtime_imports_no_framework() -> None:
     code = f"""
 import sys
-from inferstream.settings.implementation import resolve_class
+from inferstream.imports.implementation import resolve_class
 for name in {list(OURS)}:
     resolve_class(name, None)
 print([name for name in ("sklearn", "joblib", "xgboost", "lightgbm", "pandas") if name in sys.modules])

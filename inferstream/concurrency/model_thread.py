@@ -11,7 +11,7 @@ from inspect import isawaitable
 from time import perf_counter
 from typing import Any, Protocol
 
-from .context import RequestContext
+from ..context import RequestContext
 from .event_loop import new_event_loop
 
 logger = logging.getLogger("inferstream.model")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferstream.server.rest.late import Late
+from inferstream.server.rest.lazy import Late
 
 
 class Slow:

@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable
 
-from . import arena
+from . import shared_memory
 
 logger = logging.getLogger("inferstream.worker")
 
@@ -29,7 +29,7 @@ def intake() -> tuple[socket.socket, socket.socket]:
 
 def pass_way(worker: socket.socket, caller: socket.socket, message: bytes) -> None:
     """Give a worker and one who calls it a new way between them. Raises OSError when either cannot take it."""
-    with arena.created() as requests, arena.created() as responses:
+    with shared_memory.created() as requests, shared_memory.created() as responses:
         to_caller, to_worker = socket.socketpair()
         with to_caller, to_worker:
             socket.send_fds(worker, [b"way"], [to_caller.fileno(), requests, responses])

@@ -5,12 +5,12 @@ import socket
 from collections.abc import Callable
 from functools import partial
 
+from ...processes.link import Link
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
 from . import frames
-from .caller import Caller
-from .link import Link
+from .client import Caller
 from .loads import CountedCalls, Load
 from .scheduling import Group
 

@@ -6,18 +6,19 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Self
 
+from ...concurrency.interruption import Interruption
 from ...context import RequestContext, enter, request_context
 from ...errors import InferenceFailed, InferstreamError
+from ...processes.frames import UNENCODABLE, pack_failure
+from ...processes.link import Link
+from ...processes.shared_memory import Outgoing
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...types import InferenceRequest
 from ..call import Call, Operation
 from ..handler import Handler
-from ..interruption import Interruption
-from .arena import Outgoing
 from .frames import Answer, Asked, End, Failed, Full, Item, Open, Partly
-from .link import Link
-from .packing import UNENCODABLE, pack_failure, pack_response, places_in, unencodable
+from .packing import pack_response, places_in, unencodable
 
 logger = logging.getLogger("inferstream.worker")
 

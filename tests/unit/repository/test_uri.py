@@ -6,7 +6,7 @@ import pytest
 
 from inferstream import ModelSettings
 from inferstream.errors import InvalidModelURI
-from inferstream.settings.uri import get_model_uri, to_absolute_path
+from inferstream.repository.uri import get_model_uri, to_absolute_path
 
 
 def settings_of(uri: str | None, source: str | None = None) -> ModelSettings:

@@ -2,7 +2,7 @@ import pytest
 
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.errors import ModelNotFound
-from inferstream.server.rest.vitals import Vitals
+from inferstream.server.rest.metadata import Vitals
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 from inferstream.types import MetadataModelResponse

@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from .frames import Frame
-from .packing import encode_foreign
+from .frames import Frame, encode_foreign
 
 logger = logging.getLogger("inferstream.worker")
 

@@ -6,15 +6,15 @@ import random
 import numpy as np
 import pytest
 
-from inferstream.dataplane.workers import arena
+from inferstream.processes import shared_memory
 
 
 @pytest.fixture
 def both():
     freed = []
-    with arena.created() as descriptor:
-        outgoing = arena.Outgoing(descriptor)
-        incoming = arena.Incoming(descriptor, lambda: freed.append(1))
+    with shared_memory.created() as descriptor:
+        outgoing = shared_memory.Outgoing(descriptor)
+        incoming = shared_memory.Incoming(descriptor, lambda: freed.append(1))
     return outgoing, incoming, freed
 
 
@@ -45,7 +45,7 @@ def test_a_place_is_given_back_when_the_last_view_of_a_view_is_gone(both) -> Non
 
 def test_a_full_arena_says_so_and_has_room_again(both, monkeypatch) -> None:
     outgoing, _, _ = both
-    half = b"." * (arena.SIZE // 2)
+    half = b"." * (shared_memory.SIZE // 2)
     first = outgoing.put(half)
     assert first is not None
     assert outgoing.put(half) is None
@@ -66,7 +66,7 @@ def test_random_use_never_overlaps_and_ends_in_one_piece(both) -> None:
             data = bytes([i % 256]) * dice.randrange(1, 50_000)
             held[outgoing.put(data)] = data
     outgoing.free(list(held))
-    assert outgoing.put(b"." * (arena.SIZE - arena.FLAGS)) is not None
+    assert outgoing.put(b"." * (shared_memory.SIZE - shared_memory.FLAGS)) is not None
 
 
 def test_an_empty_arena_keeps_little_memory(both) -> None:
@@ -75,7 +75,7 @@ def test_an_empty_arena_keeps_little_memory(both) -> None:
     place = outgoing.put(b"." * 2**27)
     assert _shared() - before > 2**26
     outgoing.free([place])
-    assert _shared() - before <= arena.KEPT + 2**22
+    assert _shared() - before <= shared_memory.KEPT + 2**22
 
 
 def _shared() -> int:

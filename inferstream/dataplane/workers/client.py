@@ -8,14 +8,16 @@ import msgspec
 
 from ...errors import InferstreamError, ModelError, Overloaded, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
+from ...processes import shared_memory
+from ...processes.frames import Frame, unpack_failure
+from ...processes.link import Link
 from ...rows import RowErrors
 from ...types import MetadataModelResponse
 from ..call import Call
-from . import arena, frames
-from .link import Link
-from .losses import NeverStarted
-from .packing import unpack_failure, unpack_response
-from .remote import RemoteCall
+from . import frames
+from .lost import NeverStarted
+from .packing import unpack_response
+from .remote_call import RemoteCall
 
 Hung = Callable[["Caller"], None]
 """Told of a worker in which a call does not end."""
@@ -29,14 +31,14 @@ class Caller:
     def __init__(self, requests: int, responses: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._freeing = False
-        self._incoming = arena.Incoming(responses, self._freed)
+        self._incoming = shared_memory.Incoming(responses, self._freed)
         try:
-            self._outgoing = arena.Outgoing(requests)
+            self._outgoing = shared_memory.Outgoing(requests)
         except OSError:
             self._incoming.close()
             raise
         self._flags = self._incoming.flags
-        self._frames: dict[type[frames.Frame], Callable[[Any], object]] = {
+        self._frames: dict[type[Frame], Callable[[Any], object]] = {
             frames.Answer: self._answer,
             frames.Item: self._item,
             frames.Full: self._full,
@@ -58,7 +60,7 @@ class Caller:
         self.answered = 0
         self.ended = asyncio.Event()
 
-    def _connect(self, pid: int, link: Callable[[Any, Callable[[frames.Frame], None]], Link]) -> None:
+    def _connect(self, pid: int, link: Callable[[Any, Callable[[Frame], None]], Link]) -> None:
         """Begin to speak with the process, over what `link` makes of a decoder and a receiver."""
         self.pid = pid
         self._link = link(msgspec.msgpack.Decoder(frames.FromWorker), self._received)
@@ -88,10 +90,10 @@ class Caller:
 
     def _next_number(self) -> int:
         """One that no call has: where its flag lies another would be taken for not started. Raises Overloaded."""
-        if len(self._calls) + len(self._questions) >= arena.FLAGS - 1:
-            raise Overloaded(f"A worker process has {arena.FLAGS} calls in progress already.")
+        if len(self._calls) + len(self._questions) >= shared_memory.FLAGS - 1:
+            raise Overloaded(f"A worker process has {shared_memory.FLAGS} calls in progress already.")
         while True:
-            self._number = self._number % (arena.FLAGS - 1) + 1
+            self._number = self._number % (shared_memory.FLAGS - 1) + 1
             if self._number not in self._calls and self._number not in self._questions:
                 return self._number
 
@@ -105,7 +107,7 @@ class Caller:
         response: HttpResponse = await self._ask(lambda call: frames.Ask(call, instance, request))
         return response
 
-    async def _ask(self, question: Callable[[int], frames.Frame]) -> Any:
+    async def _ask(self, question: Callable[[int], Frame]) -> Any:
         if self.ended.is_set():
             raise WorkerLost(f"The worker process {self.how}.")
         number = self._next_number()
@@ -116,7 +118,7 @@ class Caller:
         finally:
             del self._questions[number]
 
-    def _received(self, frame: frames.Frame) -> None:
+    def _received(self, frame: Frame) -> None:
         self._frames[type(frame)](frame)
 
     def _answer(self, frame: frames.Answer) -> None:

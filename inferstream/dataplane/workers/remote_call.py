@@ -5,13 +5,14 @@ from collections import deque
 from collections.abc import Callable
 
 from ...errors import InferstreamError, InvalidRequest
+from ...processes.frames import UNENCODABLE, pack_failure
+from ...processes.link import Link
+from ...processes.shared_memory import Outgoing
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call, Operation
 from ..reply import Reply, StreamReply
-from .arena import Outgoing
 from .frames import Cancel, Credit, More, Open
-from .link import Link
-from .packing import UNENCODABLE, pack_failure, pack_request, places_in
+from .packing import pack_request, places_in
 
 CLOSE_LIMIT = 5.0
 """Seconds a model's `finally` may take before its caller stops waiting for it."""

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from inferstream.dataplane.call import Call, Operation
-from inferstream.dataplane.urgency import LOWEST, header_priority, heed
+from inferstream.dataplane.priority import LOWEST, header_priority, heed
 from inferstream.errors import InvalidRequest
 from inferstream.types import InferenceRequest, Parameters
 

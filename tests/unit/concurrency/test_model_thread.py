@@ -7,8 +7,8 @@ from contextvars import ContextVar
 
 import pytest
 
+from inferstream.concurrency.model_thread import ModelThread
 from inferstream.context import RequestContext
-from inferstream.model_thread import ModelThread
 
 caller: ContextVar[str] = ContextVar("caller", default="nobody")
 

@@ -1,0 +1,1 @@
+"""Event loops, threads and tasks, and how each is ended."""

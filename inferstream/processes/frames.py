@@ -1,0 +1,63 @@
+"""What frames between two processes have in common: typed MessagePack, never pickle."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ..errors import Code, InferstreamError, InvalidRequest, ModelError, Overloaded, own_status
+
+
+class Frame(msgspec.Struct, array_like=True, gc=False):
+    """A message between two processes, or a part of one."""
+
+
+class Failure(Frame):
+    """An error of our tree: its code and everything a door may put on the wire."""
+
+    code: str
+    message: str
+    status_code: int | None = None
+    detail: list[dict[str, Any]] | None = None
+    retry_after: int | None = None
+
+
+UNENCODABLE = (TypeError, ValueError, OverflowError, NotImplementedError, msgspec.MsgspecError)
+"""What packing and encoding raise for values that only live inside a process."""
+
+
+def encode_foreign(value: Any) -> Any:
+    """What MessagePack does not know and JSON writers do: NumPy's numbers, arrays and odd mappings."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"a {type(value).__name__}")
+
+
+def pack_failure(error: InferstreamError) -> Failure:
+    """An error as the part of a frame."""
+    return Failure(
+        error.code.value,
+        error.message,
+        own_status(error),
+        error.detail if isinstance(error, InvalidRequest) else None,
+        error.retry_after if isinstance(error, Overloaded) else None,
+    )
+
+
+def unpack_failure(failure: Failure) -> InferstreamError:
+    """The error that another process raised, as a door would have seen it here."""
+    if failure.status_code is not None:
+        return ModelError(failure.message, failure.status_code)
+    if failure.retry_after is not None:
+        return Overloaded(failure.message, failure.retry_after)
+    code = Code(failure.code)
+    if code is Code.INVALID:
+        return InvalidRequest(failure.message, failure.detail)
+    error = InferstreamError(failure.message)
+    error.code = code
+    return error

@@ -1,0 +1,56 @@
+"""Makes a process a part of the server that has started it."""
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+from functools import partial
+
+from ..telemetry.custom import CUSTOM
+
+_PR_SET_PDEATHSIG = 1
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What a terminal or a process supervisor sends to the whole group; the server decides what comes of it."""
+
+
+def _die_with(parent: int, lifeline: int) -> None:
+    """Never outlive the server, however it ends and whatever model code is doing here."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(0)
+
+    def watch() -> None:
+        os.read(lifeline, 1)  # returns when the server's end is closed, which it is when the server is gone
+        os._exit(0)
+
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+
+
+def _leave(end: int) -> None:
+    """What model code forks is no worker: it ends when asked to, and does not talk to the server."""
+    for name in SIGNALS:
+        signal.signal(name, signal.default_int_handler if name is signal.SIGINT else signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    CUSTOM.sink = None
+    os.close(end)
+
+
+def belong_to(parent: int, end: int, lifeline: int, *others: int) -> None:
+    """Make this process a part of the server: it ends with it, and leaves signals to it.
+
+    `end` is its socket to the server; neither that nor the other descriptors are for what model code starts.
+    """
+    for descriptor in (end, lifeline, *others):
+        os.set_inheritable(descriptor, False)
+    _die_with(parent, lifeline)
+    for name in SIGNALS:
+        # A handler and not SIG_IGN, which what model code executes would inherit: nobody could terminate it.
+        signal.signal(name, lambda *_: None)
+    os.register_at_fork(
+        before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, SIGNALS),
+        after_in_parent=partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, SIGNALS),
+        after_in_child=partial(_leave, end),
+    )
