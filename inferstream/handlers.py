@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _MARK = "__custom_handler__"
 
@@ -33,14 +33,14 @@ class HttpResponse(NamedTuple):
     body: bytes
 
 
-Answering = Callable[[HttpRequest], Awaitable[HttpResponse]]
+RouteHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """Answers the requests to one model's own routes."""
 
 
-def custom_handler(rest_path: str, rest_method: str = "POST") -> Callable[[Method], Method]:
+def custom_handler(rest_path: str, rest_method: str = "POST") -> Callable[[Decorated], Decorated]:
     """Let a method of a model answer `rest_method rest_path`, with FastAPI's rules for its parameters."""
 
-    def mark(method: Method) -> Method:
+    def mark(method: Decorated) -> Decorated:
         setattr(method, _MARK, CustomHandler(rest_path, rest_method.upper()))
         return method
 

@@ -15,10 +15,10 @@ COLUMNS = ("model", "version", "answers", "state")
 def show(server: "Server", file: TextIO | None = None) -> None:
     """Print the models, their state, and the addresses; to standard error where no file is given."""
     # Written by hand: rich takes longer to import than the rest of the command line.
-    print("\n".join(_lines(server)), file=file or sys.stderr, flush=True)
+    print("\n".join(_rows(server)), file=file or sys.stderr, flush=True)
 
 
-def _lines(server: "Server") -> Iterator[str]:
+def _rows(server: "Server") -> Iterator[str]:
     yield f"inferstream {__version__}"
     yield from _models([tuple(map(str, row)) for row in server.registry.summary()])
     yield from _addresses(server)

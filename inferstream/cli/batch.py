@@ -14,8 +14,8 @@ from typing import Literal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from ..clients.batch import Batch, Pace
-from ..clients.request_file import Lines
+from ..clients.batch import BatchRun, Rate
+from ..clients.request_file import RequestFile
 from ..clients.results import Results
 from ..clients.transport import Target, Transport
 from ..errors import InvalidSettings
@@ -29,12 +29,12 @@ class Files:
     """Where requests come from and answers go."""
 
     requests: Path
-    answers: Path
+    output: Path
     batch_size: int
     resume: bool
 
 
-def run(transport: TransportName, target: Target, files: Files, pace: Pace, verbosity: int) -> int:
+def run(transport: TransportName, target: Target, files: Files, pace: Rate, verbosity: int) -> int:
     """Run the batch; 0 when every line has its answer, 130 after Ctrl-C, else 1."""
     _log(verbosity)
     console = Console(stderr=True, highlight=False)
@@ -44,7 +44,7 @@ def run(transport: TransportName, target: Target, files: Files, pace: Pace, verb
     except InvalidSettings as error:
         reason = error.message
     except OSError as error:
-        reason = f"{error.filename or files.answers}: {error.strerror}"
+        reason = f"{error.filename or files.output}: {error.strerror}"
     print(f"error: {reason}", file=sys.stderr)  # noqa: T201  # a command line's last word
     return 1
 
@@ -69,28 +69,28 @@ def _log(verbosity: int) -> None:
 def _check(files: Files) -> None:
     if not files.requests.is_file():
         raise InvalidSettings(f"{files.requests} is not a file")
-    if files.answers.exists() and files.answers.samefile(files.requests):
+    if files.output.exists() and files.output.samefile(files.requests):
         raise InvalidSettings("the output would replace the input")
 
 
-async def _run(name: TransportName, target: Target, files: Files, pace: Pace, console: Console) -> int:
+async def _run(name: TransportName, target: Target, files: Files, pace: Rate, console: Console) -> int:
     started = time.monotonic()
-    results = Results(files.answers, files.resume)
-    lines = Lines(files.requests, files.batch_size, results.answered)
+    results = Results(files.output, files.resume)
+    request_file = RequestFile(files.requests, files.batch_size, results.done)
     transport = transport_of(name, target)
     try:
-        with _progress(lines, console) as advanced:
-            batch = Batch(transport, lines, results, pace, advanced)
+        with _progress(request_file, console) as advanced:
+            batch = BatchRun(transport, request_file, results, pace, advanced)
             stopped = await _until_signalled(batch)
     finally:
         await transport.aclose()
-        lines.close()
+        request_file.close()
         results.close()
     parts = [f"{results.succeeded} answered", f"{results.failed} failed"]
     if files.resume:
-        parts.append(f"{lines.skipped} answered before")
+        parts.append(f"{request_file.skipped} answered before")
     console.print(f"{', '.join(parts)} in {time.monotonic() - started:.1f} s")
-    for line in _failures(results, files.answers):
+    for line in _failures(results, files.output):
         console.print(line, soft_wrap=True, markup=False)
     if stopped or batch.unreachable:
         why = "stopped" if stopped else f"{target.url} cannot be reached any more: {batch.unreachable}"
@@ -100,15 +100,15 @@ async def _run(name: TransportName, target: Target, files: Files, pace: Pace, co
     return 1 if results.failed or batch.unreachable else 0
 
 
-def _failures(results: Results, answers: Path) -> Iterator[str]:
+def _failures(results: Results, output: Path) -> Iterator[str]:
     """Which lines failed, by the index that the output gives them; the first of many."""
     for index, reason in results.named:
         yield f"batch_index {index} failed: {' '.join(reason.split())}"
     if more := results.failed - len(results.named):
-        yield f"and {more} more, as {answers} says"
+        yield f"and {more} more, as {output} says"
 
 
-async def _until_signalled(batch: Batch) -> int:
+async def _until_signalled(batch: BatchRun) -> int:
     """Run the batch to its end or a signal; the signal's number, or 0."""
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(batch.run())
@@ -143,12 +143,12 @@ def transport_of(name: TransportName, target: Target) -> Transport:
 
 
 @contextmanager
-def _progress(lines: Lines, console: Console) -> Iterator[Callable[[], None]]:
+def _progress(request_file: RequestFile, console: Console) -> Iterator[Callable[[], None]]:
     """A bar over the bytes of the input; where nobody looks at a terminal, nothing."""
     if not console.is_terminal:
         yield lambda: None
         return
     columns = (TextColumn("infer"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("infer", total=max(lines.total_bytes, 1))
-        yield lambda: progress.update(task, completed=lines.read_bytes)
+        task = progress.add_task("infer", total=max(request_file.total_bytes, 1))
+        yield lambda: progress.update(task, completed=request_file.read_bytes)

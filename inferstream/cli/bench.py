@@ -55,7 +55,7 @@ def bench(
     ] = None,
 ) -> None:
     """Put load on a model of a running server, and print how long its answers took."""
-    from ..clients.bench.figures import Limits
+    from ..clients.bench.figures import LoadLimits
     from ..clients.bench.load import Plan
     from ..clients.transport import Target
     from ..errors import InvalidSettings
@@ -70,5 +70,5 @@ def bench(
     target = Target(address, model, timeout, binary, use_ssl, not insecure, concurrency)
     question = Question(transport, stream, request, rows, headers)
     plan = Plan(concurrency, rate, duration, warmup)
-    limits = Limits(max_p50, max_p99, max_first_p99, max_gap_p99, min_rate, max_errors)
+    limits = LoadLimits(max_p50, max_p99, max_first_p99, max_gap_p99, min_rate, max_errors)
     raise typer.Exit(run(target, question, plan, limits, output))

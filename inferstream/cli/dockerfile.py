@@ -17,15 +17,15 @@ NAME = "Dockerfile"
 
 def write(folder: Path, with_ignored: bool, force: bool) -> int:
     """Write the Dockerfile into `folder`; returns 1 when one is there that we have not written."""
-    return _told(lambda: _write(folder, with_ignored, force))
+    return _reported(lambda: _write(folder, with_ignored, force))
 
 
 def build(folder: Path, tag: str, no_cache: bool) -> int:
     """Build the image of `folder`; returns what Docker returned, or 1 when there is none."""
-    return _told(lambda: _build(folder, tag, no_cache))
+    return _reported(lambda: _build(folder, tag, no_cache))
 
 
-def _told(task: Callable[[], int]) -> int:
+def _reported(task: Callable[[], int]) -> int:
     try:
         return task()
     except InvalidSettings as error:
@@ -70,7 +70,7 @@ def _build(folder: Path, tag: str, no_cache: bool) -> int:
             "there is no `docker` on the PATH; `server dockerfile` writes the file for another builder"
         )
     generated = _generated(folder)
-    if not _engine_answers(docker):
+    if not _engine_responds(docker):
         raise InvalidSettings("docker is there and its engine does not answer (`docker version` says why)")
     with tempfile.TemporaryDirectory() as beside:
         path = Path(beside, NAME)
@@ -84,6 +84,6 @@ def _build(folder: Path, tag: str, no_cache: bool) -> int:
         return subprocess.run(command, env={**os.environ, "DOCKER_BUILDKIT": "1"}, check=False).returncode
 
 
-def _engine_answers(docker: str) -> bool:
+def _engine_responds(docker: str) -> bool:
     asked = subprocess.run([docker, "version"], capture_output=True, check=False)
     return asked.returncode == 0

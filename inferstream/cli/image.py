@@ -61,8 +61,8 @@ def dockerfile(folder: Path) -> str:
     """A Dockerfile that serves `folder`, as it is now. Raises InvalidSettings for settings that are no JSON."""
     conda = next((name for name in CONDA_FILES if (folder / name).is_file()), None)
     pip = (folder / REQUIREMENTS).is_file()
-    lines = [HEADER, *_build_stage(conda, pip, _extras(folder)), "", *_final_stage(folder, conda)]
-    return "\n".join(lines) + "\n"
+    instructions = [HEADER, *_build_stage(conda, pip, _extras(folder)), "", *_final_stage(folder, conda)]
+    return "\n".join(instructions) + "\n"
 
 
 def _build_stage(conda: str | None, pip: bool, extras: str) -> Iterator[str]:

@@ -167,7 +167,7 @@ def infer(
 
     Each flag has a variable as well: INFERSTREAM_INFER_MODEL_NAME, MLSERVER_INFER_MODEL_NAME and so on.
     """
-    from ..clients.batch import Pace
+    from ..clients.batch import Rate
     from ..clients.transport import Target
     from ..errors import InvalidSettings
     from .batch import PORTS, Files, headers_of, run
@@ -186,5 +186,5 @@ def infer(
         connections=workers,
     )
     files = Files(input_data_path, output_data_path, batch_size, resume)
-    pace = Pace(workers, retries, batch_interval, batch_jitter, headers)
+    pace = Rate(workers, retries, batch_interval, batch_jitter, headers)
     raise typer.Exit(run(transport, target, files, pace, 2 if extra_verbose else int(verbose)))

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from ..clients.bench.callers import Caller
-from ..clients.bench.figures import Limits, figures
-from ..clients.bench.load import Load, Plan
+from ..clients.bench.callers import BenchClient
+from ..clients.bench.figures import LoadLimits, figures
+from ..clients.bench.load import LoadRun, Plan
 from ..clients.bench.samples import from_file, from_metadata
 from ..clients.transport import Target
 from ..concurrency.event_loop import new_event_loop
@@ -39,7 +39,7 @@ class Question:
     headers: Mapping[str, str]
 
 
-def run(target: Target, question: Question, plan: Plan, limits: Limits, output: Path | None) -> int:
+def run(target: Target, question: Question, plan: Plan, limits: LoadLimits, output: Path | None) -> int:
     """Run the load and print its figures; 0 when every limit holds, 130 after Ctrl-C, else 1."""
     console = Console(stderr=True, highlight=False)
     try:
@@ -70,7 +70,7 @@ def _error(reason: str) -> int:
 async def _measure(target: Target, question: Question, plan: Plan, console: Console) -> dict[str, Any]:
     async with AsyncExitStack() as stack:
         connect = await (_over_grpc if question.transport == "grpc" else _over_rest)(target, question, stack)
-        load = Load(plan, connect)
+        load = LoadRun(plan, connect)
         stack.push_async_callback(_ended, asyncio.create_task(_progress(load, plan, console)))
         seen = await load.run()
     how = {"rate": plan.rate} if plan.rate else {}
@@ -84,7 +84,7 @@ async def _measure(target: Target, question: Question, plan: Plan, console: Cons
     }
 
 
-async def _over_rest(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], Caller]:
+async def _over_rest(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], BenchClient]:
     from ..clients.bench.rest import RestCaller
     from ..clients.rest import RestTransport
     from ..protos.json_client import HEADER_LENGTH, dump_request
@@ -100,7 +100,7 @@ async def _over_rest(target: Target, question: Question, stack: AsyncExitStack) 
     return lambda: RestCaller(target, action, body, headers)
 
 
-async def _over_grpc(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], Caller]:
+async def _over_grpc(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], BenchClient]:
     from ..clients.bench.grpc import GrpcCaller
     from ..clients.grpc import GrpcTransport
     from ..protos.converters import ModelInferRequestConverter
@@ -120,7 +120,7 @@ def _request(question: Question, metadata: MetadataModelResponse) -> InferenceRe
     return from_metadata(metadata, question.rows)
 
 
-async def _progress(load: Load, plan: Plan, console: Console) -> None:
+async def _progress(load: LoadRun, plan: Plan, console: Console) -> None:
     """A bar over the time of the run; where nobody looks at a terminal, nothing."""
     if not console.is_terminal:
         return
@@ -133,7 +133,7 @@ async def _progress(load: Load, plan: Plan, console: Console) -> None:
             passed = time.monotonic() - started
             if (measured := passed - plan.warmup) > 0:
                 seen = load.seen
-                state = f"{seen.answered / measured:,.0f}/s, {seen.failed} failed"
+                state = f"{seen.succeeded / measured:,.0f}/s, {seen.failed} failed"
                 progress.update(task, completed=passed, state=state)
             else:
                 progress.update(task, completed=passed)
@@ -160,10 +160,10 @@ def _show(found: dict[str, Any], console: Console) -> None:
             table.add_row(label, *(f"{times[column]:.2f}" for column in columns))
     if found["answered"]:
         console.print(table)
-    line = f"{found['answered']} answered, {found['rate']:,.1f} a second"
+    summary = f"{found['answered']} answered, {found['rate']:,.1f} a second"
     if "items" in found:
-        line += f"; {found['items']} items, {found['item_rate']:,.1f} a second"
-    console.print(line)
+        summary += f"; {found['items']} items, {found['item_rate']:,.1f} a second"
+    console.print(summary)
     if found["late"]:
         console.print(f"{found['late']} fell due and never began, all callers being busy", style="yellow")
     for reason, calls in found["failures"].items():

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from ..errors import CallFailed, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse
 from .merging import groups, merged, split
-from .request_file import Line, Lines, request_in
+from .request_file import RequestFile, RequestLine, request_in
 from .results import Results
 from .retries import retried
 from .transport import Transport
 
 logger = logging.getLogger("inferstream.clients")
 
-Asked = tuple[int, InferenceRequest]
+NumberedRequest = tuple[int, InferenceRequest]
 """A request and the number of its line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Rate:
     """How hard a run may press; times are seconds."""
 
     workers: int = 10
@@ -31,15 +31,15 @@ class Pace:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Batch:
+class BatchRun:
     """One run. Whatever ends it, every answer that has arrived is in the results."""
 
     def __init__(
         self,
         transport: Transport,
-        lines: Lines,
+        file: RequestFile,
         results: Results,
-        pace: Pace,
+        pace: Rate,
         advanced: Callable[[], None] = lambda: None,
     ) -> None:
         self._transport = transport
@@ -47,7 +47,7 @@ class Batch:
         self._pace = pace
         self._advanced = advanced
         # Workers take from it one after the other: what is in memory is what is being asked.
-        self._batches: Iterator[list[Line]] = lines.batches()
+        self._batches: Iterator[list[RequestLine]] = file.batches()
         self._merges = True
         self._heard = 0
         self.unreachable = ""
@@ -57,18 +57,18 @@ class Batch:
         """Ask for every line; returns early, with `unreachable`, when nobody answers any more."""
         async with asyncio.TaskGroup() as workers:
             for _ in range(self._pace.workers):
-                workers.create_task(self._work())
+                workers.create_task(self._take_batches())
 
-    async def _work(self) -> None:
+    async def _take_batches(self) -> None:
         while not self.unreachable and (batch := next(self._batches, None)) is not None:
-            await self._answer(batch)
+            await self._send(batch)
             self._advanced()
             pause = self._pace.interval + random.uniform(0, self._pace.jitter)
             if pause:
                 await asyncio.sleep(pause)
 
-    async def _answer(self, batch: Sequence[Line]) -> None:
-        asked: list[Asked] = []
+    async def _send(self, batch: Sequence[RequestLine]) -> None:
+        asked: list[NumberedRequest] = []
         for line in batch:
             try:
                 asked.append((line.number, request_in(line)))
@@ -80,7 +80,7 @@ class Batch:
         for group in groups([request for _, request in asked]):
             await self._together([asked[position] for position in group])
 
-    async def _together(self, asked: Sequence[Asked]) -> None:
+    async def _together(self, asked: Sequence[NumberedRequest]) -> None:
         """One call for requests that are alike; singly where the server or its answer does not allow it."""
         if len(asked) == 1:
             await self._one_by_one(asked)
@@ -107,7 +107,7 @@ class Batch:
         for (index, _), part in zip(asked, parts, strict=True):
             self._results.succeed(index, response.id or str(request.id), part)
 
-    async def _one_by_one(self, asked: Sequence[Asked]) -> None:
+    async def _one_by_one(self, asked: Sequence[NumberedRequest]) -> None:
         for index, request in asked:
             try:
                 response = await self._call(request)

@@ -44,11 +44,11 @@ class GrpcTransport:
         message = ModelInferRequestConverter.from_types(request, self._target.model, use_raw=raw)
         metadata = [(name.lower(), value) for name, value in headers.items()]
         try:
-            answer = await stub.ModelInfer(message, metadata=metadata, timeout=self._target.timeout)
+            response = await stub.ModelInfer(message, metadata=metadata, timeout=self._target.timeout)
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
         try:
-            return ModelInferResponseConverter.to_types(answer)
+            return ModelInferResponseConverter.to_types(response)
         except InvalidRequest as error:
             raise CallFailed(f"The server's answer is not a V2 response: {error.message}") from error
 
@@ -56,12 +56,12 @@ class GrpcTransport:
         """What the model says of itself. Raises CallFailed."""
         stub = self._stub or await self._open()
         try:
-            answer = await stub.ModelMetadata(
+            response = await stub.ModelMetadata(
                 ModelMetadataRequest(name=self._target.model), timeout=self._target.timeout
             )
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
-        return ModelMetadataResponseConverter.to_types(answer)
+        return ModelMetadataResponseConverter.to_types(response)
 
     async def channel(self) -> grpc.aio.Channel:
         """The channel, for callers that make more of it. Raises CallFailed."""

@@ -13,27 +13,27 @@ from ..types import InferenceRequest
 from .results import Indexes
 
 
-class Line(NamedTuple):
+class RequestLine(NamedTuple):
     """One line that is not blank, numbered from 0."""
 
     number: int
     text: bytes
 
 
-class Lines:
+class RequestFile:
     """The lines of a file in batches, none of them read before it is wanted."""
 
-    def __init__(self, path: Path, batch_size: int, answered: Indexes) -> None:
+    def __init__(self, path: Path, batch_size: int, done: Indexes) -> None:
         self.total_bytes = path.stat().st_size
         self.read_bytes = 0
         self.skipped = 0
         self._file = path.open("rb")
         self._batch_size = batch_size
-        self._answered = answered
+        self._done = done
 
-    def batches(self) -> Iterator[list[Line]]:
-        batch: list[Line] = []
-        for line in self._open_lines():
+    def batches(self) -> Iterator[list[RequestLine]]:
+        batch: list[RequestLine] = []
+        for line in self._unanswered():
             batch.append(line)
             if len(batch) == self._batch_size:
                 yield batch
@@ -41,20 +41,20 @@ class Lines:
         if batch:
             yield batch
 
-    def _open_lines(self) -> Iterator[Line]:
+    def _unanswered(self) -> Iterator[RequestLine]:
         """Those that have no answer yet."""
         for index, text in enumerate(self._file):
             self.read_bytes += len(text)
-            if index in self._answered:
+            if index in self._done:
                 self.skipped += 1
             elif not text.isspace():
-                yield Line(index, text)
+                yield RequestLine(index, text)
 
     def close(self) -> None:
         self._file.close()
 
 
-def request_in(line: Line) -> InferenceRequest:
+def request_in(line: RequestLine) -> InferenceRequest:
     """The request in a line, with an id. Raises InvalidRequest saying what is wrong with it."""
     try:
         request = InferenceRequest.model_validate(load(line.text))

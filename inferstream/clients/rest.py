@@ -40,21 +40,21 @@ class RestTransport:
         sent = {"content-type": "application/json", **headers}
         if self._binary:
             sent |= {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(body))}
-        answer = await self._ask("POST", f"{self._model}/infer", b"".join((body, *blobs)), sent)
-        if answer.status_code != 200:
-            raise _failure(answer)
+        response = await self._ask("POST", f"{self._model}/infer", b"".join((body, *blobs)), sent)
+        if response.status_code != 200:
+            raise _failure(response)
         try:
-            return load_response(answer.content, answer.headers.get(HEADER_LENGTH))
+            return load_response(response.content, response.headers.get(HEADER_LENGTH))
         except InvalidRequest as error:
             raise CallFailed(f"The server's answer is not a V2 response: {error.message}") from error
 
     async def metadata(self) -> MetadataModelResponse:
         """What the model says of itself. Raises CallFailed."""
-        answer = await self._ask("GET", self._model, b"", {})
-        if answer.status_code != 200:
-            raise _failure(answer)
+        response = await self._ask("GET", self._model, b"", {})
+        if response.status_code != 200:
+            raise _failure(response)
         try:
-            return MetadataModelResponse.model_validate_json(answer.content)
+            return MetadataModelResponse.model_validate_json(response.content)
         except ValidationError as error:
             raise CallFailed(f"The server's answer is not a model's metadata: {error}") from error
 
@@ -76,25 +76,25 @@ class RestTransport:
         await self._client.aclose()
 
 
-def _failure(answer: httpx.Response) -> CallFailed:
+def _failure(response: httpx.Response) -> CallFailed:
     return CallFailed(
-        f"{answer.status_code}: {_reason(answer)}",
-        retryable=answer.status_code in RETRYABLE,
-        retry_after=_retry_after(answer.headers.get("retry-after")),
+        f"{response.status_code}: {_reason(response)}",
+        retryable=response.status_code in RETRYABLE,
+        retry_after=_retry_after(response.headers.get("retry-after")),
     )
 
 
-def _reason(answer: httpx.Response) -> str:
+def _reason(response: httpx.Response) -> str:
     """What the body says in our words, or MLServer's and FastAPI's, or nobody's."""
     try:
-        document = orjson.loads(answer.content)
+        document = orjson.loads(response.content)
     except orjson.JSONDecodeError:
-        return answer.text[:500] or answer.reason_phrase
+        return response.text[:500] or response.reason_phrase
     if isinstance(document, dict):
         said = document.get("error") or document.get("detail")
         if said:
             return said if isinstance(said, str) else orjson.dumps(said).decode()
-    return answer.text[:500]
+    return response.text[:500]
 
 
 def _retry_after(value: str | None) -> float | None:

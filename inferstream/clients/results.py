@@ -37,13 +37,13 @@ class Results:
     """The output of a run. Each line is in the file, whole, when the method that writes it returns."""
 
     def __init__(self, path: Path, resume: bool) -> None:
-        self.answered = Indexes()
+        self.done = Indexes()
         self.succeeded = 0
         self.failed = 0
         self.named: list[tuple[int, str]] = []
         """Index and reason of the first failures."""
         if resume and path.exists():
-            self._keep_answers(path)
+            self._keep_results(path)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | (0 if resume else os.O_TRUNC), 0o666)
         self._end = os.lseek(self._file, 0, os.SEEK_END)
 
@@ -82,21 +82,21 @@ class Results:
             raise
         self._end += size
 
-    def _keep_answers(self, path: Path) -> None:
+    def _keep_results(self, path: Path) -> None:
         """Learn what is answered, and drop what is not: failures, and half a line a killed process left."""
         kept = path.with_name(f"{path.name}.resuming")
         with path.open("rb") as old, kept.open("wb") as new:
             for line in old:
-                index = _answered_index(line)
-                if index is not None and index not in self.answered:
-                    self.answered.add(index)
+                index = _index_of(line)
+                if index is not None and index not in self.done:
+                    self.done.add(index)
                     new.write(line)
             new.flush()
             os.fsync(new.fileno())
         os.replace(kept, path)
 
 
-def _answered_index(line: bytes) -> int | None:
+def _index_of(line: bytes) -> int | None:
     try:
         document: Any = orjson.loads(line) if line.endswith(b"\n") else None
     except orjson.JSONDecodeError:

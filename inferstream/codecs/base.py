@@ -155,9 +155,9 @@ def response_of(
     model_name: str, model_version: str | None, outputs: list[ResponseOutput], content: str | None = None
 ) -> InferenceResponse:
     """A response of these outputs."""
-    given: dict[str, Any] = {"model_name": model_name, "outputs": outputs}
+    fields: dict[str, Any] = {"model_name": model_name, "outputs": outputs}
     if model_version is not None:
-        given["model_version"] = model_version
+        fields["model_version"] = model_version
     if content is not None:
-        given["parameters"] = content_type(content)
-    return InferenceResponse.trusted(given)
+        fields["parameters"] = content_type(content)
+    return InferenceResponse.trusted(fields)

@@ -17,7 +17,7 @@ from .event_loop import new_event_loop
 logger = logging.getLogger("inferstream.model")
 
 
-class Running(Protocol):
+class ThreadJob(Protocol):
     """What runs in the thread, or waits there for its turn."""
 
     def abandoned(self, error: Exception) -> None:
@@ -34,7 +34,7 @@ class ModelThread:
 
     def __init__(self, name: str) -> None:
         self.loop = new_event_loop()
-        self._running: set[Running] = set()
+        self._running: set[ThreadJob] = set()
         self._lock = threading.Lock()
         self._closing = self._ended = False
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
@@ -45,7 +45,7 @@ class ModelThread:
         """Calls and streams that have not ended, those included whose callers have left."""
         return len(self._running)
 
-    def start(self, running: Running, begin: Callable[[], None]) -> None:
+    def start(self, running: ThreadJob, begin: Callable[[], None]) -> None:
         """Call `begin` in the thread and in a copy of this context. Raises RuntimeError once the thread has ended."""
         with self._lock:
             if self._ended:
@@ -53,7 +53,7 @@ class ModelThread:
             self._running.add(running)
         self.loop.call_soon_threadsafe(begin, context=copy_context())
 
-    def ended(self, running: Running) -> None:
+    def ended(self, running: ThreadJob) -> None:
         """Forget what has ended; called on the event loop that started it."""
         self._running.discard(running)
 

@@ -19,9 +19,9 @@ from .access import Access
 from .call import Call, identify
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Execution
-from .priority import heed
+from .priority import apply_parameters
 from .reply import Reply
-from .serving import Served, Serving
+from .serving import ServedModel, Serving
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
 """What of the protocol's extensions is implemented, in Triton's spelling."""
@@ -42,7 +42,7 @@ class DataPlane:
             extensions=[*EXTENSIONS, *settings.extensions],
         )
 
-    def expect(self, model: str, version: str | None) -> Served:
+    def expect(self, model: str, version: str | None) -> ServedModel:
         """The model that will answer, for `open`, unless it would refuse whatever a request says.
 
         To be asked before the request is parsed. Raises ModelNotFound, ModelNotReady, Draining, Overloaded.
@@ -52,13 +52,13 @@ class DataPlane:
             served.gate.check(model)
         return served
 
-    def open(self, call: Call, served: Served | None = None) -> Awaitable[Reply]:
+    def open(self, call: Call, served: ServedModel | None = None) -> Awaitable[Reply]:
         """Route a call to its model, which is `served` where that was just asked, and open the reply.
 
         Raises InvalidRequest, ModelNotFound, ModelNotReady, Draining, at once or when it is awaited, or
         whatever a stage or the model refuses with.
         """
-        heed(call, self.identify(call.request, call.model, call.headers))
+        apply_parameters(call, self.identify(call.request, call.model, call.headers))
         if served is None:
             served = self._registry.serving(call.model, call.version)
         call.priority = call.priority or served.priority
@@ -87,7 +87,7 @@ class DataPlane:
     def streams(self, name: str, version: str | None = None) -> bool:
         """Whether a model makes streams of its own; False for one that is not there."""
         try:
-            return self._registry.get(name, version).execution.answers != "predict"
+            return self._registry.get(name, version).execution.capabilities != "predict"
         except (ModelNotFound, ModelNotReady):
             return False
 

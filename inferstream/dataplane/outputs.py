@@ -66,15 +66,15 @@ class Finish:
             fields["model_version"] = version or self._version
             response.__pydantic_fields_set__.update(_COMPLETED)
             return response
-        given: dict[str, object] = {
+        response_fields: dict[str, object] = {
             "model_name": name or self._model,
             "model_version": version or self._version,
             "id": request.id,
             "outputs": outputs,
         }
         if response.parameters is not None:
-            given["parameters"] = response.parameters
-        return InferenceResponse.trusted(given)
+            response_fields["parameters"] = response.parameters
+        return InferenceResponse.trusted(response_fields)
 
     def check(self, tensor: object) -> None:
         """Raise InvalidOutput unless what the model put into `outputs` is a sound tensor."""

@@ -17,7 +17,7 @@ from .stages.tracing import Tracing
 from .stages.validation import Validation
 
 if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracing as Tracer
+    from ..telemetry.tracing import Tracer
     from .stages.cache import Cache
 
 logger = logging.getLogger("inferstream.dataplane")
@@ -39,12 +39,12 @@ class Pipeline:
         checks = checks_of(execution.inputs, execution.outputs, execution.strictness)
         limit = settings.request_timeout if settings.request_timeout is not None else request_timeout
 
-        execution.meter(meters.queue, meters.stepping() if "steps" in execution.answers else None)
+        execution.meter(meters.queue, meters.stepping() if "steps" in execution.capabilities else None)
 
         handler: Handler = execution
         slots, aging = execution.slots, settings.priority_aging
         size, wait = settings.max_batch_size, settings.max_batch_time
-        if size > 1 and wait > 0 and "predict" in execution.answers:
+        if size > 1 and wait > 0 and "predict" in execution.capabilities:
             from .stages.batching import Batching, callers  # late, as the cache: what is off does not exist
 
             # Streams share the slots with batches.

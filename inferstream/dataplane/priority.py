@@ -16,7 +16,7 @@ PRIORITY = "priority"
 TIMEOUT = "timeout"
 
 
-def heed(call: Call, parameters: Parameters) -> None:
+def apply_parameters(call: Call, parameters: Parameters) -> None:
     """Let a call's priority and deadline be what its request's parameters say.
 
     The priority wins over a header's; of several deadlines the earliest counts. Raises InvalidRequest.
@@ -39,14 +39,14 @@ def _limit(call: Call, timeout: object) -> None:
         call.deadline = deadline if call.deadline is None else min(call.deadline, deadline)
 
 
-def as_priority(given: object, where: str) -> int:
+def as_priority(stated: object, where: str) -> int:
     """A priority as calls carry it; 0 leaves it to the model. Raises InvalidRequest that names `where`."""
-    if type(given) is not int or given < 0:
+    if type(stated) is not int or stated < 0:
         raise InvalidRequest(
             f"{where} must be a whole number, {HIGHEST} for the highest priority and more for lower ones, "
-            f"or 0 for the model's default; got {given!r}"
+            f"or 0 for the model's default; got {stated!r}"
         )
-    return min(given, LOWEST)
+    return min(stated, LOWEST)
 
 
 def header_priority(value: bytes | str | None) -> int:
@@ -54,5 +54,5 @@ def header_priority(value: bytes | str | None) -> int:
     if value is None:
         return 0
     text = value if isinstance(value, str) else value.decode("latin-1")
-    given = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else text
-    return as_priority(given, "X-Request-Priority")
+    stated = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else text
+    return as_priority(stated, "X-Request-Priority")

@@ -14,14 +14,14 @@ from ..telemetry.context import model_context
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
-from .serving import Elsewhere, Key, Served, Serving
+from .serving import Elsewhere, ModelKey, ServedModel, Serving
 
 if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracing as Tracer
+    from ..telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
 
-KEPT = "the old version goes on serving"
+STILL_SERVING = "the old version goes on serving"
 """What is said of a load that failed and changed nothing for clients."""
 
 LoadModel = Callable[[ModelSettings], Awaitable[Execution]]
@@ -59,11 +59,11 @@ class Registry(Serving):
         self._load = load
         self._others = others
         self._changing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._wanted: set[Key] = set()
+        self._wanted: set[ModelKey] = set()
         """What start-up found, and what therefore should serve."""
-        self._sources: dict[Key, str] = {}
+        self._sources: dict[ModelKey, str] = {}
         """The settings file that each version comes from which is served or known not to be."""
-        self._outdated: dict[Key, str] = {}
+        self._outdated: dict[ModelKey, str] = {}
         """Why what is served is not what the repository holds."""
         self.started = False
 
@@ -155,18 +155,18 @@ class Registry(Serving):
                 logger.error("%s", error.message)
             raise
 
-    def _known(self, name: str) -> list[Key]:
+    def _known(self, name: str) -> list[ModelKey]:
         return [key for key in {**self._served, **self._states} if key[0] == name]
 
-    def _outdated_by(self, error: InferstreamError, keys: list[Key]) -> bool:
+    def _outdated_by(self, error: InferstreamError, keys: list[ModelKey]) -> bool:
         """Whether any of these versions serves on after a failure; note it then, and say so in the error."""
         serving = [key for key in keys if key in self._served]
         if serving:
-            error.message = f"{error.message.rstrip('.')}; {KEPT}."
+            error.message = f"{error.message.rstrip('.')}; {STILL_SERVING}."
             self._outdated.update(dict.fromkeys(serving, error.message))
         return bool(serving)
 
-    def _forget(self, keys: list[Key]) -> None:
+    def _forget(self, keys: list[ModelKey]) -> None:
         for key in keys:
             self._states.pop(key, None)
             self._sources.pop(key, None)
@@ -175,8 +175,8 @@ class Registry(Serving):
 
     async def _load_found(self, name: str, found: list[ModelSettings]) -> None:
         broken = [model for model in await self._repository.broken() if model.name == name]
-        kept = {(settings.name, settings.version) for settings in found}
-        gone = [key for key in self._known(name) if key not in kept]
+        found_keys = {(settings.name, settings.version) for settings in found}
+        gone = [key for key in self._known(name) if key not in found_keys]
         failures: list[InferstreamError] = []
         for settings in found:
             try:
@@ -195,7 +195,7 @@ class Registry(Serving):
             raise failures[0]
         await self._take_out(gone)
 
-    async def _take_out(self, gone: list[Key]) -> None:
+    async def _take_out(self, gone: list[ModelKey]) -> None:
         """Retire versions that are no longer in the repository."""
         retired = []
         for key in gone:
@@ -228,7 +228,7 @@ class Registry(Serving):
         if self._others is not None:
             await self._others.agree()
 
-    async def _load_version(self, settings: ModelSettings, gone: Sequence[Key] = ()) -> None:
+    async def _load_version(self, settings: ModelSettings, gone: Sequence[ModelKey] = ()) -> None:
         """Load one version beside the one that serves, and take its place only when it is ready.
 
         What is `gone` from the repository serves until this does.
@@ -256,25 +256,25 @@ class Registry(Serving):
         if served.elsewhere is not None:
             await served.elsewhere.serve()
 
-    async def _loaded(self, key: Key, settings: ModelSettings, own: ModelSettings) -> Served:
+    async def _loaded(self, key: ModelKey, settings: ModelSettings, own: ModelSettings) -> ServedModel:
         """A version that can take over, here and in every other front end; where one fails, all let go of it."""
         execution = await self._load(own)
         pipeline = self._around(key, execution)
         if self._others is None:
-            return Served(execution, pipeline)
+            return ServedModel(execution, pipeline)
         try:
-            return Served(execution, pipeline, await self._others.add(settings, execution))
+            return ServedModel(execution, pipeline, await self._others.add(settings, execution))
         except BaseException:
             await execution.unload()
             raise
 
-    async def _withdraw(self, retired: list[Served]) -> None:
+    async def _withdraw(self, retired: list[ServedModel]) -> None:
         """Let no front end give these another call."""
         await asyncio.gather(*(served.elsewhere.withdraw() for served in retired if served.elsewhere))
 
     async def index(self, ready: bool) -> list[RepositoryIndexResponseItem]:
         """Every version on disk or in memory; with `ready` only those that serve."""
-        found: dict[Key, tuple[State, str]] = {}
+        found: dict[ModelKey, tuple[State, str]] = {}
         for settings in await self._repository.list():
             found[settings.name, settings.version] = (State.UNAVAILABLE, "not loaded")
         for model in await self._repository.broken():

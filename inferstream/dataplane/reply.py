@@ -86,7 +86,7 @@ class StreamReply(Reply):
         "_counter",
         "_ends",
         "_failure",
-        "_given",
+        "_first_read",
         "_interruption",
         "_reader",
         "_rest",
@@ -98,7 +98,7 @@ class StreamReply(Reply):
     def __init__(self, first: InferenceResponse | None, rest: Responses) -> None:
         super().__init__(first)
         self._rest = rest
-        self._given = first is None
+        self._first_read = first is None
         self._ends: list[End] | None = None
         self._counter: Counter | None = None
         self._reader: asyncio.Task[object] | None = None
@@ -129,8 +129,8 @@ class StreamReply(Reply):
         return self
 
     async def __anext__(self) -> InferenceResponse:
-        if not self._given:
-            self._given = True
+        if not self._first_read:
+            self._first_read = True
             assert self.first is not None
             return self.first
         if self._closed:

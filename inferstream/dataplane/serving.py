@@ -18,11 +18,11 @@ from .pipeline import Pipeline
 from .stages.store import Store
 
 if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracing as Tracer
+    from ..telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
 
-Key = tuple[str, str | None]
+ModelKey = tuple[str, str | None]
 
 
 class Elsewhere(Protocol):
@@ -38,7 +38,7 @@ class Elsewhere(Protocol):
         """Wait until nobody there holds on to it."""
 
 
-class Served:
+class ServedModel:
     """One version of one model, loaded, with its pipeline."""
 
     def __init__(
@@ -81,12 +81,12 @@ class Serving(ABC):
         self._meters = meters
         self._store = _store(settings, meters) if settings.cache_enabled else None
         self._tracer = tracer
-        self._served: dict[Key, Served] = {}
-        self._defaults: dict[str, Served] = {}
+        self._served: dict[ModelKey, ServedModel] = {}
+        self._defaults: dict[str, ServedModel] = {}
         self.routes: list[tuple[CustomHandler, Execution]] = []
         """REST routes of models' own, made anew whenever a model comes or goes."""
-        self._states: dict[Key, tuple[State, str]] = {}
-        self._retiring: dict[asyncio.Task[None], Served] = {}
+        self._states: dict[ModelKey, tuple[State, str]] = {}
+        self._retiring: dict[asyncio.Task[None], ServedModel] = {}
         self.leaving = False
         """Not ready any more, but still serving: the time a load balancer needs to notice."""
         self.draining = False
@@ -108,7 +108,7 @@ class Serving(ABC):
     async def unload(self, name: str) -> bool:
         """Retire every version of a model, once its calls in progress are done; False if there is none."""
 
-    def serving(self, name: str, version: str | None = None) -> Served:
+    def serving(self, name: str, version: str | None = None) -> ServedModel:
         """The model that answers now. Raises Draining, ModelNotFound, ModelNotReady."""
         if self.draining:
             raise Draining
@@ -117,7 +117,7 @@ class Serving(ABC):
             raise ModelNotReady(name, version)
         return served
 
-    def get(self, name: str, version: str | None = None) -> Served:
+    def get(self, name: str, version: str | None = None) -> ServedModel:
         """The model, ready or not. Raises ModelNotFound, and ModelNotReady where loading is under way or failed."""
         served = self._served.get((name, version)) if version else self._defaults.get(name)
         if served is None:
@@ -132,17 +132,17 @@ class Serving(ABC):
         return served
 
     @property
-    def unserved(self) -> dict[Key, tuple[State, str]]:
+    def unserved(self) -> dict[ModelKey, tuple[State, str]]:
         """What is known of models that load or did not load, and why."""
         return self._states
 
-    def names(self) -> list[Key]:
+    def names(self) -> list[ModelKey]:
         return sorted(self._served, key=lambda key: (key[0], key[1] or ""))
 
     def summary(self) -> list[tuple[str, str, str, str]]:
         """Name, version, what it answers and state of every model, for people."""
         rows = [
-            (name, version or "", served.execution.answers, "ready" if served.ready else "not ready")
+            (name, version or "", served.execution.capabilities, "ready" if served.ready else "not ready")
             for (name, version), served in self._served.items()
         ]
         rows += [
@@ -151,12 +151,12 @@ class Serving(ABC):
         ]
         return sorted(rows)
 
-    def _around(self, key: Key, execution: Execution) -> Pipeline:
+    def _around(self, key: ModelKey, execution: Execution) -> Pipeline:
         """The stages of a model."""
         timeout = self._settings.request_timeout
         return Pipeline(execution, self._meters.of(*key), timeout, self._store, self._tracer)
 
-    def _put(self, key: Key, served: Served) -> None:
+    def _put(self, key: ModelKey, served: ServedModel) -> None:
         """Let this answer from now on, and retire what did."""
         self._states.pop(key, None)
         old = self._served.get(key)
@@ -165,7 +165,7 @@ class Serving(ABC):
         if old is not None:
             self._retire(old)
 
-    def _retire(self, served: Served) -> asyncio.Task[None]:
+    def _retire(self, served: ServedModel) -> asyncio.Task[None]:
         task = asyncio.create_task(served.retire(self._settings.shutdown_grace))
         self._retiring[task] = served
         task.add_done_callback(self._retiring.pop)
@@ -215,7 +215,7 @@ def _store(settings: Settings, meters: Meters) -> Store:
     return Store(settings.cache_size, settings.cache_max_bytes, seconds, monotonic, meters.caching())
 
 
-def _compared(one: Key, other: Key) -> int:
+def _compared(one: ModelKey, other: ModelKey) -> int:
     """Above 0 if `one` is the newer version: unversioned above all, two numbers as numbers, else as texts."""
     first, second = one[1], other[1]
     if not first or not second:

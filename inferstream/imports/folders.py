@@ -39,15 +39,15 @@ _alone: ContextVar[object] = ContextVar("imports_alone", default=None)
 """What began the block in which imports take turns: its event loop, or else its thread. None outside of one."""
 _model_folders: set[str] = set()
 _shared_folders: list[str] = []
-_kept: set[str] = set()
+_server_names: set[str] = set()
 """Top-level names that were imported before the first folder was shared: the server's own, never imported anew."""
 
 INSTALLED = tuple({f"{path}{os.sep}" for path in (*map(get_path, LIBRARIES), *getsitepackages())})
 _installed: set[str] = set()
 """Modules that are no model's, remembered because there are thousands of them and each load asks."""
 
-Stamp = tuple[int, int, int]
-_stamps: dict[str, Stamp | None] = {}
+FileStamp = tuple[int, int, int]
+_stamps: dict[str, FileStamp | None] = {}
 """What the file of each shared module was when the module was imported; None where that is not known."""
 _looked = 0
 """When the stamps were taken, in ns since the epoch."""
@@ -68,7 +68,7 @@ def share_folders(folders: Sequence[str | Path]) -> None:
     They go to the end of `sys.path`, so no file in them hides the standard library or an installed package.
     """
     if not _shared_folders:
-        _kept.update(name.partition(".")[0] for name in sys.modules)
+        _server_names.update(name.partition(".")[0] for name in sys.modules)
     for folder in folders:
         entry = str(Path(folder).resolve())
         if entry not in _shared_folders:
@@ -147,7 +147,7 @@ def _shared(found: Iterable[Found]) -> Iterator[Found]:
     )
 
 
-def _stamp(file: str | None, since: int | None = None) -> Stamp | None:
+def _stamp(file: str | None, since: int | None = None) -> FileStamp | None:
     """What tells a file from its earlier contents; None if there is no file, or if it has changed `since`."""
     try:
         stat = os.stat(file or "")
@@ -183,7 +183,7 @@ def _found() -> Iterator[Found]:
             continue
         attributes = _attributes(name)
         file, paths = attributes.get("__file__"), [*attributes.get("__path__", ())]
-        if top in _kept or (not paths if file is None else file.startswith(INSTALLED)):
+        if top in _server_names or (not paths if file is None else file.startswith(INSTALLED)):
             _installed.add(name)
             continue
         places = paths if file is None else [_above(file)] if paths else [file]

@@ -27,7 +27,7 @@ def intake() -> tuple[socket.socket, socket.socket]:
     return ours, theirs
 
 
-def pass_way(worker: socket.socket, caller: socket.socket, message: bytes) -> None:
+def pass_connection(worker: socket.socket, caller: socket.socket, message: bytes) -> None:
     """Give a worker and one who calls it a new way between them. Raises OSError when either cannot take it."""
     with shared_memory.created() as requests, shared_memory.created() as responses:
         to_caller, to_worker = socket.socketpair()

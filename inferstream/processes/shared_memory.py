@@ -23,7 +23,7 @@ SIZE = 2**28
 FLAGS = 2**16
 """Bytes in front that are no tensors: one for each call in progress, which the worker sets when it starts it."""
 
-KEPT = 2**24
+RETAINED = 2**24
 """Bytes an arena in which nothing lies any more may keep in memory."""
 
 
@@ -83,7 +83,7 @@ class Outgoing:
             else:
                 merged.append((place, room))
         self._free = merged
-        if not self._taken and self._high > KEPT:
+        if not self._taken and self._high > RETAINED:
             self._give_back()
 
     def close(self) -> None:
@@ -96,8 +96,8 @@ class Outgoing:
         """Return memory to the system; without this an arena would stay as large as its busiest moment."""
         if self._memory is not None and hasattr(mmap, "MADV_REMOVE"):
             end = -(-self._high // mmap.PAGESIZE) * mmap.PAGESIZE
-            self._memory.madvise(mmap.MADV_REMOVE, KEPT, end - KEPT)
-            self._high = KEPT
+            self._memory.madvise(mmap.MADV_REMOVE, RETAINED, end - RETAINED)
+            self._high = RETAINED
 
 
 class Incoming:

@@ -39,9 +39,9 @@ def parse_flat(document: dict[str, Any], inputs: Sequence[MetadataTensor]) -> In
             if name in values:
                 raise InvalidRequest(f'key "{name}" is given twice')
         values.update(nested)
-    given: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if (request_id := values.pop("id", None)) not in (None, ""):
-        given["id"] = check_id(request_id)
+        fields["id"] = check_id(request_id)
     declared = {tensor.name: tensor for tensor in inputs}
     tensors: list[RequestInput] = []
     extra: dict[str, Any] = {}
@@ -58,10 +58,10 @@ def parse_flat(document: dict[str, Any], inputs: Sequence[MetadataTensor]) -> In
             raise InvalidRequest(f'parameter "{name}" must be a string, a number or a boolean')
         else:
             extra[name] = value
-    given["inputs"] = tensors
+    fields["inputs"] = tensors
     if extra:
-        given["parameters"] = Parameters.trusted({}, extra)
-    return InferenceRequest.trusted(given)
+        fields["parameters"] = Parameters.trusted({}, extra)
+    return InferenceRequest.trusted(fields)
 
 
 def _guessed(name: str, value: Any) -> MetadataTensor:

@@ -83,16 +83,16 @@ def request_from(message: Any) -> InferenceRequest:
     if raw and len(raw) != len(message.inputs):
         raise InvalidRequest(f"{len(message.inputs)} inputs come with {len(raw)} raw_input_contents")
     inputs = [_input_from(tensor, raw[index] if raw else None) for index, tensor in enumerate(message.inputs)]
-    given: dict[str, Any] = {"inputs": inputs}
+    fields: dict[str, Any] = {"inputs": inputs}
     if request_id := message.id:
         if len(request_id) > MAX_ID:
             raise too_long_id(request_id)
-        given["id"] = request_id
+        fields["id"] = request_id
     if message.parameters:
-        given["parameters"] = parameters_from(message.parameters)
+        fields["parameters"] = parameters_from(message.parameters)
     if message.outputs:
-        given["outputs"] = [_requested_from(output) for output in message.outputs]
-    return InferenceRequest.trusted(given)
+        fields["outputs"] = [_requested_from(output) for output in message.outputs]
+    return InferenceRequest.trusted(fields)
 
 
 def _requested_from(message: Any) -> RequestOutput:
@@ -111,16 +111,16 @@ def _tensor_from(message: Any, raw: bytes | memoryview | None, what: str) -> dic
     if datatype not in NAMES:
         raise InvalidRequest(f"{what}: unknown datatype {datatype!r}")
     # Sliced, because `list` asks protobuf for one element after another: 0.8 µs instead of 1.6.
-    given: dict[str, Any] = {"name": message.name, "datatype": datatype, "shape": message.shape[:]}
+    fields: dict[str, Any] = {"name": message.name, "datatype": datatype, "shape": message.shape[:]}
     if raw is not None:
         if message.HasField("contents") and message.contents.ListFields():
             raise InvalidRequest(f"{what}: contents and raw contents exclude each other")
-        given["data"] = TensorData.from_raw(raw, datatype)
+        fields["data"] = TensorData.from_raw(raw, datatype)
     else:
-        given["data"] = TensorData(_contents_from(message, datatype, what))
+        fields["data"] = TensorData(_contents_from(message, datatype, what))
     if message.parameters:
-        given["parameters"] = parameters_from(message.parameters)
-    return given
+        fields["parameters"] = parameters_from(message.parameters)
+    return fields
 
 
 def _contents_from(message: Any, datatype: str, what: str) -> list[Any]:
@@ -161,8 +161,8 @@ def request_to(
     message = ModelInferRequest(model_name=model_name, model_version=model_version or "", id=request.id or "")
     parameters_to(request.parameters, message.parameters)
     for tensor in request.inputs:
-        given = message.inputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
-        parameters_to(tensor.parameters, given.parameters)
+        fields = message.inputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
+        parameters_to(tensor.parameters, fields.parameters)
         if use_raw:
             message.raw_input_contents.append(bytes(tensor.data.to_raw(tensor.datatype)))
         elif tensor.datatype not in FIELDS:
@@ -170,7 +170,9 @@ def request_to(
                 f'input "{tensor.name}": {tensor.datatype} travels raw only; pass use_raw=True'
             )
         else:
-            getattr(given.contents, FIELDS[tensor.datatype]).extend(contents_of(tensor.data, tensor.datatype))
+            getattr(fields.contents, FIELDS[tensor.datatype]).extend(
+                contents_of(tensor.data, tensor.datatype)
+            )
     for output in request.outputs or ():
         requested = message.outputs.add(name=output.name)
         parameters_to(output.parameters, requested.parameters)
@@ -184,11 +186,11 @@ def response_from(message: Any) -> InferenceResponse:
         ResponseOutput.trusted(_tensor_from(tensor, raw[i] if raw else None, f'output "{tensor.name}"'))
         for i, tensor in enumerate(message.outputs)
     ]
-    given: dict[str, Any] = {"model_name": message.model_name, "outputs": outputs}
+    fields: dict[str, Any] = {"model_name": message.model_name, "outputs": outputs}
     if message.model_version:
-        given["model_version"] = message.model_version
+        fields["model_version"] = message.model_version
     if message.id:
-        given["id"] = message.id
+        fields["id"] = message.id
     if message.parameters:
-        given["parameters"] = parameters_from(message.parameters)
-    return InferenceResponse.trusted(given)
+        fields["parameters"] = parameters_from(message.parameters)
+    return InferenceResponse.trusted(fields)

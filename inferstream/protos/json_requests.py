@@ -24,7 +24,7 @@ from .json_tensors import LARGE, Document, load_tensors
 
 MAX_PARAMETERS = 256
 
-Wish = tuple[bool, dict[str, bool]]
+BinaryOutputs = tuple[bool, dict[str, bool]]
 """Which outputs the client wants as binary: the default, and the exceptions by name (protocol §3.1)."""
 
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -54,7 +54,7 @@ def load_request(text: bytes) -> Any:
 
 def build_request(
     document: Any, text: bytes, tail: memoryview | None, *, nested: bool = False
-) -> tuple[InferenceRequest, Wish | None]:
+) -> tuple[InferenceRequest, BinaryOutputs | None]:
     """A V2 request out of the parsed JSON `text` and the binary tensors in `tail` (None: all of it is JSON).
 
     With `nested`, parameters may be objects and lists, and data an object.
@@ -79,10 +79,10 @@ def build_request(
     if tail is not None and position != len(tail):
         raise InvalidRequest(f"{len(tail) - position} bytes are left over after the last binary input")
     fields: dict[str, Any] = {"id": None, "parameters": None, "inputs": tensors, "outputs": None}
-    given = {"inputs"}
+    present = {"inputs"}
     if (request_id := document.get("id")) is not None and request_id != "":
         fields["id"] = check_id(request_id)
-        given.add("id")
+        present.add("id")
     default = False
     if (sent := document.get("parameters")) is not None:
         parameters, count = _parameters(sent, "parameters", nested)
@@ -90,18 +90,18 @@ def build_request(
         default = _flag(parameters, "binary_data_output", "parameters")
         _refuse_reserved(parameters)
         fields["parameters"] = parameters
-        given.add("parameters")
+        present.add("parameters")
     named: dict[str, bool] = {}
     if (wanted := document.get("outputs")) is not None:
         outputs, named, count = _outputs(wanted, nested)
         keys += count
         if outputs:
             fields["outputs"] = outputs
-            given.add("outputs")
+            present.add("outputs")
     if not isinstance(document, Document):
         refuse_duplicate_keys(text, keys)
-    wish = (default, named) if default or named else None
-    return InferenceRequest.filled(fields, given), wish
+    binary = (default, named) if default or named else None
+    return InferenceRequest.filled(fields, present), binary
 
 
 def _input(
@@ -118,10 +118,10 @@ def _input(
         raise InvalidRequest(f'input "{name}": shape must be a list of sizes, got {_kind(shape)}')
     values = item.get("data")
     parameters, count, size = None, 0, None
-    given = {"name", "datatype", "shape", "data"}
+    present = {"name", "datatype", "shape", "data"}
     if (sent := item.get("parameters")) is not None:
         parameters, count = _parameters(sent, f'input "{name}": parameters', nested)
-        given.add("parameters")
+        present.add("parameters")
         size = (parameters.__pydantic_extra__ or {}).pop("binary_data_size", None)
     if size is not None:
         if values is not None:
@@ -138,7 +138,7 @@ def _input(
     else:
         data = TensorData(values)
     fields = {"name": name, "shape": shape, "datatype": datatype, "parameters": parameters, "data": data}
-    return RequestInput.filled(fields, given), position, count
+    return RequestInput.filled(fields, present), position, count
 
 
 def _slice(name: str, size: Any, tail: memoryview | None, position: int) -> memoryview:
@@ -157,15 +157,15 @@ def _slice(name: str, size: Any, tail: memoryview | None, position: int) -> memo
     return tail[position : position + size]
 
 
-def _parameters(given: Any, where: str, nested: bool) -> tuple[Parameters, int]:
+def _parameters(present: Any, where: str, nested: bool) -> tuple[Parameters, int]:
     """Parameters, and how many JSON keys they held; null values are absent ones."""
-    if type(given) is not dict:
-        raise InvalidRequest(f"{where} must be an object, got {_kind(given)}")
-    if len(given) > MAX_PARAMETERS:
-        raise InvalidRequest(f"{where}: {len(given)} are more than the {MAX_PARAMETERS} allowed")
+    if type(present) is not dict:
+        raise InvalidRequest(f"{where} must be an object, got {_kind(present)}")
+    if len(present) > MAX_PARAMETERS:
+        raise InvalidRequest(f"{where}: {len(present)} are more than the {MAX_PARAMETERS} allowed")
     known: dict[str, Any] = {}
     extra: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in present.items():
         if value is None:
             continue
         if name == "headers":
@@ -185,7 +185,7 @@ def _parameters(given: Any, where: str, nested: bool) -> tuple[Parameters, int]:
             known[name] = value
         else:
             extra[name] = value
-    return Parameters.trusted(known, extra), len(given)
+    return Parameters.trusted(known, extra), len(present)
 
 
 def _flag(parameters: Parameters, name: str, where: str) -> bool:
@@ -201,14 +201,14 @@ def _refuse_reserved(parameters: Parameters) -> None:
             raise InvalidRequest(f'parameters: "{name}" is reserved')
 
 
-def _outputs(given: Any, nested: bool) -> tuple[list[RequestOutput], dict[str, bool], int]:
+def _outputs(present: Any, nested: bool) -> tuple[list[RequestOutput], dict[str, bool], int]:
     """The requested outputs, which of them name a binary form, and how many JSON keys they held."""
-    if type(given) is not list:
-        raise InvalidRequest(f'"outputs" must be a list, got {_kind(given)}')
+    if type(present) is not list:
+        raise InvalidRequest(f'"outputs" must be a list, got {_kind(present)}')
     outputs: list[RequestOutput] = []
     named: dict[str, bool] = {}
     keys = 0
-    for index, item in enumerate(given):
+    for index, item in enumerate(present):
         name = item.get("name") if type(item) is dict else None
         if type(name) is not str:
             raise InvalidRequest(f"outputs[{index}] must be an object with a name")
@@ -260,7 +260,7 @@ def check_id(value: Any) -> str:
     return value
 
 
-def raw_request(body: memoryview, inputs: Sequence[MetadataTensor]) -> tuple[InferenceRequest, Wish]:
+def raw_request(body: memoryview, inputs: Sequence[MetadataTensor]) -> tuple[InferenceRequest, BinaryOutputs]:
     """A request whose whole body is the one input of the model (header length 0, protocol §3.1)."""
     if len(inputs) != 1:
         raise InvalidRequest(

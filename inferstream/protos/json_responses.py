@@ -9,14 +9,14 @@ from ..errors import InvalidOutput
 from ..types import InferenceResponse, ResponseOutput, TensorData
 from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES
-from .json_requests import Wish
+from .json_requests import BinaryOutputs
 
 _AS_IT_IS = {name: dtype for name, dtype in DTYPES.items() if dtype.kind in "biuf" and dtype.isnative}
 """The dtypes of nearly all arrays, which the JSON writer takes."""
 
 
 def dump_response(
-    response: InferenceResponse, wish: Wish | None = None
+    response: InferenceResponse, binary: BinaryOutputs | None = None
 ) -> tuple[bytes, list[bytes | memoryview]]:
     """A response as compact JSON, and the raw bytes of each output wanted as binary, in output order.
 
@@ -28,7 +28,7 @@ def dump_response(
     for tensor in response.outputs:
         item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
         parameters = dict(tensor.parameters.items()) if tensor.parameters is not None else None
-        if wish is not None and wish[1].get(tensor.name, wish[0]):
+        if binary is not None and binary[1].get(tensor.name, binary[0]):
             blob = raw_of(tensor)
             blobs.append(blob)
             parameters = {**(parameters or {}), "binary_data_size": len(blob)}
@@ -74,7 +74,7 @@ def dump(document: Any) -> bytes:
 def json_values(data: TensorData, datatype: str) -> tuple[Any, bool]:
     """The values of a tensor for the JSON writer, and whether they had to be base64 encoded."""
     if not data.checked and (values := data.values) is not None:
-        return _given(values) if datatype == "BYTES" else (values, False)
+        return _as_texts(values) if datatype == "BYTES" else (values, False)
     if datatype == "BYTES":
         return _text(data.peek())
     array = data.array
@@ -103,7 +103,7 @@ def _text(values: Any) -> tuple[Any, bool]:
         raise InvalidOutput(f"The response cannot be written as JSON: {error}.") from error
 
 
-def _given(values: Any) -> tuple[Any, bool]:
+def _as_texts(values: Any) -> tuple[Any, bool]:
     """Unchecked values of BYTES, in the nesting they have; flat ones as base64 if one of them is not UTF-8."""
     try:
         return _readable(values), False

@@ -6,7 +6,7 @@ import orjson
 
 from ..errors import InferstreamError, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, Parameters
-from .json_requests import Wish, build_request, check_id, load_request
+from .json_requests import BinaryOutputs, build_request, check_id, load_request
 from .json_responses import dump_response
 
 FINAL = "triton_final_response"
@@ -14,11 +14,11 @@ PARTS = ("first", "next", "last")
 LENGTH = 4
 """Bytes at the start of a binary message that say how long the JSON after them is, little-endian."""
 
-Message = tuple[bytes, bool]
+EncodedMessage = tuple[bytes, bool]
 """A message and whether it is text."""
 
 
-class Frame:
+class SocketMessage:
     """One message of a client, understood as far as whom it concerns.
 
     `part` says which part of a request in several it is, and is None for a whole one.
@@ -32,8 +32,8 @@ class Frame:
         self._document = load_request(self._text)
         if not isinstance(self._document, dict):
             raise InvalidRequest("A message must hold a JSON object.")
-        given = self._document.get("id")
-        self.id = None if given is None or given == "" else check_id(given)
+        id_value = self._document.get("id")
+        self.id = None if id_value is None or id_value == "" else check_id(id_value)
         self.part = self._document.get("part")
         self.cancel = self._document.get("cancel") is True
         self.size = len(message)
@@ -47,7 +47,7 @@ class Frame:
         """Whether there is no request in it."""
         return self._document.get("inputs") is None
 
-    def request(self, *, nested: bool = False) -> tuple[InferenceRequest, Wish | None]:
+    def request(self, *, nested: bool = False) -> tuple[InferenceRequest, BinaryOutputs | None]:
         """The request, and which of its outputs are wanted as binary. Raises InvalidRequest."""
         return build_request(self._document, self._text, self._tail, nested=nested)
 
@@ -65,9 +65,9 @@ def _split(message: bytes, text: bool) -> tuple[bytes, memoryview | None]:
     return message[LENGTH:end], memoryview(message)[end:]
 
 
-def dump(response: InferenceResponse, wish: Wish | None, *, final: bool) -> Message:
+def dump(response: InferenceResponse, binary: BinaryOutputs | None, *, final: bool) -> EncodedMessage:
     """A response as a message, binary if a tensor in it is. Raises InvalidOutput."""
-    text, blobs = dump_response(_marked(response, final), wish)
+    text, blobs = dump_response(_marked(response, final), binary)
     if not blobs:
         return text, True
     return b"".join((len(text).to_bytes(LENGTH, "little"), text, *blobs)), False
@@ -80,7 +80,7 @@ def _marked(response: InferenceResponse, final: bool) -> InferenceResponse:
     return InferenceResponse.trusted({**response.__dict__, "parameters": Parameters.trusted({}, sent)})
 
 
-def dump_end(model: str, version: str | None, request_id: str | None) -> Message:
+def dump_end(model: str, version: str | None, request_id: str | None) -> EncodedMessage:
     """The response that ends a stream and holds nothing else."""
     document: dict[str, Any] = {"model_name": model}
     if version is not None:
@@ -89,7 +89,7 @@ def dump_end(model: str, version: str | None, request_id: str | None) -> Message
     return orjson.dumps(document), True
 
 
-def dump_error(request_id: str | None, error: InferstreamError) -> Message:
+def dump_error(request_id: str | None, error: InferstreamError) -> EncodedMessage:
     """An error; the one with an id ends that request, the one without concerns a message and ends nothing."""
     document = {} if request_id is None else {"id": request_id}
     document.update(error=error.message, code=error.code.value)

@@ -2,14 +2,14 @@
 
 from .base import BrokenModel, ModelRepository
 from .folder import FolderRepository
-from .in_memory import GivenRepository
+from .in_memory import InMemoryRepository
 from .loading import LoadedModel, load_model
 from .uri import get_model_uri, to_absolute_path
 
 __all__ = [
     "BrokenModel",
     "FolderRepository",
-    "GivenRepository",
+    "InMemoryRepository",
     "LoadedModel",
     "ModelRepository",
     "get_model_uri",

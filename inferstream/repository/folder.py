@@ -20,9 +20,9 @@ from .base import BrokenModel, BrokenModels, ModelRepository, Versions
 
 logger = logging.getLogger("inferstream.repository")
 
-Key = tuple[str, str | None]
+FolderKey = tuple[str, str | None]
 
-Stamp = tuple[int, int, int]
+FileStamp = tuple[int, int, int]
 """Inode, time of change in ns, size in bytes: different when a file is."""
 
 MAX_NAME = 128
@@ -38,8 +38,8 @@ class FolderRepository(ModelRepository):
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).resolve()
         self._broken: BrokenModels = []
-        self._known: dict[Path, tuple[Stamp, ModelSettings | InvalidSettings]] = {}
-        self._named: dict[Path, Key] = {}
+        self._known: dict[Path, tuple[FileStamp, ModelSettings | InvalidSettings]] = {}
+        self._named: dict[Path, FolderKey] = {}
 
     async def list(self) -> Versions:
         found, self._broken = await asyncio.to_thread(self._scan)
@@ -60,9 +60,9 @@ class FolderRepository(ModelRepository):
 
     def _scan(self) -> tuple[Versions, BrokenModels]:
         """Every usable model, and every one that is not, in the order of their paths."""
-        found: dict[Key, ModelSettings] = {}
+        found: dict[FolderKey, ModelSettings] = {}
         broken: BrokenModels = []
-        twice: set[Key] = set()
+        twice: set[FolderKey] = set()
         for path in settings_files(self._root):
             settings = self._remembered(path)
             if isinstance(settings, InvalidSettings):

@@ -7,7 +7,7 @@ from ..settings import ModelSettings
 from .base import ModelRepository, Versions
 
 
-class GivenRepository(ModelRepository):
+class InMemoryRepository(ModelRepository):
     """Exactly these models."""
 
     def __init__(self, models: Sequence[ModelSettings]) -> None:

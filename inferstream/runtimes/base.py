@@ -100,16 +100,16 @@ class Runtime(MLModel):
     def _extra(self, name: str, default: Any = None) -> Any:
         """A setting of the runtime's own."""
         parameters = self.settings.parameters
-        given = parameters.extra if parameters is not None else None
-        return (given or {}).get(name, default)
+        setting = parameters.extra if parameters is not None else None
+        return (setting or {}).get(name, default)
 
     @property
     def _threads(self) -> int:
         """Threads for one prediction: one by default, because requests run beside each other as it is."""
-        given = self._extra("n_jobs", 1)
-        if not isinstance(given, int):
-            raise self._failed(f'"n_jobs" in parameters.extra is a number of threads, not {given!r}')
-        return given
+        setting = self._extra("n_jobs", 1)
+        if not isinstance(setting, int):
+            raise self._failed(f'"n_jobs" in parameters.extra is a number of threads, not {setting!r}')
+        return setting
 
     def _check_functions(self, kind: str) -> None:
         """Without a method nothing could be answered; a default that is written down has to exist."""

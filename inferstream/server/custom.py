@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from ..errors import ModelLoadFailed
-from ..handlers import Answering, HttpRequest, HttpResponse, get_custom_handlers
+from ..handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 
 
-async def build_answering(model: object) -> Answering | None:
+async def build_route_handler(model: object) -> RouteHandler | None:
     """What answers the requests to the model's own routes; None for a model that has none.
 
     Raises ModelLoadFailed for a route that FastAPI refuses.
@@ -29,7 +29,7 @@ async def build_answering(model: object) -> Answering | None:
                 f"Model {name} did not load: route {handler.rest_path} is refused: {reason}"
             ) from error
 
-    async def answer(request: HttpRequest) -> HttpResponse:
+    async def handle(request: HttpRequest) -> HttpResponse:
         status = 500
         headers: list[tuple[bytes, bytes]] = []
         body = bytearray()
@@ -47,7 +47,7 @@ async def build_answering(model: object) -> Answering | None:
         await app(_scope(request), receive, send)
         return HttpResponse(status, [pair for pair in headers if pair[0] != b"content-length"], bytes(body))
 
-    return answer
+    return handle
 
 
 def _routable(method: Callable[..., Any]) -> Callable[..., Any]:

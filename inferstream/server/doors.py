@@ -13,14 +13,14 @@ from .rest.app import RestApp
 from .rest.server import HttpServer
 
 if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracing
+    from ..telemetry.tracing import Tracer
 
 
 class Doors:
     """What a front end answers at. Raises InvalidSettings for options of a port that are wrong."""
 
     def __init__(
-        self, dataplane: DataPlane, settings: Settings, meters: Meters, tracing: "Tracing | None"
+        self, dataplane: DataPlane, settings: Settings, meters: Meters, tracing: "Tracer | None"
     ) -> None:
         self._settings = settings
         self._parts = (dataplane, settings, meters)
@@ -31,8 +31,10 @@ class Doors:
     def build_rest(self) -> HttpServer:
         """Make what answers at the REST port."""
         settings = self._settings
-        given = ("_custom_rest_server_settings", settings.custom_rest_server_settings)
-        self.rest = HttpServer(self._rest(), *given, settings.model_repository_root, guarded=True)
+        source_and_options = ("_custom_rest_server_settings", settings.custom_rest_server_settings)
+        self.rest = HttpServer(
+            self._rest(), *source_and_options, settings.model_repository_root, guarded=True
+        )
         return self.rest
 
     async def start(self, sock: socket.socket) -> None:
@@ -61,12 +63,12 @@ class Doors:
         return GrpcServer(*self._parts, RpcTracing(self._tracing))
 
 
-def build_tracing(settings: Settings) -> "Tracing | None":
+def build_tracing(settings: Settings) -> "Tracer | None":
     """What makes spans, where the settings name a collector. Raises InvalidSettings if the extra cannot be used."""
     if settings.tracing is None:
         return None
     try:
-        from ..telemetry.tracing import Tracing
+        from ..telemetry.tracing import Tracer
     except ModuleNotFoundError as missing:
         raise InvalidSettings(
             f'tracing_server needs `pip install "inferstream[tracing]"`: {missing.name} is not installed'
@@ -78,4 +80,4 @@ def build_tracing(settings: Settings) -> "Tracing | None":
             "tracing_server: the installed OpenTelemetry cannot be imported, "
             f'`pip install --upgrade "inferstream[tracing]"` may help: {type(error).__name__}: {reason}'
         ) from None
-    return Tracing(*settings.tracing)
+    return Tracer(*settings.tracing)

@@ -16,11 +16,11 @@ PASSED_ON = ("backlog", "date_header", "headers", "server_header", "timeout_keep
 """uvicorn's options that mean here what they mean there; all others are the server's own business."""
 
 
-def uvicorn_options(given: Mapping[str, Any] | None, source: str) -> dict[str, Any]:
+def uvicorn_options(options: Mapping[str, Any] | None, source: str) -> dict[str, Any]:
     """The options to pass on. Raises InvalidSettings for one that uvicorn does not know, or of a wrong form."""
     known = inspect.signature(uvicorn.Config.__init__).parameters
     found = {}
-    for name, value in (given or {}).items():
+    for name, value in (options or {}).items():
         if name not in known:
             raise InvalidSettings(f'{source}: "{name}" is not an option of uvicorn')
         if name in PASSED_ON:
@@ -54,10 +54,10 @@ def _is_header(pair: Any) -> bool:
     )
 
 
-def grpc_options(given: Mapping[str, Any] | None, source: str) -> dict[str, str | int]:
+def grpc_options(options: Mapping[str, Any] | None, source: str) -> dict[str, str | int]:
     """The channel arguments to pass on, `grpc.…`. Raises InvalidSettings for anything else but TLS options."""
     found: dict[str, str | int] = {}
-    for name, value in (given or {}).items():
+    for name, value in (options or {}).items():
         if name in TLS_OPTIONS:
             continue
         if not name.startswith("grpc."):

@@ -26,15 +26,15 @@ from ..telemetry.files import MetricFiles
 from ..telemetry.metrics import CONTENT_TYPE, Meters
 from ..telemetry.models import ModelMetrics
 from ..telemetry.workers import WorkerMeters
-from .custom import build_answering
+from .custom import build_route_handler
 from .doors import Doors, build_tracing
 from .ports import bind, share
 from .reload import reload_on_change
 from .rest.server import HttpServer, metrics_app
-from .stopping import FRONT_ENDS, LAST_ANSWERS, PORTS, SPARE, UNLOADING, longest_stop, within
+from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, UNLOADING, longest_stop, within
 
 if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracing
+    from ..telemetry.tracing import Tracer
     from .frontends.leader import FrontEnds
     from .kafka.door import KafkaDoor
 
@@ -60,7 +60,7 @@ class Server:
         self.meters.add(workers)
         self.meters.add(ModelMetrics(workers.files))
         self.front_ends = _front_ends(settings, self.meters, workers.files)
-        self.placements = Placements(settings, workers, build_answering, WORKER, self.front_ends)
+        self.placements = Placements(settings, workers, build_route_handler, WORKER, self.front_ends)
         load = self.placements.load
         self.tracing = build_tracing(settings)
         self.registry = Registry(
@@ -187,8 +187,10 @@ class Server:
         settings = self.settings
         assert settings.metrics_endpoint is not None
         app = metrics_app(settings.metrics_endpoint, self.meters, CONTENT_TYPE)
-        given = ("_custom_metrics_server_settings", settings.custom_metrics_server_settings)
-        self._http["metrics"] = HttpServer(app, *given, settings.model_repository_root, guarded=False)
+        source_and_options = ("_custom_metrics_server_settings", settings.custom_metrics_server_settings)
+        self._http["metrics"] = HttpServer(
+            app, *source_and_options, settings.model_repository_root, guarded=False
+        )
         self._http["metrics"].start(sock)
 
     def scheme(self, port: str) -> str:
@@ -212,7 +214,7 @@ class Server:
         closing: list[Coroutine[Any, Any, object]] = [doors.stop()]
         closing += [server.stop() for name, server in self._http.items() if name != "REST"]
         if self._kafka is not None:
-            closing.append(self._kafka.stop(LAST_ANSWERS))
+            closing.append(self._kafka.stop(LAST_RESPONSES))
         if others is not None:
             closing.append(self._end(others.stop(FRONT_ENDS - SPARE)))
         await within(PORTS if others is None else FRONT_ENDS, "closing the ports", *closing)
@@ -246,7 +248,7 @@ def _front_ends(settings: Settings, meters: Meters, files: MetricFiles) -> "Fron
     return FrontEnds(settings, meters, files)
 
 
-def _kafka(dataplane: DataPlane, settings: Settings, tracing: "Tracing | None") -> "KafkaDoor":
+def _kafka(dataplane: DataPlane, settings: Settings, tracing: "Tracer | None") -> "KafkaDoor":
     """The Kafka endpoint. Raises InvalidSettings without the extra."""
     try:
         from .kafka.door import KafkaDoor

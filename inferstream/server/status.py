@@ -100,6 +100,6 @@ def shortened(message: str) -> str:
     written = quote(message[: LONGEST_MESSAGE + 1], safe=_AS_IT_IS)
     if len(written) <= LONGEST_MESSAGE:
         return message
-    kept = written[: LONGEST_MESSAGE - len(quote(ELLIPSIS))]
+    beginning = written[: LONGEST_MESSAGE - len(quote(ELLIPSIS))]
     # The cut may have gone through an escape, or between the bytes of a character.
-    return unquote(re.sub("%.?$", "", kept), errors="ignore") + ELLIPSIS
+    return unquote(re.sub("%.?$", "", beginning), errors="ignore") + ELLIPSIS

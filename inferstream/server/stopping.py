@@ -18,7 +18,7 @@ FRONT_ENDS = 3.25
 UNLOADING = 2.0
 """Seconds that the models of one process may take to unload together."""
 
-LAST_ANSWERS = 1.0
+LAST_RESPONSES = 1.0
 """Seconds that answers already made may take to reach Kafka, and to be committed afterwards."""
 
 AFTERWARDS = 4.75
@@ -41,10 +41,10 @@ async def within(seconds: float, what: str, *steps: Coroutine[Any, Any, object])
     tasks = [asyncio.create_task(step) for step in steps]
     if not tasks:
         return
-    done, late = await asyncio.wait(tasks, timeout=max(seconds, 0.0))
-    for task in late:
+    done, overdue = await asyncio.wait(tasks, timeout=max(seconds, 0.0))
+    for task in overdue:
         task.cancel()
-    if late:
+    if overdue:
         logger.error("stopping: %s took longer than %.1f s", what, seconds)
     for task in done:
         if not task.cancelled() and (error := task.exception()) is not None:

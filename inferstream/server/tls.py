@@ -48,10 +48,10 @@ class Certificates:
         self.context = self._load()
 
     def _path(self, options: Mapping[str, Any], name: str) -> Path:
-        given = options.get(name)
-        if not isinstance(given, str) or not given:
-            raise InvalidSettings(f'{self._source}: field "{name}" must name a file, got {given!r}')
-        path = self._folder / expanded(given)
+        value = options.get(name)
+        if not isinstance(value, str) or not value:
+            raise InvalidSettings(f'{self._source}: field "{name}" must name a file, got {value!r}')
+        path = self._folder / expanded(value)
         try:
             size = path.stat().st_size
             with path.open("rb"):

@@ -1,9 +1,9 @@
 """The composition root of a worker process."""
 
 from ..dataplane.workers.main import main as serve
-from .custom import build_answering
+from .custom import build_route_handler
 
 
 def main(*shared: int) -> None:
     """Serve as a worker, with what the server has opened for it."""
-    serve(build_answering, *shared)
+    serve(build_route_handler, *shared)

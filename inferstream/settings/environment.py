@@ -21,10 +21,10 @@ ENV_FILE = ".env"
 _complete: ContextVar[bool] = ContextVar("settings_complete", default=False)
 
 EnvFile = str | Path | Sequence[str | Path] | None
-Snapshot = tuple[tuple[str, str], ...]
-Values = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
+EnvironmentSnapshot = tuple[tuple[str, str], ...]
+SettingValues = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
 
-AS_GIVEN: Values = {"by_alias": True, "exclude_unset": True, "exclude_none": True}
+AS_SET: SettingValues = {"by_alias": True, "exclude_unset": True, "exclude_none": True}
 """How MLServer dumps settings, which its users write into files."""
 
 
@@ -44,18 +44,18 @@ class EnvironmentModel(BaseModel):
         super().__init__(**values)
 
     @classmethod
-    def from_environment(cls, env_file: EnvFile = ENV_FILE) -> Values:
+    def from_environment(cls, env_file: EnvFile = ENV_FILE) -> SettingValues:
         """The values that variables give, and below them `env_file`: of several files the last goes first."""
         files = (env_file,) if isinstance(env_file, str | Path) else tuple(env_file or ())
         return _environment(cls, tuple(map(str, files)), _snapshot(files))
 
-    def dict(self, **options: Any) -> Values:
+    def dict(self, **options: Any) -> SettingValues:
         """What was given, under the names it has in a file."""
-        return self.model_dump(**{**AS_GIVEN, **options})
+        return self.model_dump(**{**AS_SET, **options})
 
     def json(self, **options: Any) -> str:
         """What was given, as the JSON of a file."""
-        return self.model_dump_json(**{**AS_GIVEN, **options})
+        return self.model_dump_json(**{**AS_SET, **options})
 
     @classmethod
     def parse_obj(cls, obj: Any) -> Self:
@@ -88,7 +88,7 @@ def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _snapshot(files: Sequence[str | Path]) -> Snapshot:
+def _snapshot(files: Sequence[str | Path]) -> EnvironmentSnapshot:
     """Everything the result depends on: our variables, and which files there are."""
     prefixes = (PREFIX, MLSERVER_PREFIX)
     found = [(name, value) for name, value in os.environ.items() if name.upper().startswith(prefixes)]
@@ -103,7 +103,7 @@ def _snapshot(files: Sequence[str | Path]) -> Snapshot:
 
 @lru_cache(maxsize=64)
 def _environment(
-    settings: type[EnvironmentModel], files: tuple[str, ...], snapshot: Snapshot
+    settings: type[EnvironmentModel], files: tuple[str, ...], snapshot: EnvironmentSnapshot
 ) -> dict[str, Any]:
     if not snapshot:
         return {}

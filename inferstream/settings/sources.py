@@ -36,9 +36,9 @@ def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) ->
     path = Path(folder) / SETTINGS_FILE
     values = read_json(path) if path.exists() else {}
     _warn_unknown(Settings, values, str(path))
-    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    flags_set = {name: value for name, value in (flags or {}).items() if value is not None}
     root = {"model_repository_root": str(folder)}
-    settings = validated(Settings, {**values, **root, **given}, str(path) if values else "settings")
+    settings = validated(Settings, {**values, **root, **flags_set}, str(path) if values else "settings")
     assert isinstance(settings, Settings)
     _warn_without_effect(str(path), settings)
     return settings

@@ -26,12 +26,12 @@ class LineFormatter(logging.Formatter):
             version = model_version_var.get()
             model = f"[{model}:{version}]" if version else f"[{model}]"
         message = _escaped(record.getMessage())
-        line = f"{self.formatTime(record)} [{record.name}]{model} {record.levelname} - {message}"
+        record_text = f"{self.formatTime(record)} [{record.name}]{model} {record.levelname} - {message}"
         if record.exc_info:
             # A traceback is ours and many lines long; every line is indented, so none can pass for a record.
             trace = self.formatException(record.exc_info)
-            line += "\n" + "\n".join(f"  {_escaped(part)}" for part in trace.splitlines())
-        return line
+            record_text += "\n" + "\n".join(f"  {_escaped(part)}" for part in trace.splitlines())
+        return record_text
 
 
 class JSONFormatter(logging.Formatter):
@@ -93,11 +93,11 @@ def apply_configuration(custom: str | dict[str, Any]) -> None:
         path.stat()  # Python 3.11 takes a missing file for an empty one
         logging.config.fileConfig(path, disable_existing_loggers=False)
         return
-    given = custom if path is None else json.loads(path.read_text("utf-8"))
-    if not isinstance(given, dict):
+    configuration = custom if path is None else json.loads(path.read_text("utf-8"))
+    if not isinstance(configuration, dict):
         raise ValueError("it must hold a JSON object")
     # Python's default would silence every logger that the configuration does not name.
-    logging.config.dictConfig({"disable_existing_loggers": False, **given})
+    logging.config.dictConfig({"disable_existing_loggers": False, **configuration})
 
 
 def _state(name: str) -> tuple[int, bool, list[logging.Handler]]:

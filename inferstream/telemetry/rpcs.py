@@ -8,19 +8,19 @@ from .durations import Durations
 
 LABELS = ["grpc_type", "grpc_service", "grpc_method"]
 
-QUIET = ("Check", "List", "Watch", "ServerLive", "ServerReady", "ModelReady")
+UNLOGGED = ("Check", "List", "Watch", "ServerLive", "ServerReady", "ModelReady")
 """RPCs that are called all the time, by nobody who reads logs or traces."""
 
 
 class RpcMeters:
     """The numbers of one RPC; what happens often is an addition to a plain number."""
 
-    __slots__ = ("duration", "ends", "labels", "name", "quiet", "received", "sent", "started")
+    __slots__ = ("duration", "ends", "labels", "name", "received", "sent", "started", "unlogged")
 
     def __init__(self, kind: str, service: str, method: str) -> None:
         self.labels = [kind, service, method]
         self.name = f"{service}/{method}"
-        self.quiet = method in QUIET
+        self.unlogged = method in UNLOGGED
         """Whether its calls are no news to anybody."""
         self.started = 0
         self.received = 0

@@ -29,7 +29,7 @@ class StepMeters:
         self.waiting = 0
         self.sizes = Counts()
         self.durations = Durations()
-        self._told = (0, 0)
+        self._drained = (0, 0)
 
     def stepped(self, states: int, seconds: float) -> None:
         """One step over so many states has taken so many seconds."""
@@ -40,10 +40,10 @@ class StepMeters:
         """What has happened since this was last asked, for meters elsewhere; None if nothing has."""
         gauges = (self.active, self.waiting)
         sizes, durations = self.sizes, self.durations
-        if gauges == self._told and not any(sizes.counts):
+        if gauges == self._drained and not any(sizes.counts):
             return None
-        active, waiting = self._told
-        self._told = gauges
+        active, waiting = self._drained
+        self._drained = gauges
         self.sizes, self.durations = Counts(), Durations()
         return StepChanges(
             self.active - active,

@@ -17,7 +17,7 @@ class StreamMeters:
         self.gaps = Durations()
 
 
-class Pace:
+class StreamPace:
     """Counts the responses of one stream as they pass, and the seconds between them."""
 
     __slots__ = ("_last", "_meters")

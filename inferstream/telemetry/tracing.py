@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 FLUSH = 1.0
 """Seconds that the last spans may take to reach their collector."""
 
-Values = Mapping[str, str | int]
+SpanValues = Mapping[str, str | int]
 
 
 class Span:
@@ -34,7 +34,7 @@ class Span:
     def rename(self, name: str) -> None:
         self._span.update_name(name)
 
-    def note(self, values: Values) -> None:
+    def note(self, values: SpanValues) -> None:
         """Add attributes."""
         self._span.set_attributes(values)
 
@@ -53,7 +53,7 @@ class Span:
         self._parent.set_status(Status(StatusCode.ERROR, failure))
 
 
-class Tracing:
+class Tracer:
     """Makes spans and sends them to the collector at `endpoint`; spans of model code's own go the same way."""
 
     def __init__(self, endpoint: str, name: str, version: str) -> None:
@@ -65,13 +65,13 @@ class Tracing:
         trace.set_tracer_provider(self._provider)
         self._tracer = self._provider.get_tracer("inferstream", version)
 
-    def door(self, name: str, headers: Mapping[str, str], values: Values) -> Span:
+    def door(self, name: str, headers: Mapping[str, str], values: SpanValues) -> Span:
         """The span of a request that came with these headers, a child of the client's if they say so."""
         parent = propagate.extract(headers)
         span = self._tracer.start_span(name, parent, SpanKind.SERVER, dict(values))
         return Span(span, trace.get_current_span(parent))
 
-    def call(self, name: str, values: Values) -> Span:
+    def call(self, name: str, values: SpanValues) -> Span:
         """The span of an inference, a child of the current one."""
         return Span(self._tracer.start_span(name, attributes=dict(values)), trace.get_current_span())
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self, cast
 import pydantic
 from pydantic import ConfigDict
 
-Values = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
+FieldValues = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
 
 
 class BaseModel(pydantic.BaseModel):
@@ -14,7 +14,9 @@ class BaseModel(pydantic.BaseModel):
 
     model_config = ConfigDict(protected_namespaces=(), use_enum_values=True)
 
-    def model_dump(self, *, exclude_unset: bool = True, exclude_none: bool = True, **options: Any) -> Values:
+    def model_dump(
+        self, *, exclude_unset: bool = True, exclude_none: bool = True, **options: Any
+    ) -> FieldValues:
         return super().model_dump(exclude_unset=exclude_unset, exclude_none=exclude_none, **options)
 
     def model_dump_json(
@@ -22,7 +24,7 @@ class BaseModel(pydantic.BaseModel):
     ) -> str:
         return super().model_dump_json(exclude_unset=exclude_unset, exclude_none=exclude_none, **options)
 
-    def dict(self, **options: Any) -> Values:
+    def dict(self, **options: Any) -> FieldValues:
         return super().model_dump(**options)
 
     def json(self, **options: Any) -> str:
@@ -45,32 +47,32 @@ class BaseModel(pydantic.BaseModel):
         return cast(Self, cls.model_construct(_fields_set, **values))
 
     @classmethod
-    def trusted(cls, given: Values, extra: Values | None = None) -> Self:
+    def trusted(cls, names: FieldValues, extra: FieldValues | None = None) -> Self:
         """An instance of values a door has already checked, without validating them again.
 
         Less than half the price of `model_construct`, which the hot path would otherwise call per tensor.
         """
         model = _new(cls)
-        _set_fields_set(model, set(given))
-        _set_dict(model, cls.__absent__ | given)
+        _set_fields_set(model, set(names))
+        _set_dict(model, cls.__absent__ | names)
         _set_extra(model, extra)
         _set_private(model, None)
         return model
 
     @classmethod
-    def filled(cls, fields: Values, given: set[str], extra: Values | None = None) -> Self:
+    def filled(cls, fields: FieldValues, names: set[str], extra: FieldValues | None = None) -> Self:
         """The instance whose fields are exactly `fields`, of which those in `given` were not left out.
 
         What `trusted` costs, 1.1 to 1.4 µs, is 0.6 to 0.8 for whoever names every field. Takes both as they are.
         """
         model = _new(cls)
-        _set_fields_set(model, given)
+        _set_fields_set(model, names)
         _set_dict(model, fields)
         _set_extra(model, extra)
         _set_private(model, None)
         return model
 
-    __absent__: ClassVar[Values] = {}
+    __absent__: ClassVar[FieldValues] = {}
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:

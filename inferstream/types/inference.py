@@ -14,7 +14,7 @@ from pydantic import (
     field_serializer,
 )
 
-from .base import BaseModel, Values, assign
+from .base import BaseModel, FieldValues, assign
 from .datatypes import NAMES, Datatype
 from .tensor import TensorData
 
@@ -198,7 +198,7 @@ class InferenceRequest(BaseModel):
     def _only_given_parameters(self, parameters: Any, serialize: SerializerFunctionWrapHandler) -> Any:
         return serialize(parameters) if "parameters" in self.model_fields_set else None
 
-    def model_dump(self, **options: Any) -> Values:
+    def model_dump(self, **options: Any) -> FieldValues:
         self._notice_parameters()
         return super().model_dump(**options)
 
@@ -206,7 +206,7 @@ class InferenceRequest(BaseModel):
         self._notice_parameters()
         return super().model_dump_json(**options)
 
-    def dict(self, **options: Any) -> Values:
+    def dict(self, **options: Any) -> FieldValues:
         self._notice_parameters()
         return super().dict(**options)
 

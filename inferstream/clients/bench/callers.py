@@ -7,7 +7,7 @@ ItemCame = Callable[[int], None]
 """Told how many items of a stream have just come."""
 
 
-class Caller(Protocol):
+class BenchClient(Protocol):
     """Calls one model; one call at a time."""
 
     async def call(self, came: ItemCame) -> None:

@@ -28,7 +28,7 @@ class Seen:
     ended: float = 0.0
 
     @property
-    def answered(self) -> int:
+    def succeeded(self) -> int:
         return len(self.latencies)
 
     @property
@@ -41,11 +41,11 @@ def figures(seen: Seen) -> dict[str, Any]:
     seconds = max(seen.ended - seen.began, 1e-9)
     found: dict[str, Any] = {
         "seconds": round(seconds, 3),
-        "answered": seen.answered,
+        "answered": seen.succeeded,
         "failed": seen.failed,
         "failures": dict(seen.failures.most_common()),
-        "late": max(seen.due - seen.answered - seen.failed, 0),
-        "rate": round(seen.answered / seconds, 2),
+        "late": max(seen.due - seen.succeeded - seen.failed, 0),
+        "rate": round(seen.succeeded / seconds, 2),
         "latency_ms": spread(seen.latencies),
     }
     if seen.items:
@@ -68,7 +68,7 @@ def spread(seconds: "array[float]") -> Spread | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LoadLimits:
     """What must hold for a run to pass; None: anything. Times are milliseconds, rates per second, errors a share."""
 
     max_p50: float | None = None

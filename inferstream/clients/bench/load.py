@@ -7,7 +7,7 @@ from itertools import count
 from time import perf_counter  # uvloop's own clock counts whole milliseconds
 
 from ...errors import CallFailed
-from .callers import Caller
+from .callers import BenchClient
 from .figures import Seen
 
 MOST_FAILURES = 50
@@ -29,10 +29,10 @@ class Plan:
     warmup: float
 
 
-class Load:
+class LoadRun:
     """Runs a plan once; `seen` grows as it does."""
 
-    def __init__(self, plan: Plan, connect: Callable[[], Caller]) -> None:
+    def __init__(self, plan: Plan, connect: Callable[[], BenchClient]) -> None:
         self._plan = plan
         self._connect = connect
         self.seen = Seen()
@@ -56,19 +56,19 @@ class Load:
         seen.ended = max(seen.ended, perf_counter())
         return seen
 
-    async def _one_after_another(self, caller: Caller) -> None:
+    async def _one_after_another(self, caller: BenchClient) -> None:
         while (now := perf_counter()) < self.seen.ended:
             if not await self._call(caller, now):
                 await asyncio.sleep(0.01)  # a server that refuses is not asked as fast as it can refuse
 
     async def _as_they_fall_due(
-        self, rate: float, start: float, callers: list[Caller], group: asyncio.TaskGroup
+        self, rate: float, start: float, callers: list[BenchClient], group: asyncio.TaskGroup
     ) -> None:
-        idle: asyncio.LifoQueue[Caller] = asyncio.LifoQueue()
+        idle: asyncio.LifoQueue[BenchClient] = asyncio.LifoQueue()
         for caller in callers:
             idle.put_nowait(caller)
 
-        async def call(caller: Caller, due: float) -> None:
+        async def call(caller: BenchClient, due: float) -> None:
             await self._call(caller, due)
             idle.put_nowait(caller)
 
@@ -85,7 +85,7 @@ class Load:
                 return
             group.create_task(call(caller, due))
 
-    async def _call(self, caller: Caller, began: float) -> bool:
+    async def _call(self, caller: BenchClient, began: float) -> bool:
         """One call, timed from when it should have begun: a server that is late cannot hide it."""
         items = Items(perf_counter, began)
         try:

@@ -16,7 +16,7 @@ from ...errors import CallFailed
 from ..transport import Target
 from .callers import ItemCame
 
-Headers = Mapping[str, str]
+HeaderPairs = Mapping[str, str]
 
 QUOTED = 200
 """Characters of a failed answer that are worth showing."""
@@ -25,7 +25,7 @@ QUOTED = 200
 class RestCaller:
     """POSTs one body over and over; of a stream, counts the events."""
 
-    def __init__(self, target: Target, action: str, body: bytes, headers: Headers) -> None:
+    def __init__(self, target: Target, action: str, body: bytes, headers: HeaderPairs) -> None:
         base = target.url if "://" in target.url else f"http{'s' * target.ssl}://{target.url}"
         parts = urlsplit(base)
         secure = parts.scheme == "https"
@@ -83,12 +83,12 @@ class _Connection(asyncio.Protocol):
         self._stream = False
         self._body = b""
         self._fault = ""
-        self._kept = False
+        self._rest_of_input = False
         self._done = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         await self._done
         status = self._parser.get_status_code()
-        if not self._kept:
+        if not self._rest_of_input:
             self.close()
         self._parser = httptools.HttpResponseParser(self)
         if status != 200:
@@ -132,7 +132,7 @@ class _Connection(asyncio.Protocol):
             self._came(items)
 
     def on_message_complete(self) -> None:
-        self._kept = self._parser.should_keep_alive()  # it does not know later
+        self._rest_of_input = self._parser.should_keep_alive()  # it does not know later
         self._end(None)
 
     def _end(self, error: Exception | None) -> None:

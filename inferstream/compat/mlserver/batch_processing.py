@@ -1,12 +1,12 @@
-"""Batch inference of a file of requests."""
+"""BatchRun inference of a file of requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from inferstream.cli.batch import TransportName, headers_of, transport_of
-from inferstream.clients.batch import Batch, Pace
-from inferstream.clients.request_file import Lines
+from inferstream.clients.batch import BatchRun, Rate
+from inferstream.clients.request_file import RequestFile
 from inferstream.clients.results import Results
 from inferstream.clients.transport import Target
 from inferstream.compat.machinery import stand_ins
@@ -62,11 +62,11 @@ async def process_batch(
         url, model_name, timeout, binary=binary_data, ssl=use_ssl, verify=not insecure, connections=workers
     )
     results = Results(Path(output_data_path), False)
-    lines = Lines(Path(input_data_path), batch_size, results.answered)
-    pace = Pace(workers, retries, batch_interval, batch_jitter, headers_of(request_headers))
+    lines = RequestFile(Path(input_data_path), batch_size, results.done)
+    pace = Rate(workers, retries, batch_interval, batch_jitter, headers_of(request_headers))
     sender = transport_of(transport, target)
     try:
-        await Batch(sender, lines, results, pace, lambda: None).run()
+        await BatchRun(sender, lines, results, pace, lambda: None).run()
     finally:
         await sender.aclose()
         lines.close()

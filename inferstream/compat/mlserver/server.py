@@ -4,7 +4,7 @@ import signal
 from collections.abc import Sequence
 
 from inferstream import MLModel
-from inferstream.repository import GivenRepository
+from inferstream.repository import InMemoryRepository
 from inferstream.server.server import Server
 from inferstream.settings import ModelSettings, Settings
 
@@ -20,7 +20,7 @@ class MLServer:
 
     async def start(self, models_settings: Sequence[ModelSettings] = ()) -> None:
         """Load the models given, or those of the repository if none are, and serve."""
-        repository = GivenRepository(models_settings) if models_settings else None
+        repository = InMemoryRepository(models_settings) if models_settings else None
         self._server = Server(self._settings, repository)
         await self._server.run(lambda _: None)
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from ...handlers import Answering, CustomHandler, HttpRequest, HttpResponse
+from ...handlers import CustomHandler, HttpRequest, HttpResponse, RouteHandler
 from ...settings import ModelSettings
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
@@ -12,7 +12,7 @@ from ..call import Call
 from ..checks import Strictness
 from ..reply import Reply
 
-BuildAnswering = Callable[[object], Awaitable[Answering | None]]
+BuildRouteHandler = Callable[[object], Awaitable[RouteHandler | None]]
 """Makes what answers a model's own routes, if it has any; the server's business, because only it knows HTTP."""
 
 
@@ -29,7 +29,7 @@ class Execution(Protocol):
     """REST routes of the model's own."""
 
     @property
-    def answers(self) -> str:
+    def capabilities(self) -> str:
         """What the model's author wrote: `predict`, `stream` or `steps`, or `predict` and one of these."""
 
     @property

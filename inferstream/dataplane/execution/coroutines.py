@@ -31,7 +31,7 @@ IN_A_ROW = 5
 """Stretches, one after the other, that are too long before a model leaves the loop: now and then one is not the
 model's doing, but another thread's or another process's."""
 
-Responses = AsyncIterator[InferenceResponse]
+ResponseIterator = AsyncIterator[InferenceResponse]
 
 
 class Coroutines(Protocol):
@@ -207,12 +207,12 @@ class InThread:
     def stream(self, start: Callable[[], Any]) -> Any:
         return self._in_thread_from(start) if self.away else start()
 
-    def moved(self, responses: Responses) -> Responses:
+    def moved(self, responses: ResponseIterator) -> ResponseIterator:
         """What to read on instead of `responses`, now that the model's coroutines run in the thread."""
         return responses if type(responses) is ModelThreadResponses else self._in_thread_from(None, responses)
 
     def _in_thread_from(
-        self, start: Callable[[], Any] | None, begun: Responses | None = None
+        self, start: Callable[[], Any] | None, begun: ResponseIterator | None = None
     ) -> ModelThreadResponses:
         responses = ModelThreadResponses(self._free(), start, begun)
         if not self._resident:

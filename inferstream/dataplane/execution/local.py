@@ -11,7 +11,7 @@ from typing import Any, cast
 from ...concurrency.model_thread import ModelThread
 from ...context import RequestContext, enter, request_context
 from ...errors import InferstreamError, InvalidOutput, Unsupported
-from ...handlers import Answering, HttpRequest, HttpResponse, get_custom_handlers
+from ...handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 from ...model import MLModel, StepModel
 from ...repository.loading import UNLOAD_LIMIT, LoadedModel, load_model
 from ...rows import RowErrors
@@ -24,7 +24,7 @@ from ..call import Call, Operation
 from ..checks import checks_of, strictness_of
 from ..outputs import finish_of
 from ..reply import Reply
-from .base import BuildAnswering
+from .base import BuildRouteHandler
 from .coroutines import Coroutines, InThread, OnLoop
 from .failures import cause, translated
 from .method_caller import is_async
@@ -49,7 +49,7 @@ class Local:
     def __init__(
         self,
         model: MLModel,
-        answering: Answering | None = None,
+        route_handler: RouteHandler | None = None,
         loaded: LoadedModel | None = None,
     ) -> None:
         settings = model.settings
@@ -61,7 +61,7 @@ class Local:
         self.inputs = model.inputs
         self.outputs = model.outputs if model.selects_outputs is False else []
         self.routes = [handler for handler, _ in get_custom_handlers(model)]
-        self._answering = answering
+        self._route_handler = route_handler
         self.strictness = strictness_of(settings, model.for_mlserver)
         self._checks = checks_of(self.inputs, self.outputs, self.strictness)
         self._finish = finish_of(
@@ -92,11 +92,13 @@ class Local:
         )
 
     @classmethod
-    async def load(cls, settings: ModelSettings, timeout: float, build_answering: BuildAnswering) -> "Local":
+    async def load(
+        cls, settings: ModelSettings, timeout: float, build_route_handler: BuildRouteHandler
+    ) -> "Local":
         """Load a model, to run here. Raises ModelLoadFailed; whatever fails, the model is unloaded again."""
         loaded = await load_model(settings, timeout)
         try:
-            return cls(loaded.model, await build_answering(loaded.model), loaded)
+            return cls(loaded.model, await build_route_handler(loaded.model), loaded)
         except BaseException:
             await loaded.unload()
             raise
@@ -114,7 +116,7 @@ class Local:
         return InThread(self._model, self._threads)
 
     @property
-    def answers(self) -> str:
+    def capabilities(self) -> str:
         """What the model's author wrote: `predict`, `stream` or `steps`, or `predict` and one of these."""
         streams = "stream" if self._steps is None else "steps"
         return streams if self._stream_only else f"predict, {streams}" if self._streams else "predict"
@@ -165,11 +167,11 @@ class Local:
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
         """Answer a request to one of the model's own routes. Raises InferenceFailed when its code raises."""
-        assert self._answering is not None
+        assert self._route_handler is not None
         model_name_var.set(self._name)
         model_version_var.set(self._version or "")
         try:
-            response: HttpResponse = await self._in_model(self._answering, request)
+            response: HttpResponse = await self._in_model(self._route_handler, request)
             return response
         except BaseException as error:
             raise translated(error, self._name, None) from cause(error)
@@ -191,8 +193,8 @@ class Local:
         """Wait until the threads beside the first are free, but not for long."""
         waits = [asyncio.ensure_future(thread.call(int)) for thread in self._threads[1:] if thread.calls]
         if waits:
-            _, late = await asyncio.wait(waits, timeout=UNLOAD_LIMIT)
-            for wait in late:
+            _, overdue = await asyncio.wait(waits, timeout=UNLOAD_LIMIT)
+            for wait in overdue:
                 wait.cancel()
 
     async def _in_model(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:

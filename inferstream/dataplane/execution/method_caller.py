@@ -17,7 +17,7 @@ class Outcome(NamedTuple):
     error: BaseException | None
 
 
-class Method:
+class ModelMethod:
     """A method of a model, and how its author wrote it."""
 
     __slots__ = ("call", "is_async")
@@ -27,14 +27,14 @@ class Method:
         self.is_async = is_async(call)
 
 
-class Work(NamedTuple):
+class Job(NamedTuple):
     """What the thread is to do, and who waits for it."""
 
     run: Callable[[], list[Outcome]]
     done: asyncio.Future[list[Outcome]]
 
 
-class Caller:
+class MethodCaller:
     """Calls the methods of one model, never two at a time, and always lets the loop turn meanwhile.
 
     Its thread is not an executor's, because the way there and back would cost twice as much (60 µs
@@ -43,11 +43,11 @@ class Caller:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._work: SimpleQueue[Work | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._turned = False
 
-    async def once(self, method: Method, argument: Any, context: Context) -> Outcome:
+    async def once(self, method: ModelMethod, argument: Any, context: Context) -> Outcome:
         """Call a method; an `async def` one runs in the current task, whatever `context` says."""
         if not method.is_async:
             return (await self._in_thread(method.call, [(argument, context)]))[0]
@@ -59,7 +59,7 @@ class Caller:
             await asyncio.sleep(0)
         return outcome
 
-    async def each(self, method: Method, arguments: Sequence[tuple[Any, Context]]) -> list[Outcome]:
+    async def each(self, method: ModelMethod, arguments: Sequence[tuple[Any, Context]]) -> list[Outcome]:
         """Call a method with one argument after another, each in its context."""
         if not method.is_async:
             return await self._in_thread(method.call, arguments)
@@ -77,24 +77,24 @@ class Caller:
             self._thread = threading.Thread(target=self._serve, args=(loop,), name=self._name, daemon=True)
             self._thread.start()
         done: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
-        self._work.put(Work(partial(_call_each, method, arguments), done))
+        self._jobs.put(Job(partial(_call_each, method, arguments), done))
         return await done
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        while (work := self._work.get()) is not None:
-            outcomes = work.run()
+        while (job := self._jobs.get()) is not None:
+            outcomes = job.run()
             try:
-                loop.call_soon_threadsafe(_give, work.done, outcomes)
+                loop.call_soon_threadsafe(_give, job.done, outcomes)
             except RuntimeError:
                 return  # the loop has closed under a step that outlived the shutdown grace
-            del work, outcomes  # what a model has made must not live until its next call
+            del job, outcomes  # what a model has made must not live until its next call
 
     def _turn(self) -> None:
         self._turned = True
 
     def close(self) -> None:
         """Let go of the thread, at once if it is free."""
-        self._work.put(None)
+        self._jobs.put(None)
 
 
 def is_async(function: Callable[..., Any]) -> bool:

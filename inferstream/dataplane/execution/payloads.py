@@ -40,10 +40,10 @@ class Payloads:
         self.asked += 1
         if asyncio.get_running_loop() is not self._loop:  # a model in its own thread asks
             step = asyncio.run_coroutine_threadsafe(self._next_or_none(), self._loop)
-            later = await asyncio.wrap_future(step)
-            if later is None:
+            following = await asyncio.wrap_future(step)
+            if following is None:
                 raise StopAsyncIteration
-            return later
+            return following
         request = await anext(self._more)
         self._checks.check(request)
         return request

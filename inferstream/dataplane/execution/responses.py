@@ -19,7 +19,7 @@ logger = logging.getLogger("inferstream.model")
 CLOSE_LIMIT = 5.0
 """Seconds a model's `finally` may take before its caller stops waiting for it."""
 
-Start = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
+StartStream = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
 
 
 class ModelResponses:
@@ -29,7 +29,7 @@ class ModelResponses:
 
     def __init__(
         self,
-        start: Start,
+        start: StartStream,
         call: Call,
         finish: Finish,
         payloads: Payloads,

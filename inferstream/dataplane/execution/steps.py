@@ -15,7 +15,7 @@ from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
 from ..queue import Queue
-from .method_caller import Caller, Method
+from .method_caller import MethodCaller, ModelMethod
 from .payloads import Payloads
 from .stepped import SteppedStream
 
@@ -35,10 +35,10 @@ class Steps:
     def __init__(self, model: StepModel, most: int, aging: float) -> None:
         self._model = model
         self._most = most
-        self._admit_one, self._step_all = Method(model.admit), Method(model.step)
-        self._release_one = Method(model.release)
+        self._admit_one, self._step_all = ModelMethod(model.admit), ModelMethod(model.step)
+        self._release_one = ModelMethod(model.release)
         self._releases = type(model).release is not StepModel.release
-        self._caller = Caller(f"steps-{model.name}")
+        self._caller = MethodCaller(f"steps-{model.name}")
         self._context = Context()
         self._context.run(model_name_var.set, model.name)
         self._context.run(model_version_var.set, model.version or "")

@@ -15,7 +15,7 @@ from ..call import Call, MergedCall, Operation, new_id
 from ..checks import Checks
 from ..handler import Handler
 from ..reply import Reply
-from .merging import Key, deal, key_of, merge
+from .merging import BatchKey, deal, key_of, merge
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -28,26 +28,26 @@ def callers(slots: int, size: int) -> int:
     return min((slots + 1) * size, max(slots, 2 * size, MANY))
 
 
-class Member:
+class BatchedCall:
     """One caller of a batch: waits for its answer, or for the error that is its answer."""
 
-    __slots__ = ("answer", "arrived", "batch", "call")
+    __slots__ = ("arrived", "batch", "call", "outcome")
 
     def __init__(self, call: Call, loop: asyncio.AbstractEventLoop) -> None:
         self.call = call
         self.arrived = loop.time()
         # Errors are results here, because a future complains of an exception that its caller left behind.
-        self.answer: asyncio.Future[InferenceResponse | Exception] = loop.create_future()
+        self.outcome: asyncio.Future[InferenceResponse | Exception] = loop.create_future()
         self.batch: Batch | None = None
 
     @property
     def waits(self) -> bool:
-        return not self.answer.done()
+        return not self.outcome.done()
 
-    def give(self, answer: InferenceResponse | Exception) -> None:
+    def give(self, outcome: InferenceResponse | Exception) -> None:
         """Answer the caller, if it is still there."""
-        if not self.answer.done():
-            self.answer.set_result(answer)
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
 
 
 class Batch:
@@ -55,7 +55,7 @@ class Batch:
 
     __slots__ = ("begun", "call", "members", "task")
 
-    def __init__(self, members: list[Member]) -> None:
+    def __init__(self, members: list[BatchedCall]) -> None:
         self.members = members
         self.begun = False
         self.call: Call | None = None
@@ -82,18 +82,18 @@ class Batch:
         self.task = None
 
 
-class Line:
+class Pending:
     """The requests of one key: those that gather, and how many batches of them run."""
 
     __slots__ = ("key", "members", "running", "timer")
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: BatchKey) -> None:
         self.key = key
-        self.members: dict[Member, None] = {}
+        self.members: dict[BatchedCall, None] = {}
         self.running = 0
         self.timer: asyncio.TimerHandle | None = None
 
-    def take(self, count: int) -> list[Member]:
+    def take(self, count: int) -> list[BatchedCall]:
         """The members that leave now, the oldest first."""
         taken = list(islice(self.members, count))
         for member in taken:
@@ -132,8 +132,8 @@ class Batching:
         self._meters = meters
         self._queue = queue or QueueMeters()
         self._running = 0
-        self._lines: dict[Key, Line] = {}
-        self._ready: dict[Line, None] = {}
+        self._pending: dict[BatchKey, Pending] = {}
+        self._ready: dict[Pending, None] = {}
         """Lines that could leave and have no slot, in their order."""
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -143,90 +143,90 @@ class Batching:
         key = key_of(call.request, self._checks)
         return self._inner(call) if key is None else self._share(key, call)
 
-    async def _share(self, key: Key, call: Call) -> Reply:
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = Line(key)
+    async def _share(self, key: BatchKey, call: Call) -> Reply:
+        pending = self._pending.get(key)
+        if pending is None:
+            pending = self._pending[key] = Pending(key)
             if self._running < self._slots:
-                return await self._alone(line, call)
-        member = Member(call, asyncio.get_running_loop())
-        line.members[member] = None
-        self._meters.depths.observe(len(line.members))
+                return await self._alone(pending, call)
+        member = BatchedCall(call, asyncio.get_running_loop())
+        pending.members[member] = None
+        self._meters.depths.observe(len(pending.members))
         if (
-            line.timer is None or len(line.members) >= self._size
+            pending.timer is None or len(pending.members) >= self._size
         ):  # else it waits, and one more changes nothing
-            self._place(line)
+            self._place(pending)
             self._send()
         try:
-            answer = await member.answer
+            outcome = await member.outcome
         except asyncio.CancelledError:
-            self._withdraw(line, member)
+            self._withdraw(pending, member)
             raise
-        if isinstance(answer, InferenceResponse):
-            return Reply(answer)
-        raise answer
+        if isinstance(outcome, InferenceResponse):
+            return Reply(outcome)
+        raise outcome
 
-    async def _alone(self, line: Line, call: Call) -> Reply:
+    async def _alone(self, pending: Pending, call: Call) -> Reply:
         """Run a call for which there is nothing to wait as it came: it costs what it would without batching."""
-        self._started(line, 1)
+        self._started(pending, 1)
         self._meters.waits.observe(0.0)
         try:
             return await self._inner(call)
         finally:
-            self._ended(line)
+            self._ended(pending)
 
-    def _place(self, line: Line) -> None:
+    def _place(self, pending: Pending) -> None:
         """Decide what a line does next: leave, wait for more, or be forgotten."""
-        if not line.members:
-            line.stop_timer()
-            self._ready.pop(line, None)
-            if not line.running:
-                del self._lines[line.key]
+        if not pending.members:
+            pending.stop_timer()
+            self._ready.pop(pending, None)
+            if not pending.running:
+                del self._pending[pending.key]
             return
         loop = asyncio.get_running_loop()
-        due = next(iter(line.members)).arrived + self._wait
-        if not line.running or len(line.members) >= self._size or due <= loop.time():
-            self._ready[line] = None
-        elif line.timer is None:
-            line.timer = loop.call_at(due, self._due, line)
+        due = next(iter(pending.members)).arrived + self._wait
+        if not pending.running or len(pending.members) >= self._size or due <= loop.time():
+            self._ready[pending] = None
+        elif pending.timer is None:
+            pending.timer = loop.call_at(due, self._due, pending)
 
-    def _due(self, line: Line) -> None:
-        line.timer = None
-        self._place(line)
+    def _due(self, pending: Pending) -> None:
+        pending.timer = None
+        self._place(pending)
         self._send()
 
     def _send(self) -> None:
         """Let lines leave in turn for as long as there are slots."""
         while self._ready and self._running < self._slots:
-            line = next(iter(self._ready))
-            del self._ready[line]
-            self._leave(line)
-            self._place(line)
+            pending = next(iter(self._ready))
+            del self._ready[pending]
+            self._leave(pending)
+            self._place(pending)
 
-    def _leave(self, line: Line) -> None:
-        batch = Batch(line.take(self._size))
+    def _leave(self, pending: Pending) -> None:
+        batch = Batch(pending.take(self._size))
         loop = asyncio.get_running_loop()
         now = loop.time()
         for member in batch.members:
             member.batch = batch
             self._meters.waits.observe(now - member.arrived)
-        self._started(line, len(batch.members))
-        task = batch.task = loop.create_task(self._run(line, batch))
+        self._started(pending, len(batch.members))
+        task = batch.task = loop.create_task(self._run(pending, batch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _started(self, line: Line, size: int) -> None:
+    def _started(self, pending: Pending, size: int) -> None:
         self._running += 1
-        line.running += 1
+        pending.running += 1
         self._meters.sizes.observe(size)
 
-    def _ended(self, line: Line) -> None:
+    def _ended(self, pending: Pending) -> None:
         self._running -= 1
-        line.running -= 1
-        self._place(line)
+        pending.running -= 1
+        self._place(pending)
         self._send()
 
-    def _withdraw(self, line: Line, member: Member) -> None:
+    def _withdraw(self, pending: Pending, member: BatchedCall) -> None:
         """A caller has been cancelled, or its time is over."""
         batch = member.batch
         if batch is None or batch.waits:
@@ -234,13 +234,13 @@ class Batching:
         if batch is not None:
             batch.left()
             return
-        del line.members[member]
-        self._place(line)
+        del pending.members[member]
+        self._place(pending)
 
-    async def _run(self, line: Line, batch: Batch) -> None:
+    async def _run(self, pending: Pending, batch: Batch) -> None:
         batch.begun = True
         try:
-            await self._answer(batch, batch.members)
+            await self._run_members(batch, batch.members)
         except Exception as error:
             logger.error("a batch failed", exc_info=error)
         finally:
@@ -250,40 +250,40 @@ class Batching:
                         InferenceFailed("The batch of this request failed; the server's log says why.")
                     )
             batch.end()
-            self._ended(line)
+            self._ended(pending)
 
-    async def _answer(self, batch: Batch, members: Sequence[Member]) -> None:
+    async def _run_members(self, batch: Batch, members: Sequence[BatchedCall]) -> None:
         """Run these members as one; where their requests may be to blame, find out whose by running halves."""
         members = [member for member in members if member.waits]
         if not members:
             return
         requests = [member.call.request for member in members]
-        answer: InferenceResponse | RowErrors
+        outcome: InferenceResponse | RowErrors
         try:
-            answer = await self._ask(batch, members)
+            outcome = await self._ask(batch, members)
         except RowErrors as error:
-            answer = error
+            outcome = error
         except InferstreamError as error:
             if len(members) == 1 or not _blames_request(error):
                 _give_all(members, error)
                 return
             half = len(members) // 2
-            await self._answer(batch, members[:half])
-            await self._answer(batch, members[half:])
+            await self._run_members(batch, members[:half])
+            await self._run_members(batch, members[half:])
             return
         if len(members) == 1:
-            members[0].give(answer)
+            members[0].give(outcome)
             return
         try:
-            answers = deal(answer, requests)
+            outcomes = deal(outcome, requests)
         except InvalidOutput as error:
             logger.error("%s", error)
             _give_all(members, error)
             return
-        for member, own in zip(members, answers, strict=True):
+        for member, own in zip(members, outcomes, strict=True):
             member.give(own)
 
-    async def _ask(self, batch: Batch, members: Sequence[Member]) -> InferenceResponse:
+    async def _ask(self, batch: Batch, members: Sequence[BatchedCall]) -> InferenceResponse:
         first = members[0].call
         deadlines = [member.call.deadline for member in members]
         latest = None if None in deadlines else max(deadline for deadline in deadlines if deadline)
@@ -304,6 +304,6 @@ def _blames_request(error: InferstreamError) -> bool:
     return isinstance(error, ModelError) or error.code in (Code.INVALID, Code.INTERNAL)
 
 
-def _give_all(members: Sequence[Member], error: Exception) -> None:
+def _give_all(members: Sequence[BatchedCall], error: Exception) -> None:
     for member in members:
         member.give(error)

@@ -16,7 +16,7 @@ from ..reply import Reply, StreamReply
 from .flight import Flight
 from .sharing import EACH_ITS_OWN, UNENCODABLE, canonical, common, copied
 from .snapshot import Snapshot
-from .store import Answer, Key, Store
+from .store import CachedResponses, CacheKey, Store
 
 HASH_IN_THREAD = 2**20
 """Bytes of inputs above which a request is compared with others off the event loop."""
@@ -42,16 +42,16 @@ class Cache:
         self._seconds = seconds
         self._meters = meters
         self._owner = next(_owners)
-        self._flights: dict[Key, Flight] = {}
+        self._flights: dict[CacheKey, Flight] = {}
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
-        return self._inner(call) if call.more is not None else self._answer(call)
+        return self._inner(call) if call.more is not None else self._lookup(call)
 
     def clear(self) -> None:
         """Forget every answer."""
         self._store.forget(self._owner)
 
-    async def _answer(self, call: Call) -> Reply:
+    async def _lookup(self, call: Call) -> Reply:
         digest = await _digest(call.operation, call.request)
         if digest is None:
             return await self._inner(call)
@@ -61,7 +61,7 @@ class Cache:
             self._meters.hits += 1
             return await _replayed(known, call.request.id)
         flight = self._flights.get(key)
-        if flight is not None and flight.kept:
+        if flight is not None and flight.retained:
             if flight.readers >= self._most:
                 raise Overloaded(
                     f"Model {call.model} is overloaded: {self._most} calls wait for this very answer already."
@@ -76,7 +76,7 @@ class Cache:
             flight.expired(call.expired)
             raise
 
-    def _start(self, key: Key, call: Call) -> Flight:
+    def _start(self, key: CacheKey, call: Call) -> Flight:
         request = _shared(call.request)
         shared = Call(call.operation, call.model, call.version, request, {}, priority=call.priority)
         shared.trace = call.trace  # the computation lies in the span of whoever asked first
@@ -97,13 +97,13 @@ class Cache:
                 flight.add(response)
                 await flight.wanted()
 
-    def _landed(self, key: Key, flight: Flight, task: asyncio.Task[None]) -> None:
+    def _landed(self, key: CacheKey, flight: Flight, task: asyncio.Task[None]) -> None:
         if self._flights.get(key) is flight:
             del self._flights[key]
         error = CANCELLED if task.cancelled() else task.exception()
         if error is not None:
             flight.give_up()
-        elif flight.kept:
+        elif flight.retained:
             self._store.put(key, flight.responses, flight.single, flight.size, self._seconds)
         flight.end(error)
 
@@ -128,18 +128,18 @@ async def _digest(operation: Operation, request: InferenceRequest) -> bytes | No
 
 def _description(tensor: RequestInput) -> tuple[Any, ...]:
     """Everything of a tensor but its values; of unchecked data also whether these are Python's or bytes."""
-    given = (tensor.name, tensor.datatype, tensor.shape, common(tensor.parameters))
-    return given if tensor.data.checked else (*given, _as_given(tensor.data))
+    fields = (tensor.name, tensor.datatype, tensor.shape, common(tensor.parameters))
+    return fields if tensor.data.checked else (*fields, _unchecked_values(tensor.data))
 
 
-def _as_given(data: TensorData) -> bool:
+def _unchecked_values(data: TensorData) -> bool:
     return not data.checked and data.values is not None
 
 
 def _values(tensor: RequestInput) -> bytes | memoryview:
     """The values of a tensor as bytes; a list of texts tells a missing one from an empty one."""
     data = tensor.data
-    if _as_given(data):
+    if _unchecked_values(data):
         return canonical(data.values)
     return canonical(data.peek()) if tensor.datatype == "BYTES" else data.to_raw(tensor.datatype)
 
@@ -155,10 +155,10 @@ def _hash(parts: list[bytes | memoryview]) -> bytes:
 def _shared(request: InferenceRequest) -> InferenceRequest:
     """What many may have asked: without headers, priority and time limit, which belong to single callers."""
     parameters = copied(request.parameters, {"headers": Headers(())}, EACH_ITS_OWN)
-    given: dict[str, object] = {"id": request.id, "inputs": request.inputs, "parameters": parameters}
+    fields: dict[str, object] = {"id": request.id, "inputs": request.inputs, "parameters": parameters}
     if request.outputs is not None:
-        given["outputs"] = request.outputs
-    return InferenceRequest.trusted(given)
+        fields["outputs"] = request.outputs
+    return InferenceRequest.trusted(fields)
 
 
 class Replay:
@@ -179,7 +179,7 @@ class Replay:
         self._responses = iter(())
 
 
-async def _replayed(answer: Answer, request_id: str | None) -> Reply:
-    replay = Replay(answer.responses, request_id)
+async def _replayed(entry: CachedResponses, request_id: str | None) -> Reply:
+    replay = Replay(entry.responses, request_id)
     first = await anext(replay, None)
-    return Reply(first) if answer.single else StreamReply(first, replay)
+    return Reply(first) if entry.single else StreamReply(first, replay)

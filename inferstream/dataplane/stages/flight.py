@@ -21,7 +21,7 @@ class Flight:
     """
 
     def __init__(self, store: Store) -> None:
-        self.kept = True
+        self.retained = True
         self.single = False
         self.ended = False
         self.size = 0
@@ -59,7 +59,7 @@ class Flight:
     def add(self, response: InferenceResponse) -> None:
         """The next response is there."""
         snapshot = Snapshot(response)
-        if self.kept and not (
+        if self.retained and not (
             self.size + snapshot.size <= self._store.largest and self._store.reserve(snapshot.size)
         ):
             self.give_up()
@@ -69,8 +69,8 @@ class Flight:
 
     def give_up(self) -> None:
         """Keep this no longer: it is too large, has failed, or nobody wants it."""
-        if self.kept:
-            self.kept = False
+        if self.retained:
+            self.retained = False
             self._store.release(self.size)
             self._forget()
 
@@ -82,7 +82,7 @@ class Flight:
 
     async def wanted(self) -> None:
         """Wait until a reader has read everything, and no other is too far behind."""
-        while not self._waiting or (not self.kept and self.size > WINDOW):
+        while not self._waiting or (not self.retained and self.size > WINDOW):
             self._paused = asyncio.get_running_loop().create_future()
             try:
                 await self._paused
@@ -106,7 +106,7 @@ class Flight:
 
     def read(self) -> None:
         """A reader has read a response."""
-        if not self.kept:
+        if not self.retained:
             self._forget()
 
     def leave(self, reader: "Reader") -> None:

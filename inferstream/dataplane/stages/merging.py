@@ -19,10 +19,10 @@ from ...types.unchecked import UncheckedData
 from ..checks import Checks
 from .sharing import EACH_ITS_OWN, UNENCODABLE, common, copied
 
-Key = Hashable
+BatchKey = Hashable
 
 
-def key_of(request: InferenceRequest, checks: Checks) -> Key | None:
+def key_of(request: InferenceRequest, checks: Checks) -> BatchKey | None:
     """Requests with equal keys may share a batch; None for one that cannot share.
 
     Equal are the inputs' names, datatypes, parameters and shapes but for the number of rows, the request's
@@ -61,14 +61,14 @@ def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
     first = requests[0]
     names = [tensor.name for tensor in first.inputs]
     columns = zip(*[_in_order(request, names) for request in requests], strict=True)
-    given: dict[str, object] = {
+    content: dict[str, object] = {
         "id": id,
         "inputs": [_join(tensors) for tensors in columns],
         "parameters": copied(first.parameters, {"headers": Headers(())}, EACH_ITS_OWN),
     }
     if first.outputs is not None:
-        given["outputs"] = first.outputs
-    return InferenceRequest.trusted(given)
+        content["outputs"] = first.outputs
+    return InferenceRequest.trusted(content)
 
 
 def _in_order(request: InferenceRequest, names: list[str]) -> list[RequestInput]:
@@ -81,35 +81,35 @@ def _in_order(request: InferenceRequest, names: list[str]) -> list[RequestInput]
 
 def _join(tensors: Sequence[RequestInput]) -> RequestInput:
     first = tensors[0]
-    given: dict[str, object] = {
+    content: dict[str, object] = {
         "name": first.name,
         "shape": [sum([tensor.shape[0] for tensor in tensors]), *first.shape[1:]],
         "datatype": first.datatype,
         "data": TensorData.join([tensor.data for tensor in tensors], first.datatype),
     }
     if first.parameters is not None:
-        given["parameters"] = copied(first.parameters, {})
-    return RequestInput.trusted(given)
+        content["parameters"] = copied(first.parameters, {})
+    return RequestInput.trusted(content)
 
 
 def deal(
-    answer: InferenceResponse | RowErrors, requests: Sequence[InferenceRequest]
+    outcome: InferenceResponse | RowErrors, requests: Sequence[InferenceRequest]
 ) -> Sequence[InferenceResponse | ModelError]:
     """The answer to each of the requests, which is an error for those of which a row failed.
 
     Raises InvalidOutput for an answer that does not fit them.
     """
-    if not isinstance(answer, RowErrors):
-        return split(answer, requests)
+    if not isinstance(outcome, RowErrors):
+        return split(outcome, requests)
     ends = list(accumulate(map(rows_of, requests)))
-    if max(answer.errors) >= ends[-1]:
-        raise InvalidOutput(f"A model failed row {max(answer.errors)} of a batch of {ends[-1]} rows.")
-    failed = [answer.within(start, stop) for start, stop in pairwise([0, *ends])]
-    if answer.response is None:
+    if max(outcome.errors) >= ends[-1]:
+        raise InvalidOutput(f"A model failed row {max(outcome.errors)} of a batch of {ends[-1]} rows.")
+    failed = [outcome.within(start, stop) for start, stop in pairwise([0, *ends])]
+    if outcome.response is None:
         if None in failed:
             raise InvalidOutput("A model failed some rows of a batch and answered none of the others.")
         return [error for error in failed if error is not None]
-    responses = split(answer.response, requests)
+    responses = split(outcome.response, requests)
     return [error or response for error, response in zip(failed, responses, strict=True)]
 
 
@@ -126,10 +126,10 @@ def split(response: InferenceResponse, requests: Sequence[InferenceRequest]) -> 
         "model_version": response.model_version,
         "parameters": response.parameters,
     }
-    given = {"id", "outputs", *_given(shared)}
+    content = {"id", "outputs", *_present(shared)}
     return [
         InferenceResponse.filled(
-            {**shared, "id": request.id, "outputs": [column[index] for column in columns]}, given
+            {**shared, "id": request.id, "outputs": [column[index] for column in columns]}, content
         )
         for index, request in enumerate(requests)
     ]
@@ -152,12 +152,12 @@ def _cut(output: ResponseOutput, rows: list[int], model: str) -> list[ResponseOu
     width = prod(row)
     parts = output.data.split(datatype, [count * width for count in rows])
     shared: dict[str, Any] = {"name": output.name, "datatype": datatype, "parameters": output.parameters}
-    given = {"shape", "data", *_given(shared)}
+    content = {"shape", "data", *_present(shared)}
     return [
-        ResponseOutput.filled({**shared, "shape": [count, *row], "data": part}, given)
+        ResponseOutput.filled({**shared, "shape": [count, *row], "data": part}, content)
         for count, part in zip(rows, parts, strict=True)
     ]
 
 
-def _given(fields: dict[str, Any]) -> list[str]:
+def _present(fields: dict[str, Any]) -> list[str]:
     return [name for name, value in fields.items() if value is not None]

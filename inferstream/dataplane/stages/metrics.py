@@ -4,7 +4,7 @@ from time import perf_counter
 
 from ...errors import Abandoned, InferstreamError
 from ...telemetry.metrics import ModelMeters
-from ...telemetry.streams import Pace
+from ...telemetry.streams import StreamPace
 from ..call import Call
 from ..handler import Handler
 from ..reply import Reply
@@ -36,7 +36,7 @@ class Metrics:
 
 def _watch_stream(reply: Reply, meters: ModelMeters, started: float) -> Reply:
     if reply.first is not None:
-        reply.count(Pace(meters.streams, started))
+        reply.count(StreamPace(meters.streams, started))
 
     def end(error: BaseException | None) -> None:
         meters.in_flight -= 1

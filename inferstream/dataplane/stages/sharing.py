@@ -28,12 +28,12 @@ def common(parameters: Parameters | None, without: frozenset[str] = frozenset())
 
 
 def copied(
-    parameters: Parameters | None, given: dict[str, object], without: frozenset[str] = frozenset()
+    parameters: Parameters | None, fields: dict[str, object], without: frozenset[str] = frozenset()
 ) -> Parameters:
     """Parameters without what codecs have kept there, which belongs to one tensor or request."""
     if parameters is None:
-        return Parameters.trusted(given, {})
+        return Parameters.trusted(fields, {})
     if parameters.content_type is not None:
-        given["content_type"] = parameters.content_type
+        fields["content_type"] = parameters.content_type
     free = parameters.__pydantic_extra__ or {}
-    return Parameters.trusted(given, {name: value for name, value in free.items() if name not in without})
+    return Parameters.trusted(fields, {name: value for name, value in free.items() if name not in without})

@@ -21,49 +21,49 @@ Output = tuple[dict[str, Any], Callable[[], TensorData]]
 class Snapshot:
     """Shares no memory with the model, which may write into its arrays again; `size` is in bytes, roughly."""
 
-    __slots__ = ("_given", "_outputs", "size")
+    __slots__ = ("_fields", "_outputs", "size")
 
     def __init__(self, response: InferenceResponse) -> None:
         self.size = OVERHEAD
-        self._given: dict[str, Any] = {
+        self._fields: dict[str, Any] = {
             "model_name": response.model_name,
             "model_version": response.model_version,
         }
         if response.parameters is not None:
-            self._given["parameters"] = _copied(response.parameters)
+            self._fields["parameters"] = _copied(response.parameters)
         self._outputs = [self._output(tensor) for tensor in response.outputs]
 
     def _output(self, tensor: ResponseOutput) -> Output:
-        given: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype, "shape": [*tensor.shape]}
+        fields: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype, "shape": [*tensor.shape]}
         if tensor.parameters is not None:
-            given["parameters"] = _copied(tensor.parameters)
+            fields["parameters"] = _copied(tensor.parameters)
         values, size = _frozen(tensor.data, tensor.datatype)
         self.size += OVERHEAD + size
-        return given, values
+        return fields, values
 
     def response(self, id: str | None) -> InferenceResponse:
         """The response to the request of this id."""
-        outputs = [ResponseOutput.trusted({**given, "data": data()}) for given, data in self._outputs]
-        return InferenceResponse.trusted({**self._given, "id": id, "outputs": outputs})
+        outputs = [ResponseOutput.trusted({**fields, "data": data()}) for fields, data in self._outputs]
+        return InferenceResponse.trusted({**self._fields, "id": id, "outputs": outputs})
 
 
 def _copied(parameters: Parameters) -> Parameters:
-    given: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if parameters.content_type is not None:
-        given["content_type"] = parameters.content_type
+        fields["content_type"] = parameters.content_type
     if parameters.headers is not None and not isinstance(parameters.headers, Headers):
-        given["headers"] = dict(
+        fields["headers"] = dict(
             parameters.headers
         )  # the model's own; those of a request belong to its caller
-    return Parameters.trusted(given, deepcopy(parameters.__pydantic_extra__ or {}))
+    return Parameters.trusted(fields, deepcopy(parameters.__pydantic_extra__ or {}))
 
 
 def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], int]:
     """What makes the values anew in the form they have here, and how many bytes they take."""
     array = data.array
     if not data.checked and (data.values is not None or array is None or array.dtype.kind not in "biuf"):
-        given = _own(data.peek())
-        return partial(UncheckedData, given), _weight(given)
+        fields = _own(data.peek())
+        return partial(UncheckedData, fields), _weight(fields)
     if data.is_raw:
         raw = bytes(data.to_raw(datatype))
         return partial(TensorData.from_raw, raw, datatype), len(raw)

@@ -10,8 +10,7 @@ from ..reply import Reply
 from .metrics import kind_of
 
 if TYPE_CHECKING:
-    from ...telemetry.tracing import Span
-    from ...telemetry.tracing import Tracing as Tracer
+    from ...telemetry.tracing import Span, Tracer
 
 
 class Tracing:

@@ -10,15 +10,15 @@ from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
 from . import frames
-from .client import Caller
-from .loads import CountedCalls, Load
+from .client import WorkerClient
+from .loads import CountedCalls, WorkerLoad
 from .scheduling import Group
 
 OWNERS_WORD = 0.5
 """Seconds that the owner may take to say how a worker has ended that is there no more."""
 
 
-class Borrowed(Caller):
+class AttachedWorker(WorkerClient):
     """A worker, through a socket and memory that its owner has passed on; it says itself what it has loaded.
 
     `load` is what all front ends have there, `news` is called when a model has come.
@@ -29,7 +29,7 @@ class Borrowed(Caller):
         pid: int,
         end: socket.socket,
         memory: tuple[int, int],
-        load: Load,
+        load: WorkerLoad,
         news: Callable[[], None],
     ) -> None:
         super().__init__(*memory)
@@ -64,20 +64,20 @@ class Borrowed(Caller):
             self._lose()
 
 
-class Held:
+class AttachedSlot:
     """The place of a worker that stays for as long as its process."""
 
-    def __init__(self, process: Caller) -> None:
-        self.process: Caller | None = process
+    def __init__(self, process: WorkerClient) -> None:
+        self.process: WorkerClient | None = process
 
 
-class BorrowedGroup(Group[Held]):
+class AttachedGroup(Group[AttachedSlot]):
     """The workers of a group as far as this front end has been told of them.
 
     `replace` asks their owner for another process in the place of one.
     """
 
-    def __init__(self, meters: WorkerMeters, replace: Callable[[Caller, str], None]) -> None:
+    def __init__(self, meters: WorkerMeters, replace: Callable[[WorkerClient, str], None]) -> None:
         super().__init__(meters)
         self._replace = replace
         self._news = asyncio.Event()
@@ -92,13 +92,13 @@ class BorrowedGroup(Group[Held]):
     def empty(self) -> bool:
         return False  # its owner ends it
 
-    def add(self, pid: int, end: socket.socket, memory: tuple[int, int], load: Load) -> Borrowed:
+    def add(self, pid: int, end: socket.socket, memory: tuple[int, int], load: WorkerLoad) -> AttachedWorker:
         """One more worker. Raises OSError when its memory cannot be had."""
-        process = Borrowed(pid, end, memory, load, self._news.set)
-        self._slots.append(Held(process))
+        process = AttachedWorker(pid, end, memory, load, self._news.set)
+        self._slots.append(AttachedSlot(process))
         return process
 
-    def remove(self, process: Caller) -> None:
+    def remove(self, process: WorkerClient) -> None:
         """Give this worker no more calls; those it has go on."""
         self._slots = [slot for slot in self._slots if slot.process is not process]
 
@@ -108,7 +108,7 @@ class BorrowedGroup(Group[Held]):
             self._news.clear()
             await self._news.wait()
 
-    def replace(self, process: Caller, why: str) -> None:
+    def replace(self, process: WorkerClient, why: str) -> None:
         self._replace(process, why)
 
     def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:

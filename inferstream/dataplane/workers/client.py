@@ -19,11 +19,11 @@ from .lost import NeverStarted
 from .packing import unpack_response
 from .remote_call import RemoteCall
 
-Hung = Callable[["Caller"], None]
+Hung = Callable[["WorkerClient"], None]
 """Told of a worker in which a call does not end."""
 
 
-class Caller:
+class WorkerClient:
     """Runs calls in a worker; every one of them ends, whatever happens to that process."""
 
     _link: Link
@@ -39,15 +39,15 @@ class Caller:
             raise
         self._flags = self._incoming.flags
         self._frames: dict[type[Frame], Callable[[Any], object]] = {
-            frames.Answer: self._answer,
+            frames.Completed: self._completed,
             frames.Item: self._item,
             frames.Full: self._full,
-            frames.End: self._end,
+            frames.Ended: self._end,
             frames.Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
             frames.Partly: self._partly,
-            frames.Asked: self._asked,
-            frames.Described: lambda frame: self._told(frame.call, frame.metadata),
-            frames.Told: lambda frame: self._told(frame.call, frame.response),
+            frames.Wanted: self._wanted,
+            frames.Described: lambda frame: self._settle_question(frame.call, frame.metadata),
+            frames.RouteCalled: lambda frame: self._settle_question(frame.call, frame.response),
             frames.Readiness: self._readiness,
             frames.Free: lambda frame: self._outgoing.free(frame.places),
         }
@@ -57,7 +57,7 @@ class Caller:
         self.pid = 0
         self.models: dict[int, bool] = {}
         """Instances that are loaded there, and whether each is ready."""
-        self.answered = 0
+        self.completed = 0
         self.ended = asyncio.Event()
 
     def _connect(self, pid: int, link: Callable[[Any, Callable[[Frame], None]], Link]) -> None:
@@ -104,30 +104,30 @@ class Caller:
 
     async def ask(self, instance: int, request: HttpRequest) -> HttpResponse:
         """The answer of one of a model's own routes. Raises WorkerLost, or what the model failed with."""
-        response: HttpResponse = await self._ask(lambda call: frames.Ask(call, instance, request))
+        response: HttpResponse = await self._ask(lambda call: frames.CallRoute(call, instance, request))
         return response
 
     async def _ask(self, question: Callable[[int], Frame]) -> Any:
         if self.ended.is_set():
             raise WorkerLost(f"The worker process {self.how}.")
         number = self._next_number()
-        answer = self._questions[number] = self._loop.create_future()
+        future = self._questions[number] = self._loop.create_future()
         self._link.send(question(number))
         try:
-            return await answer
+            return await future
         finally:
             del self._questions[number]
 
     def _received(self, frame: Frame) -> None:
         self._frames[type(frame)](frame)
 
-    def _answer(self, frame: frames.Answer) -> None:
+    def _completed(self, frame: frames.Completed) -> None:
         # Unpacked even when nobody waits: dropping the tensors is what frees their place.
         response = unpack_response(frame.response, self._incoming.view)
         remote = self._calls.pop(frame.call, None)
         if remote is not None:
-            self.answered += 1
-            remote.answered(response)
+            self.completed += 1
+            remote.completed(response)
 
     def _item(self, frame: frames.Item) -> None:
         response = unpack_response(frame.response, self._incoming.view)
@@ -140,7 +140,7 @@ class Caller:
         if remote is not None:
             remote.full()
 
-    def _end(self, frame: frames.End) -> None:
+    def _end(self, frame: frames.Ended) -> None:
         if frame.lingering and frame.call in self._calls:
             self._calls[frame.call].lingers()
         else:
@@ -154,22 +154,22 @@ class Caller:
     def _over(self, number: int, error: InferstreamError | None) -> None:
         remote = self._calls.pop(number, None)
         if remote is not None:
-            self.answered += 1
+            self.completed += 1
             remote.ended(error)
             return
         question = self._questions.get(number)
         if question is not None and error is not None and not question.done():
             question.set_exception(error)
 
-    def _asked(self, frame: frames.Asked) -> None:
+    def _wanted(self, frame: frames.Wanted) -> None:
         remote = self._calls.get(frame.call)
         if remote is not None:
-            remote.asked(frame.count)
+            remote.wanted(frame.count)
 
-    def _told(self, call: int, answer: Any) -> None:
+    def _settle_question(self, call: int, future: Any) -> None:
         question = self._questions.get(call)
         if question is not None and not question.done():
-            question.set_result(answer)
+            question.set_result(future)
 
     def _readiness(self, frame: frames.Readiness) -> None:
         if frame.instance in self.models:

@@ -10,7 +10,7 @@ from ...telemetry.steps import StepChanges
 from ..checks import Strictness
 
 
-class Tensor(Frame):
+class PackedTensor(Frame):
     """A tensor. `data` depends on `form`: the values, their raw bytes, or where in the arena those lie."""
 
     name: str
@@ -21,23 +21,23 @@ class Tensor(Frame):
     parameters: dict[str, Any] | None
 
 
-class Request(Frame):
+class PackedRequest(Frame):
     """An inference request; `outputs` are pairs of name and parameters."""
 
     id: str | None
     parameters: dict[str, Any] | None
-    inputs: list[Tensor]
+    inputs: list[PackedTensor]
     outputs: list[tuple[str, dict[str, Any] | None]] | None
 
 
-class Response(Frame):
+class PackedResponse(Frame):
     """An inference response, checked by the worker's side."""
 
     model_name: str
     model_version: str | None
     id: str | None
     parameters: dict[str, Any] | None
-    outputs: list[Tensor]
+    outputs: list[PackedTensor]
 
 
 class Start(Frame, tag=1):
@@ -56,7 +56,7 @@ class Start(Frame, tag=1):
     workers: int = 1
 
 
-class Load(Frame, tag=2):
+class LoadInstance(Frame, tag=2):
     """Load a model; `settings` is JSON, `source` the file it came from."""
 
     instance: int
@@ -65,7 +65,7 @@ class Load(Frame, tag=2):
     timeout: float
 
 
-class Unload(Frame, tag=3):
+class UnloadInstance(Frame, tag=3):
     """Run a model's `unload` and forget it."""
 
     instance: int
@@ -84,7 +84,7 @@ class Open(Frame, tag=4):
     more: bool
     remaining: float | None
     priority: int
-    request: Request
+    request: PackedRequest
     trace: Mapping[str, str] | None = None
 
 
@@ -92,7 +92,7 @@ class More(Frame, tag=5):
     """The next request of a bidirectional stream; None says that there are no more, a failure why."""
 
     call: int
-    request: Request | None
+    request: PackedRequest | None
     failure: Failure | None = None
 
 
@@ -117,7 +117,7 @@ class Describe(Frame, tag=8):
     instance: int
 
 
-class Ask(Frame, tag=26):
+class CallRoute(Frame, tag=26):
     """Answer a request to one of a model's own REST routes."""
 
     call: int
@@ -125,7 +125,7 @@ class Ask(Frame, tag=26):
     request: HttpRequest
 
 
-class Told(Frame, tag=27):
+class RouteCalled(Frame, tag=27):
     """The response to that; the call has ended."""
 
     call: int
@@ -157,7 +157,7 @@ class Loaded(Frame, tag=12):
     instance: int
     inputs: bytes
     outputs: bytes
-    answers: str
+    capabilities: str
     slots: int
     routes: list[CustomHandler]
     strictness: Strictness
@@ -185,21 +185,21 @@ class Readiness(Frame, tag=15):
     ready: bool
 
 
-class Answer(Frame, tag=16):
+class Completed(Frame, tag=16):
     """The one response of a call, which has thereby ended."""
 
     call: int
-    response: Response
+    response: PackedResponse
 
 
 class Item(Frame, tag=17):
     """One response of a stream."""
 
     call: int
-    response: Response
+    response: PackedResponse
 
 
-class End(Frame, tag=18):
+class Ended(Frame, tag=18):
     """A stream, or a call that was cancelled, has ended; `lingering` when it still occupies a thread.
 
     Of what lingers the end is told a second time, when the thread is free.
@@ -221,7 +221,7 @@ class Partly(Frame, tag=28):
 
     call: int
     errors: dict[int, tuple[str, int]]
-    response: Response | None
+    response: PackedResponse | None
 
 
 class Described(Frame, tag=20):
@@ -231,7 +231,7 @@ class Described(Frame, tag=20):
     metadata: bytes
 
 
-class Asked(Frame, tag=21):
+class Wanted(Frame, tag=21):
     """The model has taken so many more of the later requests."""
 
     call: int
@@ -279,21 +279,21 @@ class Full(Frame, tag=25):
     call: int
 
 
-FromFollower = Open | More | Credit | Cancel | Describe | Ask | Free
-ToWorker = FromFollower | Start | Load | Unload | Ping | Stop
+FromFrontEnd = Open | More | Credit | Cancel | Describe | CallRoute | Free
+ToWorker = FromFrontEnd | Start | LoadInstance | UnloadInstance | Ping | Stop
 FromWorker = (
     Loaded
     | LoadFailed
     | Unloaded
     | Readiness
-    | Answer
+    | Completed
     | Item
-    | End
+    | Ended
     | Failed
     | Partly
     | Described
-    | Told
-    | Asked
+    | RouteCalled
+    | Wanted
     | Logged
     | Registered
     | Stepped

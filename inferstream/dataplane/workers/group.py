@@ -17,9 +17,9 @@ from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
 from ..cloudevents import wanted
-from .client import Caller
-from .frames import Load, Loaded, Start
-from .instance_meters import StepTally
+from .client import WorkerClient
+from .frames import Loaded, LoadInstance, Start
+from .instance_meters import InstanceMeters
 from .lost import Suspected
 from .process import REAPED, WorkerProcess
 from .scheduling import Group
@@ -38,7 +38,7 @@ STARTING = 5.0
 """Seconds beyond a load's own time limit that a process may take to start, and to give the load up."""
 
 
-class OtherFrontEnds(Protocol):
+class WorkerSharing(Protocol):
     """Who else calls the workers of this process."""
 
     def introduce(self, group: "WorkerGroup", process: "SharedProcess") -> None:
@@ -56,7 +56,7 @@ class WorkerGroup(Group[Slot]):
         programs: list[Program],
         settings: Settings,
         meters: WorkerMeters,
-        others: OtherFrontEnds | None = None,
+        others: WorkerSharing | None = None,
     ) -> None:
         super().__init__(meters)
         self.number = next(_groups)
@@ -72,7 +72,7 @@ class WorkerGroup(Group[Slot]):
             shared_folders(),
             len(programs),
         )
-        self._models: dict[int, Load] = {}
+        self._models: dict[int, LoadInstance] = {}
         self._queues: dict[int, QueueMeters] = {}
         self._steps: dict[int, StepMeters] = {}
         self._loading = 0
@@ -94,7 +94,7 @@ class WorkerGroup(Group[Slot]):
         if steps is not None:
             self._steps[instance] = steps
 
-    def replace(self, process: Caller, why: str) -> None:
+    def replace(self, process: WorkerClient, why: str) -> None:
         """Put another process in the place of this one."""
         for slot in self._slots:
             slot.replace(process, why)
@@ -105,7 +105,7 @@ class WorkerGroup(Group[Slot]):
         Where other models are served, one worker tries first: a model that crashes must not take all down.
         """
         timeout = self._settings.model_load_timeout
-        load = Load(next(_instances), _dump(settings), settings.source, timeout)
+        load = LoadInstance(next(_instances), _dump(settings), settings.source, timeout)
         self._loading += 1
         try:
             if not self._slots:
@@ -121,7 +121,7 @@ class WorkerGroup(Group[Slot]):
             slot.catch_up()
         return load.instance, loaded
 
-    async def _load_everywhere(self, name: str, load: Load) -> Loaded:
+    async def _load_everywhere(self, name: str, load: LoadInstance) -> Loaded:
         try:
             return await self._load_in(self._slots, name, load, one_first=bool(self._models))
         except Suspected:
@@ -131,7 +131,7 @@ class WorkerGroup(Group[Slot]):
                     with suppress(Suspected):
                         return await self._load_in(self._slots, name, load, one_first=True)
 
-    async def _load_in(self, slots: list[Slot], name: str, load: Load, one_first: bool) -> Loaded:
+    async def _load_in(self, slots: list[Slot], name: str, load: LoadInstance, one_first: bool) -> Loaded:
         if one_first:
             loaded = await self._load_in(slots[:1], name, load, one_first=False)
             if slots[1:]:
@@ -151,16 +151,16 @@ class WorkerGroup(Group[Slot]):
         return Slot(spawn, self._models, self.meters, self._settings.shutdown_grace, retired)
 
     def _spawn(self, program: Program) -> WorkerProcess:
-        tally = StepTally(self._steps, self._queues)
+        instance_meters = InstanceMeters(self._steps, self._queues)
         if self._others is None:
-            return WorkerProcess(program, self._start, tally)
+            return WorkerProcess(program, self._start, instance_meters)
         from .shared import SharedProcess  # late: most servers have one front end
 
-        process = SharedProcess(program, self._start, tally)
+        process = SharedProcess(program, self._start, instance_meters)
         self._others.introduce(self, process)
         return process
 
-    async def _load(self, slot: Slot, name: str, load: Load) -> Loaded:
+    async def _load(self, slot: Slot, name: str, load: LoadInstance) -> Loaded:
         process: WorkerProcess | None = None
         try:
             async with asyncio.timeout(load.timeout + STARTING):

@@ -14,13 +14,13 @@ from ..stages.limits import Limits
 from .running_call import RunningCall
 
 if TYPE_CHECKING:
-    from ...telemetry.tracing import Tracing
+    from ...telemetry.tracing import Tracer
 
 
 class Instance:
     """One loaded model, with the limit of what it runs at once in this process, whoever calls it."""
 
-    def __init__(self, local: Local, tracing: "Tracing | None") -> None:
+    def __init__(self, local: Local, tracing: "Tracer | None") -> None:
         self.local = local
         self.ready = True
         self.queue, self.steps = QueueMeters(), StepMeters()
@@ -49,10 +49,10 @@ class Models:
     def __init__(self) -> None:
         self.instances: dict[int, Instance] = {}
         self.events: CloudEvents | None = None
-        self.tracing: Tracing | None = None
+        self.tracing: Tracer | None = None
 
 
-def _in_span(inner: Handler, tracing: "Tracing") -> Handler:
+def _in_span(inner: Handler, tracing: "Tracer") -> Handler:
     """A handler whose calls, and what model code does in them, lie in the span that came with them."""
 
     def handle(call: Call) -> Awaitable[Reply]:

@@ -7,7 +7,7 @@ from ...telemetry.steps import StepMeters
 from .frames import Queued, Stepped
 
 
-class StepTally:
+class InstanceMeters:
     """Counts into `meters` and `queues`, by instance; a process that ends takes its streams out of the gauges."""
 
     def __init__(

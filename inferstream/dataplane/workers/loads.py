@@ -23,7 +23,7 @@ def created(count: int) -> int:
     return descriptor
 
 
-class Load:
+class WorkerLoad:
     """The calls in one worker, of which a front end notes its own."""
 
     def __init__(self, row: memoryview, index: int) -> None:
@@ -40,7 +40,7 @@ class Load:
         return sum(self._row)
 
 
-class Loads:
+class WorkerLoads:
     """The memory, seen from the front end of this index, of so many."""
 
     def __init__(self, descriptor: int, index: int, count: int) -> None:
@@ -49,12 +49,12 @@ class Loads:
         self._index = index
         self._count = count
 
-    def of(self, worker: int) -> Load:
+    def of(self, worker: int) -> WorkerLoad:
         """The load of the worker of this number."""
         start = worker % ROWS * self._count
-        return Load(self._cells[start : start + self._count], self._index)
+        return WorkerLoad(self._cells[start : start + self._count], self._index)
 
-    def begin(self, worker: int) -> Load:
+    def begin(self, worker: int) -> WorkerLoad:
         """The load of a worker that has just started."""
         start = worker % ROWS * self._count
         self._cells[start : start + self._count] = memoryview(bytes(2 * self._count)).cast("H")
@@ -69,7 +69,7 @@ class Loads:
 class CountedCalls(dict[int, RemoteCall]):
     """The calls of one front end in a worker, of which all front ends know how many they are."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: WorkerLoad) -> None:
         super().__init__()
         self.load = load
 

@@ -8,12 +8,12 @@ from ...concurrency.event_loop import new_event_loop
 from ...processes.link import Link
 from ...processes.membership import belong_to
 from ...telemetry.custom import CUSTOM
-from ..execution.base import BuildAnswering
+from ..execution.base import BuildRouteHandler
 from .worker import Worker
 
 
 def main(
-    build_answering: BuildAnswering,
+    build_route_handler: BuildRouteHandler,
     parent: int,
     end: int,
     lifeline: int,
@@ -29,7 +29,7 @@ def main(
 
     async def serve() -> None:
         link = partial(Link, socket.socket(fileno=end))
-        worker = CUSTOM.sink = Worker(link, incoming, outgoing, build_answering)
+        worker = CUSTOM.sink = Worker(link, incoming, outgoing, build_route_handler)
         if intake is not None:
             from ...processes.descriptors import Intake  # late: most servers have one front end
 

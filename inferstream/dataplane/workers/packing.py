@@ -23,7 +23,7 @@ from ...types import (
 )
 from ...types.datatypes import DTYPES, widen_bf16
 from ...types.unchecked import UncheckedData
-from .frames import Request, Response, Tensor
+from .frames import PackedRequest, PackedResponse, PackedTensor
 
 VALUES, RAW, ARRAY = range(3)
 """Forms of a tensor's data: Python values, wire bytes, bytes of an array that its reader may change."""
@@ -54,10 +54,10 @@ class TensorLike(Protocol):
     data: TensorData
 
 
-def pack_request(request: InferenceRequest, put: Put) -> Request:
+def pack_request(request: InferenceRequest, put: Put) -> PackedRequest:
     """A request as a frame; large tensors are put into shared memory."""
     outputs = request.outputs
-    return Request(
+    return PackedRequest(
         request.id,
         _pack_parameters(request.parameters),
         [_pack_tensor(tensor, put) for tensor in request.inputs],
@@ -67,22 +67,22 @@ def pack_request(request: InferenceRequest, put: Put) -> Request:
     )
 
 
-def unpack_request(frame: Request, view: View) -> InferenceRequest:
+def unpack_request(frame: PackedRequest, view: View) -> InferenceRequest:
     """The request a frame holds; its tensors look into shared memory."""
-    given: dict[str, Any] = {
+    content: dict[str, Any] = {
         "id": frame.id,
         "inputs": [RequestInput.filled(*_tensor_fields(tensor, view)) for tensor in frame.inputs],
     }
     if frame.parameters is not None:
-        given["parameters"] = _unpack_parameters(frame.parameters)
+        content["parameters"] = _unpack_parameters(frame.parameters)
     if frame.outputs is not None:
-        given["outputs"] = [_unpack_wanted(name, parameters) for name, parameters in frame.outputs]
-    return InferenceRequest.trusted(given)
+        content["outputs"] = [_unpack_wanted(name, parameters) for name, parameters in frame.outputs]
+    return InferenceRequest.trusted(content)
 
 
-def pack_response(response: InferenceResponse, put: Put) -> Response:
+def pack_response(response: InferenceResponse, put: Put) -> PackedResponse:
     """A checked response as a frame; large tensors are put into shared memory."""
-    return Response(
+    return PackedResponse(
         response.model_name,
         response.model_version,
         response.id,
@@ -91,7 +91,7 @@ def pack_response(response: InferenceResponse, put: Put) -> Response:
     )
 
 
-def unpack_response(frame: Response, view: View) -> InferenceResponse:
+def unpack_response(frame: PackedResponse, view: View) -> InferenceResponse:
     """The response a frame holds; its tensors look into shared memory."""
     packed = frame.parameters
     fields = {
@@ -101,13 +101,13 @@ def unpack_response(frame: Response, view: View) -> InferenceResponse:
         "parameters": None if packed is None else _unpack_parameters(packed),
         "outputs": [ResponseOutput.filled(*_tensor_fields(tensor, view)) for tensor in frame.outputs],
     }
-    given = {"model_name", "model_version", "id", "outputs"}
+    content = {"model_name", "model_version", "id", "outputs"}
     if packed is not None:
-        given.add("parameters")
-    return InferenceResponse.filled(fields, given)
+        content.add("parameters")
+    return InferenceResponse.filled(fields, content)
 
 
-def places_in(tensors: list[Tensor]) -> list[int]:
+def places_in(tensors: list[PackedTensor]) -> list[int]:
     """Where in shared memory the tensors of a frame lie that was never sent."""
     placed = (tensor.data for tensor in tensors if tensor.form & ~UNCHECKED != VALUES)
     return [data[0] for data in placed if isinstance(data, tuple)]
@@ -118,9 +118,11 @@ def unencodable(error: Exception, model: str) -> InvalidOutput:
     return InvalidOutput(f"Model {model} answered something that cannot be sent: {error}.")
 
 
-def _pack_tensor(tensor: TensorLike, put: Put) -> Tensor:
+def _pack_tensor(tensor: TensorLike, put: Put) -> PackedTensor:
     form, data = _pack_data(tensor.data, tensor.datatype, tensor.shape, put)
-    return Tensor(tensor.name, tensor.shape, tensor.datatype, form, data, _pack_parameters(tensor.parameters))
+    return PackedTensor(
+        tensor.name, tensor.shape, tensor.datatype, form, data, _pack_parameters(tensor.parameters)
+    )
 
 
 def _pack_data(data: TensorData, datatype: str, shape: list[int], put: Put) -> tuple[int, Any]:
@@ -139,7 +141,7 @@ def _pack_data(data: TensorData, datatype: str, shape: list[int], put: Put) -> t
     return form, raw
 
 
-def _tensor_fields(frame: Tensor, view: View) -> tuple[dict[str, Any], set[str]]:
+def _tensor_fields(frame: PackedTensor, view: View) -> tuple[dict[str, Any], set[str]]:
     """Every field of a tensor, and which of them it was given."""
     form, data = frame.form & ~UNCHECKED, frame.data
     unchecked = frame.form != form
@@ -164,17 +166,17 @@ def _tensor_fields(frame: Tensor, view: View) -> tuple[dict[str, Any], set[str]]
         "parameters": None if packed is None else _unpack_parameters(packed),
         "data": data,
     }
-    given = {"name", "shape", "datatype", "data"}
+    content = {"name", "shape", "datatype", "data"}
     if packed is not None:
-        given.add("parameters")
-    return fields, given
+        content.add("parameters")
+    return fields, content
 
 
 def _unpack_wanted(name: str, parameters: dict[str, Any] | None) -> RequestOutput:
-    given: dict[str, Any] = {"name": name}
+    content: dict[str, Any] = {"name": name}
     if parameters is not None:
-        given["parameters"] = _unpack_parameters(parameters)
-    return RequestOutput.trusted(given)
+        content["parameters"] = _unpack_parameters(parameters)
+    return RequestOutput.trusted(content)
 
 
 def _pack_parameters(parameters: Parameters | None) -> dict[str, Any] | None:
@@ -193,5 +195,5 @@ def _unpack_parameters(packed: dict[str, Any]) -> Parameters:
     fields = {"content_type": packed.pop("content_type", None), "headers": packed.pop("headers", None)}
     if isinstance(fields["headers"], list):
         fields["headers"] = Headers(fields["headers"])
-    given = {name for name, value in fields.items() if value is not None}
-    return Parameters.filled(fields, given, packed)
+    content = {name for name, value in fields.items() if value is not None}
+    return Parameters.filled(fields, content, packed)

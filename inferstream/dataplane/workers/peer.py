@@ -17,7 +17,7 @@ from ..execution.local import Local
 from . import frames
 from .instance import Instance, Models
 from .packing import unpack_request
-from .running_call import LaterRequests, RunningCall
+from .running_call import RemoteRequests, RunningCall
 
 MakeLink = Callable[..., Link]
 """Makes the link from its decoder, and what to call for each frame and at its end."""
@@ -53,7 +53,7 @@ class Peer:
             frames.Credit: self._credit,
             frames.Cancel: self._cancel,
             frames.Describe: lambda frame: self.spawn(self._describe(frame)),
-            frames.Ask: lambda frame: self.spawn(self._ask(frame)),
+            frames.CallRoute: lambda frame: self.spawn(self._ask(frame)),
             frames.Free: lambda frame: self._outgoing.free(frame.places),
             **more,
         }
@@ -68,9 +68,9 @@ class Peer:
     def _received(self, frame: Frame) -> None:
         self._frames[type(frame)](frame)
 
-    def spawn(self, work: Any) -> "asyncio.Task[None]":
+    def spawn(self, coroutine: Any) -> "asyncio.Task[None]":
         """Do this beside the calls."""
-        task: asyncio.Task[None] = self._loop.create_task(work)
+        task: asyncio.Task[None] = self._loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -102,13 +102,13 @@ class Peer:
         if task.cancelled():
             # Cancelled before its first step, so that nothing of it ever ran.
             instance.queue.left(call.expired)
-            self.send(frames.End(number))
+            self.send(frames.Ended(number))
 
     def _more(self, frame: frames.More) -> None:
         # Unpacked even when nobody waits: dropping the tensors is what frees their place.
         request = None if frame.request is None else unpack_request(frame.request, self._incoming.view)
         call = self._calls.get(frame.call)
-        if call is None or not isinstance(call.more, LaterRequests):
+        if call is None or not isinstance(call.more, RemoteRequests):
             return
         if request is not None and self._models.events is not None:
             self._models.events.add_to(request, call.model)
@@ -136,7 +136,7 @@ class Peer:
         except BaseException as error:
             self._fail(frame.call, instance.local, error)
 
-    async def _ask(self, frame: frames.Ask) -> None:
+    async def _ask(self, frame: frames.CallRoute) -> None:
         instance = self._models.instances.get(frame.instance)
         if instance is None:
             self._refuse(frame.call)
@@ -144,7 +144,7 @@ class Peer:
         if self._models.tracing is not None:
             self._models.tracing.enter(Headers(frame.request.headers))
         try:
-            self.send(frames.Told(frame.call, await instance.local.ask(frame.request)))
+            self.send(frames.RouteCalled(frame.call, await instance.local.ask(frame.request)))
         except BaseException as error:
             self._fail(frame.call, instance.local, error)
 

@@ -11,12 +11,12 @@ from ... import processors
 from ...repository.environments import environment_of, python_in
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
-from ..execution.base import BuildAnswering, Execution
+from ..execution.base import BuildRouteHandler, Execution
 from ..execution.local import Local
 
 if TYPE_CHECKING:
     from ...processes.spawning import Program
-    from .group import OtherFrontEnds, WorkerGroup
+    from .group import WorkerGroup, WorkerSharing
 
 _own_pools = count(1)
 
@@ -37,13 +37,13 @@ class Placements:
         self,
         settings: Settings,
         meters: WorkerMeters,
-        build_answering: BuildAnswering,
+        build_route_handler: BuildRouteHandler,
         worker_script: str,
-        others: "OtherFrontEnds | None" = None,
+        others: "WorkerSharing | None" = None,
     ) -> None:
         self._settings = settings
         self._worker_script = worker_script
-        self._build_answering = build_answering
+        self._build_route_handler = build_route_handler
         self._meters = meters
         self._others = others
         self._groups: dict[Placement, WorkerGroup] = {}
@@ -57,7 +57,7 @@ class Placements:
         if environment is not None:
             workers = max(workers, 1)
         if workers == 0:
-            return await Local.load(settings, self._settings.model_load_timeout, self._build_answering)
+            return await Local.load(settings, self._settings.model_load_timeout, self._build_route_handler)
         from .pool import Pool  # late, as all that only workers need
 
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))

@@ -11,7 +11,7 @@ from ...telemetry.steps import StepMeters
 from ...types import MetadataModelResponse
 from ..call import Call
 from ..reply import Reply
-from .client import Caller
+from .client import WorkerClient
 from .frames import Loaded
 from .lost import NeverStarted
 from .packing import TENSORS
@@ -28,7 +28,7 @@ class Pool:
         self.strictness = loaded.strictness
         self.inputs = TENSORS.validate_json(loaded.inputs)
         self.outputs = TENSORS.validate_json(loaded.outputs)
-        self.answers = loaded.answers
+        self.capabilities = loaded.capabilities
         self.routes = loaded.routes
         self.slots = settings.max_concurrency or loaded.slots * group.size
         self.loaded = loaded
@@ -60,7 +60,7 @@ class Pool:
             raise InvalidRequest(f"the request cannot be sent to a worker: {error}") from error
         return await remote.opened()
 
-    def _worker(self) -> Caller:
+    def _worker(self) -> WorkerClient:
         process = self.group.least_busy(self._instance)
         if process is None:
             raise WorkerLost(
@@ -68,7 +68,7 @@ class Pool:
             )
         return process
 
-    def _hung(self, process: Caller) -> None:
+    def _hung(self, process: WorkerClient) -> None:
         self.group.replace(process, f"runs a request of model {self.settings.name} that does not end")
 
     def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:

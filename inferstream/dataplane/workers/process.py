@@ -11,8 +11,8 @@ from ...processes.link import Link
 from ...processes.spawning import Child, Program
 from ...telemetry.custom import CUSTOM
 from . import frames
-from .client import Caller
-from .instance_meters import StepTally
+from .client import WorkerClient
+from .instance_meters import InstanceMeters
 from .lost import Suspected
 
 logger = logging.getLogger("inferstream.worker")
@@ -24,25 +24,27 @@ BLOCKED = 2.0
 """Seconds without an answer to a ping after which a worker's event loop counts as blocked."""
 
 
-class WorkerProcess(Caller):
+class WorkerProcess(WorkerClient):
     """A process of its own: loads and unloads models in it, and ends it; it gets further `descriptors` with it."""
 
-    def __init__(self, program: Program, start: frames.Start, tally: StepTally, *descriptors: int) -> None:
+    def __init__(
+        self, program: Program, start: frames.Start, instance_meters: InstanceMeters, *descriptors: int
+    ) -> None:
         with shared_memory.created() as requests, shared_memory.created() as responses, ExitStack() as undo:
             super().__init__(requests, responses)
             undo.callback(self._close_memory)
             self._child = Child(program, (requests, responses, *descriptors), self._gone)
             undo.pop_all()
-        self._tally = tally
+        self._instance_meters = instance_meters
         self._frames |= {
             frames.Loaded: self._loaded,
             frames.LoadFailed: self._load_failed,
             frames.Unloaded: lambda frame: self._settle(frame.instance, None),
             frames.Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
             frames.Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
-            frames.Stepped: tally.came,
-            frames.Queued: tally.waited,
-            frames.Pong: self._answers,
+            frames.Stepped: instance_meters.came,
+            frames.Queued: instance_meters.waited,
+            frames.Pong: self._ponged,
         }
         self._changes: dict[int, asyncio.Future[frames.Loaded | None]] = {}
         self._pong = asyncio.Event()
@@ -50,7 +52,7 @@ class WorkerProcess(Caller):
         self._connect(self._child.pid, partial(Link, self._child.socket, lost=self._child.kill))
         self._link.send(start)
 
-    async def load(self, frame: frames.Load) -> frames.Loaded:
+    async def load(self, frame: frames.LoadInstance) -> frames.Loaded:
         """Load a model. Raises ModelLoadFailed, and WorkerLost when the process ends over it."""
         loaded = await self._change(frame.instance, frame)
         assert loaded is not None
@@ -60,11 +62,13 @@ class WorkerProcess(Caller):
         """Run a model's `unload`."""
         if self.models.pop(instance, None) is not None and not self.ended.is_set():
             try:
-                await self._change(instance, frames.Unload(instance))
+                await self._change(instance, frames.UnloadInstance(instance))
             except WorkerLost:
                 return  # it went with the process
 
-    async def _change(self, instance: int, frame: frames.Load | frames.Unload) -> frames.Loaded | None:
+    async def _change(
+        self, instance: int, frame: frames.LoadInstance | frames.UnloadInstance
+    ) -> frames.Loaded | None:
         if self.ended.is_set():
             raise WorkerLost(f"The worker process {self.how}.")
         change: asyncio.Future[frames.Loaded | None] = self._loop.create_future()
@@ -86,7 +90,7 @@ class WorkerProcess(Caller):
 
     def _loaded(self, frame: frames.Loaded) -> None:
         if frame.instance not in self._changes:
-            self._link.send(frames.Unload(frame.instance))  # whoever wanted it no longer waits
+            self._link.send(frames.UnloadInstance(frame.instance))  # whoever wanted it no longer waits
             return
         self.models[frame.instance] = True  # here, so that nothing comes between this and the process's end
         self._settle(frame.instance, frame)
@@ -94,7 +98,7 @@ class WorkerProcess(Caller):
     def _load_failed(self, frame: frames.LoadFailed) -> None:
         self._settle(frame.instance, None, ModelLoadFailed(frame.message, frame.status_code))
 
-    def _answers(self, frame: frames.Pong) -> None:
+    def _ponged(self, frame: frames.Pong) -> None:
         self._others = frame.others
         self._pong.set()
 
@@ -146,7 +150,7 @@ class WorkerProcess(Caller):
     def _gone(self) -> None:
         self._lose()
         self._pong.set()
-        self._tally.gone()
+        self._instance_meters.gone()
         blame = Suspected if len(self._changes) > 1 else WorkerLost
         error = blame(f"its worker process {self._child.how}")
         for change in self._changes.values():

@@ -172,7 +172,7 @@ class RemoteCall:
             self._responses.append(response)
             self._wake()
 
-    def answered(self, response: InferenceResponse) -> None:
+    def completed(self, response: InferenceResponse) -> None:
         """The one response of a single answer has come."""
         self._single = True
         self._responses.append(response)
@@ -193,7 +193,7 @@ class RemoteCall:
             self._overdue.cancel()
         self._wake()
 
-    def asked(self, count: int) -> None:
+    def wanted(self, count: int) -> None:
         """The model wants `count` more of the later requests."""
         if self._wanted is not None:
             for _ in range(count):

@@ -17,7 +17,7 @@ from ...settings import ModelSettings
 from ...types import InferenceRequest
 from ..call import Call, Operation
 from ..handler import Handler
-from .frames import Answer, Asked, End, Failed, Full, Item, Open, Partly
+from .frames import Completed, Ended, Failed, Full, Item, Open, Partly, Wanted
 from .packing import pack_response, places_in, unencodable
 
 logger = logging.getLogger("inferstream.worker")
@@ -51,7 +51,7 @@ class RunningCall(Call):
             settings.version,
             request,
             {},
-            LaterRequests(frame.call, link) if frame.more else None,
+            RemoteRequests(frame.call, link) if frame.more else None,
             deadline,
             priority=frame.priority,
         )
@@ -82,10 +82,10 @@ class RunningCall(Call):
         """Say that nothing more will come; code in a thread cannot be interrupted, and may go on."""
         thread = request_context().thread
         if thread is None or thread.done():
-            self._link.send(End(self.number))
+            self._link.send(Ended(self.number))
             return
-        self._link.send(End(self.number, lingering=True))
-        loop, end = asyncio.get_running_loop(), End(self.number)
+        self._link.send(Ended(self.number, lingering=True))
+        loop, end = asyncio.get_running_loop(), Ended(self.number)
         thread.add_done_callback(lambda _: loop.call_soon_threadsafe(self._link.send, end))
 
     def _fail(self, error: InferstreamError) -> None:
@@ -103,7 +103,7 @@ class RunningCall(Call):
         async with await handler(self) as reply:
             if self.operation is Operation.INFER:
                 assert reply.first is not None
-                self._send(Answer(self.number, pack_response(reply.first, self.arena.put)))
+                self._send(Completed(self.number, pack_response(reply.first, self.arena.put)))
                 return
             async for response in reply:
                 before = self.arena.written
@@ -114,9 +114,9 @@ class RunningCall(Call):
                 self._room -= 1
                 while self._room <= 0 or self._unread > WINDOW_BYTES:
                     await self._credit()
-        self._link.send(End(self.number))
+        self._link.send(Ended(self.number))
 
-    def _send(self, frame: Answer | Item | Partly) -> int:
+    def _send(self, frame: Completed | Item | Partly) -> int:
         try:
             return self._link.send(frame)
         except UNENCODABLE as error:
@@ -147,7 +147,7 @@ class RunningCall(Call):
             Interruption(task, lambda: not task.done())
 
 
-class LaterRequests(AsyncIterator[InferenceRequest]):
+class RemoteRequests(AsyncIterator[InferenceRequest]):
     """The requests of a bidirectional stream after the first, asked for a few ahead."""
 
     def __init__(self, call: int, link: Link) -> None:
@@ -165,7 +165,7 @@ class LaterRequests(AsyncIterator[InferenceRequest]):
         if self._asked + len(self._there) <= AHEAD // 2 and self._end is None:
             count = AHEAD - self._asked - len(self._there)
             self._asked += count
-            self._link.send(Asked(self._call, count))
+            self._link.send(Wanted(self._call, count))
         while not self._there:
             if self._end is not None:
                 raise self._end

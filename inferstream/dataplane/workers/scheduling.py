@@ -6,14 +6,14 @@ from typing import Generic, Protocol, TypeVar
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
-from .client import Caller
+from .client import WorkerClient
 
 
 class Place(Protocol):
     """Where a worker is, or soon will be again."""
 
     @property
-    def process(self) -> Caller | None:
+    def process(self) -> WorkerClient | None:
         """The process that is there now."""
 
 
@@ -46,9 +46,9 @@ class Group(ABC, Generic[P]):
                 return True
         return False
 
-    def least_busy(self, instance: int) -> Caller | None:
+    def least_busy(self, instance: int) -> WorkerClient | None:
         """The worker with the fewest calls that has this model ready; in turn among equals."""
-        best: Caller | None = None
+        best: WorkerClient | None = None
         fewest = 0
         slots = self._slots
         self._turn += 1
@@ -61,7 +61,7 @@ class Group(ABC, Generic[P]):
         return best
 
     @abstractmethod
-    def replace(self, process: Caller, why: str) -> None:
+    def replace(self, process: WorkerClient, why: str) -> None:
         """Have another process put in the place of this one."""
 
     @abstractmethod

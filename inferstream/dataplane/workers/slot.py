@@ -7,8 +7,8 @@ from time import monotonic
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...telemetry.workers import WorkerMeters
-from .client import Caller
-from .frames import Load
+from .client import WorkerClient
+from .frames import LoadInstance
 from .lost import Suspected
 from .process import WorkerProcess
 
@@ -33,7 +33,7 @@ class Slot:
     def __init__(
         self,
         spawn: Callable[[], WorkerProcess],
-        models: dict[int, Load],
+        models: dict[int, LoadInstance],
         meters: WorkerMeters,
         grace: float,
         retired: Callable[[WorkerProcess], None] | None = None,
@@ -74,7 +74,7 @@ class Slot:
                 self._tried.clear()
                 self._stop_catching_up()
                 self.process = None
-                proven = process.answered or monotonic() - since > PROVEN
+                proven = process.completed or monotonic() - since > PROVEN
                 failures = 0 if proven else failures + 1
             else:
                 failures += 1
@@ -107,7 +107,7 @@ class Slot:
         if self._missing(process):
             self._catching_up = asyncio.create_task(self._catch_up(process))
 
-    def _missing(self, process: WorkerProcess) -> list[Load]:
+    def _missing(self, process: WorkerProcess) -> list[LoadInstance]:
         """What to load, the models that ended a worker over it last."""
         missing = [
             load
@@ -141,7 +141,7 @@ class Slot:
             self._catching_up.cancel()
             self._catching_up = None
 
-    def replace(self, process: Caller, why: str) -> None:
+    def replace(self, process: WorkerClient, why: str) -> None:
         """Put another process in the place of this one, which may finish what it can."""
         if self.process is process and not self.process.ended.is_set():
             logger.error("worker %d %s; replacing it", process.pid, why)

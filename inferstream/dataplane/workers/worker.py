@@ -16,7 +16,7 @@ from ...processes.frames import Frame
 from ...settings import ModelSettings
 from ...telemetry.logs import configure_logging
 from ..cloudevents import CloudEvents
-from ..execution.base import BuildAnswering
+from ..execution.base import BuildRouteHandler
 from ..execution.local import Local
 from . import frames
 from .instance import Instance, Models
@@ -35,8 +35,10 @@ class Worker:
     The first of these, the leader, loads, unloads and ends; when its link is gone, so is this process.
     """
 
-    def __init__(self, link: MakeLink, incoming: int, outgoing: int, build_answering: BuildAnswering) -> None:
-        self._build_answering = build_answering
+    def __init__(
+        self, link: MakeLink, incoming: int, outgoing: int, build_route_handler: BuildRouteHandler
+    ) -> None:
+        self._build_route_handler = build_route_handler
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._models = Models()
@@ -49,8 +51,8 @@ class Worker:
             self._models,
             {
                 frames.Start: self._start,
-                frames.Load: lambda frame: self._spawn(self._load(frame)),
-                frames.Unload: lambda frame: self._spawn(self._unload(frame)),
+                frames.LoadInstance: lambda frame: self._spawn(self._load(frame)),
+                frames.UnloadInstance: lambda frame: self._spawn(self._unload(frame)),
                 frames.Ping: lambda _: self._send(frames.Pong(sum(peer.awaited for peer in self._followers))),
                 frames.Stop: lambda frame: self._spawn(self._stop(frame)),
             },
@@ -62,7 +64,7 @@ class Worker:
 
     def admit(self, link: MakeLink, memory: tuple[int, int]) -> None:
         """Serve one more front end, which may call what is loaded and do nothing else."""
-        follower = Peer(link, frames.FromFollower, memory, self._models, {}, lambda: self._left(follower))
+        follower = Peer(link, frames.FromFrontEnd, memory, self._models, {}, lambda: self._left(follower))
         self._followers.add(follower)
         for number, instance in self._instances.items():
             follower.send(frames.Readiness(number, instance.ready))
@@ -82,18 +84,18 @@ class Worker:
         self._models.events = None if frame.events is None else CloudEvents(frame.events)
         if frame.tracing is not None:
             try:
-                from ...telemetry.tracing import Tracing  # late: a worker starts without it
+                from ...telemetry.tracing import Tracer  # late: a worker starts without it
             except Exception as error:  # an older protobuf's error is none of ImportError's
                 logger.error("no traces from this worker's environment: %s: %s", type(error).__name__, error)
             else:
-                self._models.tracing = Tracing(*frame.tracing)
+                self._models.tracing = Tracer(*frame.tracing)
 
-    async def _load(self, frame: frames.Load) -> None:
+    async def _load(self, frame: frames.LoadInstance) -> None:
         settings = ModelSettings.from_complete(frame.settings)
         settings._source = frame.source
         settings.max_concurrency = settings.worker_concurrency
         try:
-            local = await Local.load(settings, frame.timeout, self._build_answering)
+            local = await Local.load(settings, frame.timeout, self._build_route_handler)
             inputs, outputs = TENSORS.dump_json(local.inputs), TENSORS.dump_json(local.outputs)
         except InferstreamError as error:
             if error.__cause__ is not None:  # which only this process has; the server logs the line
@@ -113,7 +115,7 @@ class Worker:
                 frame.instance,
                 inputs,
                 outputs,
-                local.answers,
+                local.capabilities,
                 local.slots,
                 local.routes,
                 local.strictness,
@@ -122,7 +124,7 @@ class Worker:
         )
         settle()
 
-    async def _unload(self, frame: frames.Unload) -> None:
+    async def _unload(self, frame: frames.UnloadInstance) -> None:
         instance = self._instances.pop(frame.instance, None)
         self._tell_followers(frames.Unloaded(frame.instance))
         if instance is not None:

@@ -18,7 +18,7 @@ from ... import processors
 from ...concurrency.event_loop import new_event_loop
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.workers.loads import Loads
+from ...dataplane.workers.loads import WorkerLoads
 from ...errors import InferenceFailed, InferstreamError
 from ...garbage import settle
 from ...imports.folders import share_folders
@@ -37,7 +37,7 @@ from ..doors import Doors, build_tracing
 from ..ports import bind
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
-from .follower_registry import Told
+from .follower_registry import FollowerRegistry
 from .loading import Loading
 
 logger = logging.getLogger("inferstream.server")
@@ -58,17 +58,17 @@ class Follower:
         self._workers = WorkerMeters(MetricFiles(None))
         self._doors: Doors | None = None
         self._frames: dict[type[Any], Callable[[Any], object]] = {
-            frames.Start: self._start,
+            frames.Configure: self._start,
             frames.Prepare: self._prepare,
-            frames.Serve: lambda frame: self._do(frame, self._told.serve(frame.model)),
-            frames.Withdraw: lambda frame: self._do(frame, self._told.withdraw(frame.model)),
+            frames.Serve: lambda frame: self._do(frame, self._registry.serve(frame.model)),
+            frames.Withdraw: lambda frame: self._do(frame, self._registry.withdraw(frame.model)),
             frames.Tell: self._tell,
-            frames.Open: lambda frame: self._do(frame, self._open()),
-            frames.Drain: lambda frame: self._do(frame, self._told.stop(frame.grace)),
-            frames.Stop: lambda frame: self._do(frame, self._stop(frame.seconds), then=_end),
+            frames.OpenPorts: lambda frame: self._do(frame, self._open()),
+            frames.Drain: lambda frame: self._do(frame, self._registry.stop(frame.grace)),
+            frames.Shutdown: lambda frame: self._do(frame, self._stop(frame.seconds), then=_end),
             frames.Retired: lambda frame: self._loading.retired(frame.worker),
             frames.Lost: lambda frame: self._loading.lost(frame.worker, frame.how),
-            frames.Answered: self._answered,
+            frames.QueryResult: self._query_result,
             frames.Count: lambda frame: self._count(frame.operation),
         }
         decoder = msgspec.msgpack.Decoder(frames.ToFollower)
@@ -80,7 +80,7 @@ class Follower:
     def _received(self, frame: Any) -> None:
         self._frames[type(frame)](frame)
 
-    def _start(self, frame: frames.Start) -> None:
+    def _start(self, frame: frames.Configure) -> None:
         settings = self._settings = Settings.from_complete(frame.settings)
         configure_logging(settings.debug, settings.use_structured_logging, settings.logging_settings)
         share_folders(frame.code)
@@ -89,19 +89,19 @@ class Follower:
         self._meters = Meters(settings.metrics_rest_server_prefix)
         self._meters.elsewhere = partial(self._ask, "metrics", "")
         self._tracing = build_tracing(settings)
-        self._told = Told(settings, self._meters, self._tracing, self._ask, self._released)
-        loads = Loads(self._loads, frame.index, frame.count)
+        self._registry = FollowerRegistry(settings, self._meters, self._tracing, self._ask, self._released)
+        loads = WorkerLoads(self._loads, frame.index, frame.count)
         self._loading = Loading(settings, (frame.index, frame.count), self._workers, self._replace, loads)
         Intake(self._intake, self._loading.arrived)
         access = Access(settings.host, settings.allow_open_repository)
-        self._dataplane = DataPlane(settings, self._told, access)
+        self._dataplane = DataPlane(settings, self._registry, access)
         self._spawn(self._push())
 
     def _prepare(self, frame: frames.Prepare) -> None:
-        self._do(frame, self._told.prepare(frame.model, self._loading.load(frame)))
+        self._do(frame, self._registry.prepare(frame.model, self._loading.load(frame)))
 
     def _tell(self, frame: frames.Tell) -> None:
-        self._told.tell(frame)
+        self._registry.tell(frame)
         self._send(frames.Done(frame.operation))
 
     def _released(self, model: int) -> None:
@@ -126,20 +126,22 @@ class Follower:
             await within(min(PORTS, seconds), "closing the ports", self._doors.stop())
         left = max(over - self._loop.time(), 0.0)
         tracing = [] if self._tracing is None else [self._tracing.stop()]
-        await within(left, "unloading", self._told.unload_all(min(UNLOADING, left)), *tracing)
+        await within(left, "unloading", self._registry.unload_all(min(UNLOADING, left)), *tracing)
         self._count(0)
 
     def _do(
         self,
-        frame: frames.Operation,
-        work: Coroutine[Any, Any, None],
+        frame: frames.FollowerOperation,
+        coroutine: Coroutine[Any, Any, None],
         then: Callable[[], None] = lambda: None,
     ) -> None:
-        self._spawn(self._doing(frame.operation, work, then))
+        self._spawn(self._doing(frame.operation, coroutine, then))
 
-    async def _doing(self, operation: int, work: Coroutine[Any, Any, None], then: Callable[[], None]) -> None:
+    async def _doing(
+        self, operation: int, coroutine: Coroutine[Any, Any, None], then: Callable[[], None]
+    ) -> None:
         try:
-            await work
+            await coroutine
             failure = None
         except InferstreamError as error:
             if error.__cause__ is not None:  # which only this process has; the leader logs the line
@@ -152,22 +154,22 @@ class Follower:
         await asyncio.sleep(0)  # what is sent leaves when the loop turns
         then()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _ask(self, what: str, name: str) -> bytes:
         number = next(self._numbers)
-        answer: asyncio.Future[bytes] = self._loop.create_future()
-        self._questions[number] = answer
-        self._send(frames.Ask(number, what, name))
+        result: asyncio.Future[bytes] = self._loop.create_future()
+        self._questions[number] = result
+        self._send(frames.Query(number, what, name))
         try:
-            return await answer
+            return await result
         finally:
             del self._questions[number]
 
-    def _answered(self, frame: frames.Answered) -> None:
+    def _query_result(self, frame: frames.QueryResult) -> None:
         question = self._questions.get(frame.question)
         if question is None or question.done():
             return

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ...dataplane.execution.base import Execution
-from ...dataplane.serving import Served, Serving
+from ...dataplane.serving import ServedModel, Serving
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import RepositoryIndexResponseItem, State
 from . import frames
 
 if TYPE_CHECKING:
-    from ...telemetry.tracing import Tracing
+    from ...telemetry.tracing import Tracer
 
 Asking = Callable[[str, str], Awaitable[bytes]]
 """Asks the leader to do something with what has a name."""
 
 
-class Told(Serving):
+class FollowerRegistry(Serving):
     """Does as the leader says, and asks it to change anything; `released` is told what nothing holds any more."""
 
     def __init__(
         self,
         settings: Settings,
         meters: Meters,
-        tracer: "Tracing | None",
+        tracer: "Tracer | None",
         ask: Asking,
         released: Callable[[int], None],
     ) -> None:
@@ -35,8 +35,8 @@ class Told(Serving):
         self._ask = ask
         self._released = released
         self._leader_ready = False
-        self._prepared: dict[int, asyncio.Task[Served]] = {}
-        self._numbers: dict[Served, int] = {}
+        self._prepared: dict[int, asyncio.Task[ServedModel]] = {}
+        self._numbers: dict[ServedModel, int] = {}
 
     @property
     def ready(self) -> bool:
@@ -63,10 +63,10 @@ class Told(Serving):
         preparing = self._prepared[number] = asyncio.create_task(self._prepare(loading))
         return _end_of(preparing)
 
-    async def _prepare(self, loading: Awaitable[Execution]) -> Served:
+    async def _prepare(self, loading: Awaitable[Execution]) -> ServedModel:
         execution = await loading
         key = (execution.settings.name, execution.settings.version)
-        return Served(execution, self._around(key, execution))
+        return ServedModel(execution, self._around(key, execution))
 
     async def serve(self, number: int) -> None:
         """Give it the calls of its name and version. Raises ModelLoadFailed when it did not load."""
@@ -91,13 +91,13 @@ class Told(Serving):
                 self._choose_default(key[0])
                 self._retire(served)
 
-    def _retire(self, served: Served) -> asyncio.Task[None]:
+    def _retire(self, served: ServedModel) -> asyncio.Task[None]:
         retiring = super()._retire(served)
         retiring.add_done_callback(lambda _: self._released(self._numbers.pop(served)))
         return retiring
 
 
-async def _end_of(preparing: asyncio.Task[Served]) -> None:
+async def _end_of(preparing: asyncio.Task[ServedModel]) -> None:
     await asyncio.wait([preparing])
     if not preparing.cancelled():
         preparing.result()

@@ -8,7 +8,7 @@ from ...processes.frames import Failure, Frame
 from ...telemetry.sums import Family
 
 
-class Start(Frame, tag=1):
+class Configure(Frame, tag=1):
     """The first frame: the whole settings as JSON, which of `count` front ends this is, and the leader's ports.
 
     `code` names the folders that every model may import from.
@@ -61,7 +61,7 @@ class Tell(Frame, tag=5):
     states: list[tuple[str, str | None, str]]
 
 
-class Open(Frame, tag=6):
+class OpenPorts(Frame, tag=6):
     """Take the ports, once every model that should serve does."""
 
     operation: int
@@ -74,7 +74,7 @@ class Drain(Frame, tag=7):
     grace: float
 
 
-class Stop(Frame, tag=8):
+class Shutdown(Frame, tag=8):
     """Close the ports, unload everything within these seconds, and end."""
 
     operation: int
@@ -94,7 +94,7 @@ class Lost(Frame, tag=10):
     how: str
 
 
-class Answered(Frame, tag=11):
+class QueryResult(Frame, tag=11):
     """The answer to a question."""
 
     question: int
@@ -121,7 +121,7 @@ class Released(Frame, tag=21):
     model: int
 
 
-class Ask(Frame, tag=22):
+class Query(Frame, tag=22):
     """Do what a client has asked of this front end: `load` or `unload` a model, `index`, `ready` or `metrics`."""
 
     question: int
@@ -158,7 +158,7 @@ class Registered(Frame, tag=26):
     description: str
 
 
-class Way(Frame):
+class WorkerConnection(Frame):
     """Comes with the descriptors of a way to a worker of a group."""
 
     worker: int
@@ -166,7 +166,7 @@ class Way(Frame):
     pid: int
 
 
-Operation = Prepare | Serve | Withdraw | Tell | Open | Drain | Stop | Count
+FollowerOperation = Prepare | Serve | Withdraw | Tell | OpenPorts | Drain | Shutdown | Count
 
-ToFollower = Start | Operation | Retired | Lost | Answered
-FromFollower = Done | Released | Ask | Counted | Replace | Logged | Registered
+ToFollower = Configure | FollowerOperation | Retired | Lost | QueryResult
+FollowerFrame = Done | Released | Query | Counted | Replace | Logged | Registered

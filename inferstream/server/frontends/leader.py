@@ -24,7 +24,7 @@ from ...telemetry.sums import Sums, families_of
 from . import frames, shares
 from .member import Member
 from .models import SharedModel, SharedModels
-from .queries import answer
+from .queries import run_query
 
 logger = logging.getLogger("inferstream.server")
 
@@ -56,13 +56,13 @@ class FrontEnds:
         self._workers: dict[int, tuple[WorkerGroup, SharedProcess]] = {}
         self._numbers = count(1)
         self._memory = loads.created(self.count)
-        self._loads = loads.Loads(self._memory, 0, self.count)
+        self._loads = loads.WorkerLoads(self._memory, 0, self.count)
         self._past = Sums()
         self._tasks: set[asyncio.Task[None]] = set()
         self._keepers: list[asyncio.Task[None]] = []
         self._complete = asyncio.Event()
         self._given_up: InferstreamError | None = None
-        self._told: object = None
+        self._announced: object = None
         self._draining = False
 
     def start(self, registry: Registry, ports: dict[str, int]) -> None:
@@ -100,7 +100,7 @@ class FrontEnds:
 
     async def agree(self) -> None:
         """Wait until each follower knows whether this server is ready, and what it does not serve."""
-        self._told = state = self._state()
+        self._announced = state = self._state()
         await self._models.everywhere(lambda operation: frames.Tell(operation, *state))
 
     def _state(self) -> tuple[bool, list[tuple[str, str | None, str]]]:
@@ -111,7 +111,7 @@ class FrontEnds:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY)
-            if self._state() != self._told:
+            if self._state() != self._announced:
                 await self.agree()
 
     async def _keep(self, index: int) -> None:
@@ -158,7 +158,7 @@ class FrontEnds:
     def _greet(self, index: int, member: Member) -> list[asyncio.Task[None]]:
         """Tell a new follower all there is, before anything else can be told to it; what it has to do with it."""
         settings = self._settings.model_dump_json(by_alias=True).encode()
-        member.send(frames.Start(settings, index, self.count, self._ports, shared_folders()))
+        member.send(frames.Configure(settings, index, self.count, self._ports, shared_folders()))
         for worker, (group, process) in self._workers.items():
             self._introduce(member, worker, group, process)
         self._models.members.append(member)
@@ -170,7 +170,7 @@ class FrontEnds:
             await asyncio.gather(*replaying)
             state = self._state()
             await member.do(lambda operation: frames.Tell(operation, *state), self._models.patience)
-            await member.do(frames.Open, self._models.patience)
+            await member.do(frames.OpenPorts, self._models.patience)
         except WorkerLost:
             return
         except InferstreamError as error:
@@ -221,9 +221,9 @@ class FrontEnds:
             group, process = self._workers[frame.worker]
             group.replace(process, frame.why)
 
-    def asked(self, member: Member, frame: frames.Ask) -> None:
+    def asked(self, member: Member, frame: frames.Query) -> None:
         """A follower asks on behalf of a client."""
-        self._spawn(answer(member, frame, self._registry, self.exposition))
+        self._spawn(run_query(member, frame, self._registry, self.exposition))
 
     async def exposition(self) -> bytes:
         """The meters of all front ends in Prometheus' text format."""
@@ -255,7 +255,7 @@ class FrontEnds:
         os.close(self._memory)
         return all(ended)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -8,17 +8,17 @@ import msgspec
 
 from ...dataplane.execution.base import Execution
 from ...dataplane.execution.local import Local
-from ...dataplane.workers.attached import Borrowed, BorrowedGroup
-from ...dataplane.workers.client import Caller
-from ...dataplane.workers.loads import Loads
+from ...dataplane.workers.attached import AttachedGroup, AttachedWorker
+from ...dataplane.workers.client import WorkerClient
+from ...dataplane.workers.loads import WorkerLoads
 from ...dataplane.workers.pool import Pool
 from ...errors import ModelLoadFailed
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
-from ..custom import build_answering
+from ..custom import build_route_handler
 from . import frames, shares
 
-_decode = msgspec.msgpack.Decoder(frames.Way).decode
+_decode = msgspec.msgpack.Decoder(frames.WorkerConnection).decode
 
 
 class Loading:
@@ -33,15 +33,15 @@ class Loading:
         which: tuple[int, int],
         meters: WorkerMeters,
         replace: Callable[[int, str], None],
-        loads: Loads,
+        loads: WorkerLoads,
     ) -> None:
         self._settings = settings
         self._index, self._count = which
         self._meters = meters
         self._replace = replace
         self._loads = loads
-        self._groups: dict[int, BorrowedGroup] = {}
-        self._workers: dict[int, tuple[BorrowedGroup, Borrowed]] = {}
+        self._groups: dict[int, AttachedGroup] = {}
+        self._workers: dict[int, tuple[AttachedGroup, AttachedWorker]] = {}
 
     async def load(self, frame: frames.Prepare) -> Execution:
         """Load a model here, or wait until a worker has it. Raises ModelLoadFailed."""
@@ -51,7 +51,7 @@ class Loading:
         timeout = self._settings.model_load_timeout
         workers = frame.workers
         if workers is None:
-            return await Local.load(settings, timeout, build_answering)
+            return await Local.load(settings, timeout, build_route_handler)
         group = self._group(workers.group)
         group.workers = workers.size
         try:
@@ -62,19 +62,19 @@ class Loading:
         limit = settings.request_timeout or self._settings.request_timeout
         return Pool(settings, group, workers.loaded.instance, workers.loaded, limit)
 
-    def _group(self, number: int) -> BorrowedGroup:
+    def _group(self, number: int) -> AttachedGroup:
         if number not in self._groups:
-            self._groups[number] = BorrowedGroup(self._meters, self._of_no_use)
+            self._groups[number] = AttachedGroup(self._meters, self._of_no_use)
         return self._groups[number]
 
     def arrived(self, message: bytes, end: socket.socket, requests: int, responses: int) -> None:
         """A way to a worker has come. Raises OSError when its memory cannot be had."""
-        way = _decode(message)
-        group = self._group(way.group)
-        process = group.add(way.pid, end, (requests, responses), self._loads.of(way.worker))
-        self._workers[way.worker] = (group, process)
+        connection = _decode(message)
+        group = self._group(connection.group)
+        process = group.add(connection.pid, end, (requests, responses), self._loads.of(connection.worker))
+        self._workers[connection.worker] = (group, process)
 
-    def _of_no_use(self, process: Caller, why: str) -> None:
+    def _of_no_use(self, process: WorkerClient, why: str) -> None:
         for worker, (_, known) in self._workers.items():
             if known is process:
                 self._replace(worker, why)

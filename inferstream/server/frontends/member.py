@@ -33,7 +33,7 @@ _Encoded = msgspec.msgpack.Encoder().encode
 class Leader(Protocol):
     """Who answers what a follower asks."""
 
-    def asked(self, member: "Member", frame: frames.Ask) -> None: ...
+    def asked(self, member: "Member", frame: frames.Query) -> None: ...
 
     def replace(self, frame: frames.Replace) -> None: ...
 
@@ -57,13 +57,13 @@ class Member:
         self._frames: dict[type[Any], Callable[[Any], object]] = {
             frames.Done: self._done,
             frames.Released: lambda frame: self._let_go(frame.model),
-            frames.Ask: lambda frame: leader.asked(self, frame),
+            frames.Query: lambda frame: leader.asked(self, frame),
             frames.Counted: self._counted,
             frames.Replace: leader.replace,
             frames.Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
             frames.Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
         }
-        decoder = msgspec.msgpack.Decoder(frames.FromFollower)
+        decoder = msgspec.msgpack.Decoder(frames.FollowerFrame)
         self._link = Link(self._child.socket, decoder, self._received, self._child.kill)
         self.send = self._link.send
         self.pid = self._child.pid
@@ -80,7 +80,9 @@ class Member:
         """How the process ended, for people."""
         return self._child.how
 
-    def do(self, make: Callable[[int], frames.Operation], seconds: float | None) -> asyncio.Task[None]:
+    def do(
+        self, make: Callable[[int], frames.FollowerOperation], seconds: float | None
+    ) -> asyncio.Task[None]:
         """Tell it now to do something, which it may take so many seconds for, and return what waits for that.
 
         That raises WorkerLost when the process has ended, also for taking longer, and what it failed with.
@@ -122,14 +124,14 @@ class Member:
 
     def introduce(self, worker: int, group: int, process: SharedProcess) -> None:
         """Give it a way to a worker. Raises OSError."""
-        process.introduce(self._intake, _Encoded(frames.Way(worker, group, process.pid)))
+        process.introduce(self._intake, _Encoded(frames.WorkerConnection(worker, group, process.pid)))
 
     async def end(self, seconds: float) -> bool:
         """Have it close, unload and end within so many seconds; False when it had to be killed."""
         try:
             async with asyncio.timeout(seconds - REAPED):
                 with suppress(InferstreamError):
-                    await self.do(lambda operation: frames.Stop(operation, seconds - 2 * REAPED), None)
+                    await self.do(lambda operation: frames.Shutdown(operation, seconds - 2 * REAPED), None)
                 await self.ended.wait()
                 return True
         except TimeoutError:

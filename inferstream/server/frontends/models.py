@@ -16,7 +16,7 @@ from .member import Member
 
 logger = logging.getLogger("inferstream.server")
 
-ANSWER = 30.0
+OPERATION_LIMIT = 30.0
 """Seconds a follower may take beyond the time of a load, which may block it, before it counts as hung."""
 
 _numbers = count(1)
@@ -59,7 +59,7 @@ class SharedModels:
     """Sees to it that every follower has them, also one that comes later. `timeout` is that of a load."""
 
     def __init__(self, timeout: float) -> None:
-        self.patience = timeout + ANSWER
+        self.patience = timeout + OPERATION_LIMIT
         """Seconds after which a follower that has not done what it was told is ended."""
         self._models: dict[int, SharedModel] = {}
         self.members: list[Member] = []
@@ -97,7 +97,7 @@ class SharedModels:
                 serving += [preparing, member.do(model.to_serve, self.patience)]
         return serving
 
-    async def everywhere(self, make: Callable[[int], frames.Operation]) -> None:
+    async def everywhere(self, make: Callable[[int], frames.FollowerOperation]) -> None:
         """Have every follower do this; one that cannot is replaced by one that can."""
         members = list(self.members)
         doing = [member.do(make, self.patience) for member in members]

@@ -14,22 +14,22 @@ from .member import Member
 logger = logging.getLogger("inferstream.server")
 
 
-async def answer(
-    member: Member, frame: frames.Ask, registry: Registry, exposition: Callable[[], Awaitable[bytes]]
+async def run_query(
+    member: Member, frame: frames.Query, registry: Registry, exposition: Callable[[], Awaitable[bytes]]
 ) -> None:
     """Do what a follower asks for, and tell it what came of it."""
     try:
-        data = await _answer(frame, registry, exposition)
-        member.send(frames.Answered(frame.question, None, data))
+        data = await _run(frame, registry, exposition)
+        member.send(frames.QueryResult(frame.question, None, data))
     except InferstreamError as error:
-        member.send(frames.Answered(frame.question, pack_failure(error)))
+        member.send(frames.QueryResult(frame.question, pack_failure(error)))
     except Exception:
         logger.exception("what front end %d asked for failed", member.pid)
         failed = InferenceFailed("The server failed; its log says why.")
-        member.send(frames.Answered(frame.question, pack_failure(failed)))
+        member.send(frames.QueryResult(frame.question, pack_failure(failed)))
 
 
-async def _answer(frame: frames.Ask, registry: Registry, exposition: Callable[[], Awaitable[bytes]]) -> bytes:
+async def _run(frame: frames.Query, registry: Registry, exposition: Callable[[], Awaitable[bytes]]) -> bytes:
     match frame.what:
         case "load":
             await registry.load(frame.name)

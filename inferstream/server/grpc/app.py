@@ -28,7 +28,7 @@ from .health import Health
 from .inference import InferenceService
 from .reflection import Reflection
 from .repository import RepositoryService
-from .rpc import Around, Handler, Streaming, Unary, streaming, unary
+from .rpc import Around, RpcHandler, Streaming, Unary, streaming, unary
 from .stream import StreamService
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class GrpcServer:
         self._tracing = tracing
         self._meters = meters.grpc
         self._profile = settings.status_profile
-        given = settings.custom_grpc_server_settings
-        self._certificates = certificates(given or {}, settings.model_repository_root, SOURCE)
+        custom = settings.custom_grpc_server_settings
+        self._certificates = certificates(custom or {}, settings.model_repository_root, SOURCE)
         if self._certificates is not None:
             self._certificates.check_grpc()
         self._shared = settings.frontends > 1
@@ -127,11 +127,13 @@ class GrpcServer:
             handler = self._streaming("BIDI_STREAMING", service, name, ServerReflectionRequest, behaviour)
             self._add(service, {name: handler})
 
-    def _unary(self, service: str, name: str, request: Any, behaviour: Unary) -> Handler:
+    def _unary(self, service: str, name: str, request: Any, behaviour: Unary) -> RpcHandler:
         meters = self._meters.of("UNARY", service, name)
         return unary(behaviour, request, meters, self._profile, self._around(service, name))
 
-    def _streaming(self, kind: str, service: str, name: str, request: Any, behaviour: Streaming) -> Handler:
+    def _streaming(
+        self, kind: str, service: str, name: str, request: Any, behaviour: Streaming
+    ) -> RpcHandler:
         meters = self._meters.of(kind, service, name)
         return streaming(behaviour, request, meters, self._profile, self._around(service, name))
 
@@ -140,7 +142,7 @@ class GrpcServer:
             return lambda serve: serve
         return self._tracing.around(service, name)
 
-    def _add(self, service: str, handlers: dict[str, Handler]) -> None:
+    def _add(self, service: str, handlers: dict[str, RpcHandler]) -> None:
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
 

@@ -42,7 +42,7 @@ def priority_of(metadata: Headers) -> int:
     return header_priority(found[-1]) if found else 0
 
 
-class ResponseHeaders:
+class TrailingHeaders:
     """The server's CloudEvents, where it makes any, and the model's own headers, which go before them."""
 
     def __init__(self, events: CloudEvents | None) -> None:
@@ -61,13 +61,13 @@ class ResponseHeaders:
 
 def _sendable(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """The headers that may travel: an illegal one, or one too many, would cost the client its whole answer."""
-    kept = []
+    sendable = []
     left = LARGEST_METADATA
     for name, value in headers:
         size = len(name) + len(value) + PER_HEADER
         if size <= left and _NAME.fullmatch(name) and _VALUE.fullmatch(value):
-            kept.append((name, value))
+            sendable.append((name, value))
             left -= size
         else:
             logger.warning("a model's header %.100s is illegal in gRPC, or one too many: not sent", name)
-    return kept
+    return sendable

@@ -7,7 +7,7 @@ from ...dataplane.dataplane import DataPlane
 from ...errors import NotFound
 from ...protos.messages import SERVICE
 from ...protos.standard import HealthCheckResponse, HealthListResponse
-from .rpc import Exchange
+from .rpc import RpcExchange
 
 LOOK_EVERY = 0.25
 """Seconds between looks for those who watch."""
@@ -33,7 +33,7 @@ class Health:
         response = HealthCheckResponse(status=self._status())
         return HealthListResponse(statuses=dict.fromkeys(KNOWN, response))
 
-    async def Watch(self, exchange: Exchange) -> None:  # noqa: N802
+    async def Watch(self, exchange: RpcExchange) -> None:  # noqa: N802
         """Say the status now and whenever it changes, for as long as the client listens."""
         request = await exchange.read()
         known = request is not None and request.service in KNOWN

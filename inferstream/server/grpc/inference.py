@@ -9,7 +9,7 @@ from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataR
 from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_responses import dump_response
 from ...protos.messages import ModelReadyResponse, ServerLiveResponse, ServerReadyResponse
-from .context import ResponseHeaders, deadline_of, headers_of, priority_of
+from .context import TrailingHeaders, deadline_of, headers_of, priority_of
 
 
 class InferenceService:
@@ -17,7 +17,7 @@ class InferenceService:
 
     def __init__(self, dataplane: DataPlane) -> None:
         self._dataplane = dataplane
-        self._headers = ResponseHeaders(dataplane.events)
+        self._headers = TrailingHeaders(dataplane.events)
 
     async def ServerLive(self, request: Any, context: Any) -> Any:  # noqa: N802  # the RPC's name
         return ServerLiveResponse(live=True)
@@ -56,6 +56,6 @@ class InferenceService:
         reply = await self._dataplane.open(call, served)
         response = reply.first
         assert response is not None
-        answer = dump_response(response, wants_typed(request))
+        message = dump_response(response, wants_typed(request))
         self._headers.send(context, response, model)
-        return answer
+        return message

@@ -16,7 +16,7 @@ from ...protos.standard import (
     ListServiceResponse,
     ServerReflectionResponse,
 )
-from .rpc import Exchange
+from .rpc import RpcExchange
 
 SERVICES = sorted((SERVICE, HEALTH, *REFLECTION))
 
@@ -24,13 +24,13 @@ SERVICES = sorted((SERVICE, HEALTH, *REFLECTION))
 class Reflection:
     """Describes the services out of the pool that holds their messages."""
 
-    async def ServerReflectionInfo(self, exchange: Exchange) -> None:  # noqa: N802  # the RPC's name
+    async def ServerReflectionInfo(self, exchange: RpcExchange) -> None:  # noqa: N802  # the RPC's name
         async for request in exchange:
-            response = ServerReflectionResponse(original_request=request, **_answer(request))
+            response = ServerReflectionResponse(original_request=request, **_response_field(request))
             await exchange.write(response.SerializeToString())
 
 
-def _answer(request: Any) -> dict[str, Any]:
+def _response_field(request: Any) -> dict[str, Any]:
     """The field of the response that a request is answered with."""
     try:
         match request.WhichOneof("message_request"):

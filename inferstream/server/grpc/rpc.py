@@ -18,7 +18,7 @@ from ..status import Profile, grpc_status, retry_after
 logger = logging.getLogger("inferstream.grpc")
 
 
-class Exchange:
+class RpcExchange:
     """What a stream's two sides send each other, as messages."""
 
     def __init__(self, context: Any, request: Any, meters: RpcMeters) -> None:
@@ -52,26 +52,26 @@ class Exchange:
 Unary = Callable[[Any, Any], Awaitable[Any]]
 """Answers a message, given the RPC's context, with a message or the bytes of one."""
 
-Streaming = Callable[[Exchange], Awaitable[None]]
-Handler = Any
+Streaming = Callable[[RpcExchange], Awaitable[None]]
+RpcHandler = Any
 """A grpc.RpcMethodHandler, which is generic for type checkers alone."""
 
-Served = Callable[[Any, Any], Awaitable[bytes | None]]
+ServeRpc = Callable[[Any, Any], Awaitable[bytes | None]]
 
 
-Around = Callable[[Served], Served]
+Around = Callable[[ServeRpc], ServeRpc]
 """What stands between the library and whatever serves an RPC."""
 
 
-def unary(behaviour: Unary, request: Any, meters: RpcMeters, profile: Profile, around: Around) -> Handler:
+def unary(behaviour: Unary, request: Any, meters: RpcMeters, profile: Profile, around: Around) -> RpcHandler:
     """The handler of an RPC that takes one `request` and gives one answer."""
 
     async def serve(data: bytes, context: Any) -> bytes:
         meters.received += 1
         # Parsed here, because the library would call bytes that are no message UNKNOWN, and quote the parser.
-        answer = await behaviour(parse(request, data), context)
+        response = await behaviour(parse(request, data), context)
         meters.sent += 1
-        written: bytes = answer if isinstance(answer, bytes) else answer.SerializeToString()
+        written: bytes = response if isinstance(response, bytes) else response.SerializeToString()
         return written
 
     return grpc.unary_unary_rpc_method_handler(around(_ended(serve, meters, profile)))
@@ -79,11 +79,11 @@ def unary(behaviour: Unary, request: Any, meters: RpcMeters, profile: Profile, a
 
 def streaming(
     behaviour: Streaming, request: Any, meters: RpcMeters, profile: Profile, around: Around
-) -> Handler:
+) -> RpcHandler:
     """The handler of an RPC that streams; one that reads a single message reads the first."""
 
     async def serve(_: Any, context: Any) -> None:
-        await behaviour(Exchange(context, request, meters))
+        await behaviour(RpcExchange(context, request, meters))
 
     return grpc.stream_stream_rpc_method_handler(around(_ended(serve, meters, profile)))
 
@@ -96,7 +96,7 @@ def parse(request: Any, data: bytes) -> Any:
         raise InvalidRequest(f"The message is not a {request.DESCRIPTOR.name}.") from None
 
 
-def _ended(serve: Served, meters: RpcMeters, profile: Profile) -> Served:
+def _ended(serve: ServeRpc, meters: RpcMeters, profile: Profile) -> ServeRpc:
     """`serve`, counted, with a status for whatever it raises: the library's own would be UNKNOWN, and quote it."""
 
     async def ended(incoming: Any, context: Any) -> bytes | None:
@@ -104,22 +104,22 @@ def _ended(serve: Served, meters: RpcMeters, profile: Profile) -> Served:
         began = perf_counter()
         status = "CANCELLED"
         try:
-            answer = await serve(incoming, context)
+            response = await serve(incoming, context)
             status = "OK"
-            return answer
+            return response
         except (Exception, asyncio.CancelledError) as error:
             if _client_has_left(error):
                 raise
             code, message = outcome(error, profile)
             status = code.name
-            later = retry_after(error)
-            trailing = () if later is None else (("retry-after", str(later)),)
+            seconds_until_retry = retry_after(error)
+            trailing = () if seconds_until_retry is None else (("retry-after", str(seconds_until_retry)),)
             await context.abort(code, message, trailing)
             raise AssertionError("abort always raises") from None
         finally:
             seconds = perf_counter() - began
             meters.ended(status, seconds)
-            if logger.isEnabledFor(logging.DEBUG) and not meters.quiet:
+            if logger.isEnabledFor(logging.DEBUG) and not meters.unlogged:
                 logger.debug("%s %s, %.6f s", meters.name, status, seconds)
 
     return ended

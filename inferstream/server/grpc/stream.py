@@ -12,8 +12,8 @@ from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_responses import dump_response
 from ...settings import Settings
 from ...types import Headers, InferenceRequest
-from .context import ResponseHeaders, deadline_of, headers_of, priority_of
-from .rpc import Exchange
+from .context import TrailingHeaders, deadline_of, headers_of, priority_of
+from .rpc import RpcExchange
 from .triton import TritonStream
 
 logger = logging.getLogger("inferstream.grpc")
@@ -49,7 +49,7 @@ def _may_be_tritons(agent: str) -> bool:
     return any(product.startswith(_TRITON_AGENTS) for product in agent.split())
 
 
-async def _say(exchange: Exchange, dialect: Dialect) -> None:
+async def _say(exchange: RpcExchange, dialect: Dialect) -> None:
     """Send the initial metadata, which names the dialect of the responses."""
     await exchange.context.send_initial_metadata(((HEADER, dialect),))
 
@@ -59,11 +59,11 @@ class StreamService:
 
     def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
         self._dataplane = dataplane
-        self._headers = ResponseHeaders(dataplane.events)
+        self._headers = TrailingHeaders(dataplane.events)
         self._profile = settings.status_profile
         self._default = settings.grpc_stream_dialect
 
-    async def ModelStreamInfer(self, exchange: Exchange) -> None:  # noqa: N802  # the RPC's name
+    async def ModelStreamInfer(self, exchange: RpcExchange) -> None:  # noqa: N802  # the RPC's name
         message = await exchange.read()
         if message is None:
             return
@@ -78,7 +78,7 @@ class StreamService:
             else:
                 await self._one_call(message, exchange, metadata)
 
-    async def _one_call(self, message: Any, exchange: Exchange, metadata: Headers) -> None:
+    async def _one_call(self, message: Any, exchange: RpcExchange, metadata: Headers) -> None:
         """MLServer's dialect: the stream is one call, its first request chooses the model."""
         model, version = message.model_name, message.model_version or None
         self._dataplane.expect(model, version)
@@ -89,7 +89,7 @@ class StreamService:
             version,
             request,
             metadata,
-            more=self._later(exchange, model, request, metadata),
+            more=self._requests_after(exchange, model, request, metadata),
             deadline=deadline_of(exchange.context),
             priority=priority_of(metadata),
         )
@@ -103,8 +103,8 @@ class StreamService:
         if response is not None:
             self._headers.send(exchange.context, response, model)
 
-    async def _later(
-        self, exchange: Exchange, model: str, first: InferenceRequest, metadata: Headers
+    async def _requests_after(
+        self, exchange: RpcExchange, model: str, first: InferenceRequest, metadata: Headers
     ) -> AsyncIterator[InferenceRequest]:
         """The requests after the first; all of one stream share its id."""
         async for message in exchange:

@@ -5,23 +5,23 @@ from typing import Any
 
 import grpc
 
-from ...telemetry.rpcs import QUIET
-from ...telemetry.tracing import Tracing
+from ...telemetry.rpcs import UNLOGGED
+from ...telemetry.tracing import Tracer
 from .context import headers_of
-from .rpc import Around, Served
+from .rpc import Around, ServeRpc
 
 
 class RpcTracing:
     """Puts a span around what serves an RPC."""
 
-    def __init__(self, tracing: Tracing) -> None:
+    def __init__(self, tracing: Tracer) -> None:
         self._tracing = tracing
 
     def around(self, service: str, method: str) -> Around:
         """What goes around the RPC of this name."""
-        return (lambda serve: serve) if method in QUIET else partial(self._traced, service, method)
+        return (lambda serve: serve) if method in UNLOGGED else partial(self._traced, service, method)
 
-    def _traced(self, service: str, method: str, serve: Served) -> Served:
+    def _traced(self, service: str, method: str, serve: ServeRpc) -> ServeRpc:
         name = f"/{service}/{method}"
         values = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
 
@@ -30,9 +30,9 @@ class RpcTracing:
             failure: str | None = "CANCELLED"
             code = grpc.StatusCode.CANCELLED
             try:
-                answer = await serve(incoming, context)
+                response = await serve(incoming, context)
                 code, failure = grpc.StatusCode.OK, None
-                return answer
+                return response
             except grpc.aio.AbortError:
                 code = context.code()
                 failure = f"{code.name}: {context.details()}"

@@ -12,7 +12,7 @@ from ...protos.messages import InferParameter, ModelInferResponse, ModelStreamIn
 from ...types import Headers
 from ..status import Profile
 from .context import deadline_of, priority_of
-from .rpc import Exchange, outcome
+from .rpc import RpcExchange, outcome
 
 AT_ONCE = 64
 """Requests of one stream that may run together; the next is read when one has ended."""
@@ -29,13 +29,15 @@ _FINAL_IS = [
     for final in (False, True)
 ]
 
-Answering = asyncio.Task[None]
+ResponseTask = asyncio.Task[None]
 
 
 class TritonStream:
     """One stream. Answers and errors of models that only predict come in the order of their requests."""
 
-    def __init__(self, dataplane: DataPlane, profile: Profile, exchange: Exchange, metadata: Headers) -> None:
+    def __init__(
+        self, dataplane: DataPlane, profile: Profile, exchange: RpcExchange, metadata: Headers
+    ) -> None:
         self._dataplane = dataplane
         self._profile = profile
         self._exchange = exchange
@@ -44,7 +46,7 @@ class TritonStream:
         self._fatal = metadata.get("triton_grpc_error") == "true"
         self._writing = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._running: set[Answering] = set()
+        self._running: set[ResponseTask] = set()
         self._reader: asyncio.Task[Any] | None = None
         self._failure: BaseException | None = None
 
@@ -60,15 +62,15 @@ class TritonStream:
                 # Cancelling a write would leave it to the library half done, and no status can follow that.
                 await self._writing.acquire()
         finally:
-            for answering in self._running:
-                answering.cancel()
+            for task in self._running:
+                task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
         if self._failure is not None:
             raise self._failure
 
     async def _read(self, message: Any) -> None:
         self._reader = asyncio.current_task()
-        before: Answering | None = None
+        before: ResponseTask | None = None
         try:
             while message is not None:
                 await self._slots.acquire()
@@ -87,38 +89,38 @@ class TritonStream:
         finally:
             self._reader = None
 
-    def _start(self, answering: Answering) -> Answering:
-        self._running.add(answering)
-        answering.add_done_callback(self._done)
-        return answering
+    def _start(self, task: ResponseTask) -> ResponseTask:
+        self._running.add(task)
+        task.add_done_callback(self._done)
+        return task
 
-    def _done(self, answering: Answering) -> None:
-        self._running.discard(answering)
+    def _done(self, task: ResponseTask) -> None:
+        self._running.discard(task)
         self._slots.release()
-        failure = None if answering.cancelled() else answering.exception()
+        failure = None if task.cancelled() else task.exception()
         if failure is not None and self._failure is None and self._reader is not None:
             self._failure = failure
             self._reader.cancel()  # it may be waiting for a request that never comes
 
-    async def _predict(self, message: Any, before: Answering | None) -> None:
+    async def _predict(self, message: Any, before: ResponseTask | None) -> None:
         try:
-            answer = await self._answer(message)
+            message_part = await self._respond(message)
         except Exception as error:
-            answer = self._refusal(message, error)
+            message_part = self._refusal(message, error)
         if before is not None:
             # Waiting here, and not inside the reply, keeps no slot of a model from those who come before.
             await asyncio.wait([before])
-        await self._send(answer)
+        await self._send(message_part)
 
-    async def _answer(self, message: Any) -> bytes:
-        _take_wish_for_empty_final(message)  # a single answer is its own final one
+    async def _respond(self, message: Any) -> bytes:
+        _take_empty_final(message)  # a single answer is its own final one
         async with await self._dataplane.open(self._call(message, Operation.INFER)) as reply:
             assert reply.first is not None
             return _part(dump_response(reply.first, typed=False), final=True)
 
     async def _stream(self, message: Any) -> None:
         try:
-            empty_final = _take_wish_for_empty_final(message)
+            empty_final = _take_empty_final(message)
             async with await self._dataplane.open(self._call(message, Operation.STREAM)) as reply:
                 async for response in reply:
                     await self._send(_part(dump_response(response, typed=False), final=False))
@@ -168,7 +170,7 @@ def _empty(message: Any) -> Any:
     )
 
 
-def _take_wish_for_empty_final(message: Any) -> bool:
+def _take_empty_final(message: Any) -> bool:
     """Whether an empty final response is wanted; takes Triton's own parameters out of the request.
 
     Raises InvalidRequest for one that is not known.

@@ -15,7 +15,7 @@ from .log_filter import quieten
 from .session import Session
 
 if TYPE_CHECKING:
-    from ...telemetry.tracing import Tracing
+    from ...telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.kafka")
 
@@ -32,7 +32,7 @@ LONGEST_CALL = 3_600_000
 class KafkaDoor:
     """The endpoint: connects when it can, again whenever it must, and leaves nothing half answered at the end."""
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, tracing: "Tracing | None" = None) -> None:
+    def __init__(self, dataplane: DataPlane, settings: Settings, tracing: "Tracer | None" = None) -> None:
         self._tracing = tracing
         self._dataplane = dataplane
         self._settings = settings

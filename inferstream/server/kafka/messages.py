@@ -18,7 +18,7 @@ TakesAny = Callable[[str, str | None], bool]
 Pairs = list[tuple[str, bytes]]
 
 
-class Message(NamedTuple):
+class KafkaMessage(NamedTuple):
     """What is sent to the topic of answers."""
 
     key: bytes | None
@@ -59,7 +59,7 @@ def key_of(record: Any) -> str | None:
     return None if record.key is None else record.key.decode("utf-8", "replace")
 
 
-def answer(call: Call, response: InferenceResponse, events: CloudEvents | None) -> Message:
+def response_message(call: Call, response: InferenceResponse, events: CloudEvents | None) -> KafkaMessage:
     """The message for a response: its id as key, its headers as headers."""
     headers: dict[str, str] = {}
     if events is not None and response.id:
@@ -67,12 +67,12 @@ def answer(call: Call, response: InferenceResponse, events: CloudEvents | None) 
     headers.update(model_headers(response.parameters))
     text, _ = dump_response(response)
     key = None if response.id is None else response.id.encode()
-    return Message(key, text, [(name, value.encode()) for name, value in headers.items()])
+    return KafkaMessage(key, text, [(name, value.encode()) for name, value in headers.items()])
 
 
-def refusal(record: Any, error: InferstreamError) -> Message:
+def refusal(record: Any, error: InferstreamError) -> KafkaMessage:
     """The message that says why there is no answer."""
     document = {"error": error.message, "code": error.code.value}
     if (key := key_of(record)) is not None:
         document["id"] = key
-    return Message(record.key, dump(document), [("inferstream-error", error.code.value.encode())])
+    return KafkaMessage(record.key, dump(document), [("inferstream-error", error.code.value.encode())])

@@ -11,11 +11,11 @@ from ...dataplane.dataplane import DataPlane
 from ...errors import Draining, InferstreamError, PayloadTooLarge
 from ...settings import Settings
 from ...types import Headers
-from .messages import Message, answer, call_of, refusal
+from .messages import KafkaMessage, call_of, refusal, response_message
 from .offsets import Offsets
 
 if TYPE_CHECKING:
-    from ...telemetry.tracing import Tracing
+    from ...telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.kafka")
 
@@ -40,7 +40,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         settings: Settings,
         consumer: Any,
         producer: Any,
-        tracing: "Tracing | None",
+        tracing: "Tracer | None",
     ) -> None:
         self._tracing = tracing
         self._dataplane = dataplane
@@ -52,7 +52,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._running: set[asyncio.Task[None]] = set()
         self._offsets: dict[Any, Offsets] = {}
         self._failure: BaseException | None = None
-        self._answered = asyncio.Event()
+        self._progress = asyncio.Event()
         self._committing = asyncio.Lock()
         self.leaving = asyncio.Event()
         """Set when no more messages are to be taken."""
@@ -93,26 +93,26 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failure = self._failure or error
-            self._answered.set()
+            self._progress.set()
 
     async def _serve(self, record: Any, offsets: Offsets) -> None:
         """Answer one message. Raises what the cluster refuses the answer with; it stays to be answered again."""
         if self._tracing is None:
-            await self._answer(record, offsets)
+            await self._respond(record, offsets)
             return
         span = self._tracing.door(f"process {record.topic}", Headers(record.headers), _SYSTEM)
         try:
-            await self._answer(record, offsets)
+            await self._respond(record, offsets)
         finally:
             span.end()
 
-    async def _answer(self, record: Any, offsets: Offsets) -> None:
+    async def _respond(self, record: Any, offsets: Offsets) -> None:
         where = f"{record.topic}[{record.partition}]:{record.offset}"
         try:
             call = call_of(record, self._limit, self._dataplane.takes_any)
             async with await self._dataplane.open(call) as reply:
                 assert reply.first is not None
-                message = answer(call, reply.first, self._dataplane.events)
+                message = response_message(call, reply.first, self._dataplane.events)
         except InferstreamError as error:
             if isinstance(error, Draining) and self.leaving.is_set():
                 logger.info("message %s is left for whoever serves next", where)
@@ -130,9 +130,9 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             )
             await self._send(refusal(record, PayloadTooLarge("The answer is too large for Kafka.")))
         offsets.end(record.offset)
-        self._answered.set()
+        self._progress.set()
 
-    async def _send(self, message: Message) -> None:
+    async def _send(self, message: KafkaMessage) -> None:
         await self._producer.send_and_wait(
             self._topic, message.value, key=message.key, headers=message.headers
         )
@@ -140,8 +140,8 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     async def _commit_each(self) -> None:
         """Commit what has been answered, as often as the cluster takes it. Ends with the first failed answer."""
         while self._failure is None:
-            await self._answered.wait()
-            self._answered.clear()
+            await self._progress.wait()
+            self._progress.clear()
             await self._commit()
 
     async def _commit(self) -> None:

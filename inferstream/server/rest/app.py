@@ -10,11 +10,11 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from .exchange import SCOPE_KEY, AsgiExchange, Exchange
 from .inference import InferenceDoor
-from .lazy import Late
-from .messages import Receive, Scope, Send, answer
-from .metadata import Vitals
+from .lazy import LazyApp
+from .messages import Receive, Scope, Send, respond
+from .metadata import MetadataRoutes
 from .routes import Route, route_of
-from .transport import Connection, Served
+from .transport import Connection, DirectApp
 from .websocket import WebSocketDoor
 
 logger = logging.getLogger("inferstream.rest")
@@ -23,7 +23,7 @@ DIRECT_BYTES = 4 * 2**20
 """The largest body that goes past ASGI: to collect 16 MB there costs three times what uvicorn's cycle takes."""
 
 
-class RestApp(Served):
+class RestApp(DirectApp):
     """Everything that is HTTP on the main port: an ASGI application, and a shorter way to the inference routes."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
@@ -33,8 +33,8 @@ class RestApp(Served):
         )
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._inference = InferenceDoor(dataplane, settings)
-        self._vitals = Vitals(dataplane, settings, meters)
-        self._resources = Late(lambda: _build_resources(dataplane, settings))
+        self._metadata = MetadataRoutes(dataplane, settings, meters)
+        self._resources = LazyApp(lambda: _build_resources(dataplane, settings))
         self._meters = meters.rest
         self.entry: Any = self
         """The application to serve: this one, or what stands in front of it."""
@@ -46,14 +46,14 @@ class RestApp(Served):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = route_of(scope["path"])
         if route is None:
-            if logger.isEnabledFor(logging.DEBUG) and not scope["path"].startswith(QUIET):
+            if logger.isEnabledFor(logging.DEBUG) and not scope["path"].startswith(UNLOGGED):
                 send = _logged(scope, send)
-            if (vital := self._vitals.find(scope["path"])) is not None:
-                await self._vitals.answer(vital, scope, send)
+            if (metadata_route := self._metadata.find(scope["path"])) is not None:
+                await self._metadata.respond(metadata_route, scope, send)
             else:
                 await self._resources(scope, receive, send)
         elif scope["method"] != "POST":
-            await answer(send, 405, b'{"error":"Method Not Allowed"}', [*_NOT_ALLOWED])
+            await respond(send, 405, b'{"error":"Method Not Allowed"}', [*_NOT_ALLOWED])
         else:
             await self._infer_by_asgi(AsgiExchange(scope, receive, send), scope.get(SCOPE_KEY), route)
 
@@ -100,7 +100,7 @@ def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
     return build_resources(dataplane, settings)
 
 
-QUIET = ("/v2/health/", "/metrics")
+UNLOGGED = ("/v2/health/", "/metrics")
 """Paths that are asked for all the time, by nobody who reads logs."""
 
 

@@ -18,11 +18,11 @@ from .messages import (
     Scope,
     Send,
     accepted,
-    answer,
     compress,
-    error_answer,
+    error_response,
     read_body,
     receive_all,
+    respond,
     wrap,
 )
 
@@ -54,10 +54,10 @@ class CustomRoutes:
         except ClientLeft:
             return
         except Exception as error:
-            status, headers, answered = error_answer(wrap(error), self._profile)
-            await answer(send, status, answered, headers)
+            status, headers, text = error_response(wrap(error), self._profile)
+            await respond(send, status, text, headers)
         else:
-            await answer(send, response.status, response.body, response.headers)
+            await respond(send, response.status, response.body, response.headers)
 
     async def _compressed(self, response: HttpResponse, head: Head) -> HttpResponse:
         """The response as the client may have it; one that is compressed already, or a part, as it is."""

@@ -24,7 +24,7 @@ HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 
-BREATH = 0.001
+TURN_AFTER = 0.001
 """Seconds a stream may go on without letting others run."""
 
 SLOW = 0.0001
@@ -78,7 +78,7 @@ class EventStream:
             await full
 
     async def _run(self, reply: Reply, write: Write) -> None:
-        last, breathed = 0.0, perf_counter()  # the first event leaves alone, for the client waits for it
+        last, turned = 0.0, perf_counter()  # the first event leaves alone, for the client waits for it
         async for response in reply:
             event = write(response)
             self._events.append(event)
@@ -87,15 +87,15 @@ class EventStream:
             if (now - last > SLOW or self._size > BATCH_BYTES) and (full := self._flush()) is not None:
                 await full
             if self._waited:
-                self._waited, breathed = False, now
-            elif now - breathed > BREATH:
+                self._waited, turned = False, now
+            elif now - turned > TURN_AFTER:
                 # A generator that never waits would otherwise keep the loop, and nobody could
                 # notice that its client has left.
                 if (full := self._flush()) is not None:
                     await full
                 await asyncio.sleep(0)
                 self._waited = False
-                breathed = now = perf_counter()
+                turned = now = perf_counter()
             last = now
 
     @coroutine

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from .messages import ClientLeft, Head, RawHeaders, Receive, Scope, Send, answer, receive_all
+from .messages import ClientLeft, Head, RawHeaders, Receive, Scope, Send, receive_all, respond
 from .routes import Route
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Exchange(Protocol):
     def body(self, limit: int) -> bytes | Awaitable[bytes]:
         """The whole body, if it is there or when it is, or the beginning of one over `limit`. Raises ClientLeft."""
 
-    def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
+    def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
         """Send a whole answer; None once it has left, else what waits for the client to read and sends it."""
 
     def open(self, headers: RawHeaders) -> None:
@@ -103,7 +103,7 @@ class DirectExchange:
         pieces = self._pieces
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
+    def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
         if CLOSE in headers:
             self.keep_alive = False
         parts = self._begin(status, headers)
@@ -122,21 +122,21 @@ class DirectExchange:
 
     def _begin(self, status: int, headers: RawHeaders) -> list[bytes]:
         connection = self.connection
-        lines = [connection.served.openings.of(status, connection.server_state.default_headers)]
+        head_parts = [connection.served.openings.of(status, connection.server_state.default_headers)]
         for name, value in headers:
-            lines += (name, b": ", value, b"\r\n")
+            head_parts += (name, b": ", value, b"\r\n")
         if not self.keep_alive and CLOSE not in headers:
-            lines.append(b"connection: close\r\n")
-        return lines
+            head_parts.append(b"connection: close\r\n")
+        return head_parts
 
     def _send(self, parts: list[bytes], last: bool) -> Awaitable[None] | None:
         if self.connection.flow.write_paused and not self.disconnected:
-            return self._write_later(parts, last)
+            return self._write_when_drained(parts, last)
         # Without a coroutine: most pieces leave at once, and a token has its own.
         self._write(parts, last)
         return None
 
-    async def _write_later(self, parts: list[bytes], last: bool) -> None:
+    async def _write_when_drained(self, parts: list[bytes], last: bool) -> None:
         await self.connection.flow.drain()
         self._write(parts, last)
 
@@ -175,8 +175,8 @@ class AsgiExchange:
     def body(self, limit: int) -> Awaitable[bytes]:
         return receive_all(self._receive, limit)
 
-    def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
-        return answer(self._send, status, body, [*headers])
+    def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
+        return respond(self._send, status, body, [*headers])
 
     def open(self, headers: RawHeaders) -> None:
         self._opening = headers
@@ -206,6 +206,6 @@ class Openings:
             self._headers, self._joined = headers, {}
         joined = self._joined.get(status)
         if joined is None:
-            lines = [name + b": " + value + b"\r\n" for name, value in headers]
-            joined = self._joined[status] = b"".join((STATUS_LINE[status], *lines))
+            head_parts = [name + b": " + value + b"\r\n" for name, value in headers]
+            joined = self._joined[status] = b"".join((STATUS_LINE[status], *head_parts))
         return joined

@@ -21,7 +21,17 @@ from ...types import Headers, InferenceRequest, InferenceResponse
 from .events import EventStream, flat_failure, v2_failure
 from .exchange import Exchange
 from .headers import ResponseHeaders
-from .messages import JSON, ClientLeft, RawHeaders, accepted, compress, error_answer, expect_body, plain, wrap
+from .messages import (
+    JSON,
+    ClientLeft,
+    RawHeaders,
+    accepted,
+    compress,
+    error_response,
+    expect_body,
+    plain,
+    wrap,
+)
 from .routes import Route
 
 DIALECT = HEADER.encode()
@@ -30,11 +40,11 @@ UNASKED: RawHeaders = []
 BINARY = (b"content-type", b"application/octet-stream")
 
 
-class Asked(NamedTuple):
+class ParsedRequest(NamedTuple):
     """A request as the client meant it, and how it wants the answer."""
 
     request: InferenceRequest
-    wish: json_requests.Wish | None
+    binary: json_requests.BinaryOutputs | None
     headers: RawHeaders
     """Says the dialect of the response, on a route that two dialects share."""
     flat: bool = False
@@ -81,7 +91,7 @@ class InferenceDoor:
             reply = await self._dataplane.open(call, served)
             if operation is Operation.INFER:  # a whole answer, which has nothing to close
                 assert reply.first is not None
-                await self._answer(exchange, reply.first, asked, model)
+                await self._respond(exchange, reply.first, asked, model)
                 return 200
             async with reply:
                 await self._stream(exchange, reply, asked, model)
@@ -89,12 +99,12 @@ class InferenceDoor:
         except ClientLeft:
             return 499
         except Exception as error:
-            status, lines, text = error_answer(wrap(error), self._profile)
-            if (waiting := exchange.answer(status, lines, text)) is not None:
+            status, error_headers, text = error_response(wrap(error), self._profile)
+            if (waiting := exchange.respond(status, error_headers, text)) is not None:
                 await waiting
             return status
 
-    def _parse(self, exchange: Exchange, body: bytes, route: Route, nested: bool) -> Asked:
+    def _parse(self, exchange: Exchange, body: bytes, route: Route, nested: bool) -> ParsedRequest:
         asked, chosen = None, UNASKED
         if route.either:
             asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"))
@@ -102,7 +112,7 @@ class InferenceDoor:
         length = exchange.head.header_length(len(body))
         if length == 0:
             inputs = self._dataplane.declared_inputs(route.model, route.version)
-            return Asked(*json_requests.raw_request(memoryview(body), inputs), chosen)
+            return ParsedRequest(*json_requests.raw_request(memoryview(body), inputs), chosen)
         text = body if length is None else body[:length]
         tail = None if length is None else memoryview(body)[length:]
         document = json_requests.load_request(text)
@@ -111,11 +121,11 @@ class InferenceDoor:
             if asked == "triton" or (asked is None and not is_v2(document, inputs)):
                 json_requests.refuse_duplicate_keys(text, None)
                 request = parse_flat(document, inputs)
-                return Asked(request, None, CHOSEN["triton"], flat=True, named=request.id is not None)
-        request, wish = json_requests.build_request(document, text, tail, nested=nested)
-        return Asked(request, wish, chosen)
+                return ParsedRequest(request, None, CHOSEN["triton"], flat=True, named=request.id is not None)
+        request, binary = json_requests.build_request(document, text, tail, nested=nested)
+        return ParsedRequest(request, binary, chosen)
 
-    async def _stream(self, exchange: Exchange, reply: Reply, asked: Asked, model: str) -> None:
+    async def _stream(self, exchange: Exchange, reply: Reply, asked: ParsedRequest, model: str) -> None:
         headers = [] if reply.first is None else self._headers(reply.first, model)
         headers = [*asked.headers, *headers]
         stream = EventStream(exchange, headers, self._heartbeat, self._stall)
@@ -126,15 +136,15 @@ class InferenceDoor:
         else:
             await stream.run(reply, EventWriter(), v2_failure(asked.request.id))
 
-    async def _answer(
-        self, exchange: Exchange, response: InferenceResponse, asked: Asked, model: str
+    async def _respond(
+        self, exchange: Exchange, response: InferenceResponse, asked: ParsedRequest, model: str
     ) -> None:
         if asked.flat:
             headers = [JSON, *asked.headers, *self._headers(response, model)]
-            if (waiting := exchange.answer(200, headers, dump_flat(response, asked.named))) is not None:
+            if (waiting := exchange.respond(200, headers, dump_flat(response, asked.named))) is not None:
                 await waiting
             return
-        text, blobs = dump_response(response, asked.wish)
+        text, blobs = dump_response(response, asked.binary)
         headers = [JSON]
         if blobs:
             headers = [BINARY, (b"inference-header-content-length", b"%d" % len(text))]
@@ -149,5 +159,5 @@ class InferenceDoor:
         ):
             text = await compress(text, encoding)
             headers.append((b"content-encoding", encoding))
-        if (waiting := exchange.answer(200, headers, text)) is not None:
+        if (waiting := exchange.respond(200, headers, text)) is not None:
             await waiting

@@ -7,7 +7,7 @@ from typing import Any
 from .messages import Receive, Scope, Send
 
 
-class Late:
+class LazyApp:
     """Stands for what `build` makes. Its requests wait for it; the event loop does not.
 
     What `build` raises ends the requests that waited for it, and the next one has it tried again.

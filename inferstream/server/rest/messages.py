@@ -168,7 +168,7 @@ def _deflate(body: bytes, encoding: bytes) -> bytes:
     return deflater.compress(body) + deflater.flush()
 
 
-async def answer(send: Send, status: int, body: bytes, headers: RawHeaders) -> None:
+async def respond(send: Send, status: int, body: bytes, headers: RawHeaders) -> None:
     """A whole answer."""
     headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -183,7 +183,7 @@ def error_document(error: InferstreamError) -> dict[str, Any]:
     return document
 
 
-def error_answer(error: InferstreamError, profile: Profile) -> tuple[int, RawHeaders, bytes]:
+def error_response(error: InferstreamError, profile: Profile) -> tuple[int, RawHeaders, bytes]:
     """The status, headers and body of an error: JSON, never compressed."""
     headers = [JSON, *http_headers(error)]
     if error.code in (Code.TOO_LARGE, Code.UNSUPPORTED_ENCODING):

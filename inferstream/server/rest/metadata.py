@@ -11,7 +11,7 @@ from ...errors import ModelNotReady
 from ...settings import Settings
 from ...telemetry.metrics import CONTENT_TYPE, Meters
 from ...types import BaseModel
-from .messages import JSON, RawHeaders, Scope, Send, answer, error_answer, wrap
+from .messages import JSON, RawHeaders, Scope, Send, error_response, respond, wrap
 from .routes import MODELS, VERSIONS
 
 READY = "/ready"
@@ -21,20 +21,20 @@ ELSEWHERE = ("/docs", "/docs/dataplane.json", "/stream")
 POSTED = "Method Not Allowed: a model is sent POST at its infer, infer_stream, generate or generate_stream"
 """Most likely a slip in the last word of an inference's path."""
 
-Answered = tuple[int, bytes]
+StatusAndBody = tuple[int, bytes]
 """Status and body."""
 
 
-class Vital(NamedTuple):
+class MetadataRoute(NamedTuple):
     """One of these routes."""
 
     path: str
     """The route as traces name it."""
-    ask: Callable[[], Awaitable[Answered]]
+    ask: Callable[[], Awaitable[StatusAndBody]]
     content_type: bytes = b"application/json"
 
 
-class Vitals:
+class MetadataRoutes:
     """The routes by their paths; `settings` may name one for the metrics."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
@@ -48,11 +48,11 @@ class Vitals:
             "/v2/health/live": self._live,
             "/v2/health/ready": self._ready,
         }
-        self._fixed = {path: Vital(path, ask) for path, ask in asks.items()}
+        self._fixed = {path: MetadataRoute(path, ask) for path, ask in asks.items()}
         if path := settings.metrics_endpoint:
-            self._fixed[path] = Vital(path, self._metrics, CONTENT_TYPE.encode())
+            self._fixed[path] = MetadataRoute(path, self._metrics, CONTENT_TYPE.encode())
 
-    def find(self, path: str) -> Vital | None:
+    def find(self, path: str) -> MetadataRoute | None:
         """The route of a decoded path; None for every other path."""
         found = self._fixed.get(path)
         if found is None and path.startswith(MODELS):
@@ -60,53 +60,53 @@ class Vitals:
             return None if rest.endswith(ELSEWHERE) else self._of_model(rest)
         return found
 
-    def _of_model(self, rest: str) -> Vital:
+    def _of_model(self, rest: str) -> MetadataRoute:
         name = rest.removesuffix(READY)
         ask, end = (self._model, "") if name == rest else (self._model_ready, READY)
         before, _, version = name.rpartition(VERSIONS)
         # A name may hold slashes: what looks like a version is one where nothing follows it.
         if version == name or not version or "/" in version:
-            return Vital(f"{MODELS}{{name}}{end}", partial(ask, name, None))
-        return Vital(f"{MODELS}{{name}}{VERSIONS}{{version}}{end}", partial(ask, before, version))
+            return MetadataRoute(f"{MODELS}{{name}}{end}", partial(ask, name, None))
+        return MetadataRoute(f"{MODELS}{{name}}{VERSIONS}{{version}}{end}", partial(ask, before, version))
 
-    async def answer(self, vital: Vital, scope: Scope, send: Send) -> None:
+    async def respond(self, route: MetadataRoute, scope: Scope, send: Send) -> None:
         """Answer a request to `vital`, errors included."""
-        scope["route"] = vital
+        scope["route"] = route
         if scope["method"] != "GET":
             posted = scope["method"] == "POST" and scope["path"].startswith(MODELS)
             body = _json({"error": POSTED if posted else "Method Not Allowed"})
-            await answer(send, 405, body, [JSON, (b"allow", b"GET")])
+            await respond(send, 405, body, [JSON, (b"allow", b"GET")])
             return
-        headers: RawHeaders = [(b"content-type", vital.content_type)]
+        headers: RawHeaders = [(b"content-type", route.content_type)]
         try:
-            status, body = await vital.ask()
+            status, body = await route.ask()
         except Exception as error:
-            status, headers, body = error_answer(wrap(error), self._profile)
-        await answer(send, status, body, headers)
+            status, headers, body = error_response(wrap(error), self._profile)
+        await respond(send, status, body, headers)
 
-    async def _alive(self) -> Answered:
+    async def _alive(self) -> StatusAndBody:
         return 200, b'{"status":"alive"}'
 
-    async def _live(self) -> Answered:
+    async def _live(self) -> StatusAndBody:
         return 200, b'{"live":true}'
 
-    async def _ready(self) -> Answered:
+    async def _ready(self) -> StatusAndBody:
         if self._dataplane.ready:
             return 200, b'{"ready":true,"live":true}'
         return 503, b'{"error":"The server is not ready.","ready":false,"live":true}'
 
-    async def _server(self) -> Answered:
+    async def _server(self) -> StatusAndBody:
         return 200, _json(self._dataplane.server_metadata())
 
-    async def _metrics(self) -> Answered:
+    async def _metrics(self) -> StatusAndBody:
         return 200, await self._meters.scrape()
 
-    async def _model_ready(self, name: str, version: str | None) -> Answered:
+    async def _model_ready(self, name: str, version: str | None) -> StatusAndBody:
         if not self._dataplane.model_ready(name, version):
             raise ModelNotReady(name, version)
         return 200, _json({"name": name, "ready": True})
 
-    async def _model(self, name: str, version: str | None) -> Answered:
+    async def _model(self, name: str, version: str | None) -> StatusAndBody:
         return 200, _json(await self._dataplane.model_metadata(name, version))
 
 

@@ -11,7 +11,7 @@ WAITING_BYTES = 256 * 1024
 """Requests that may wait for their model, and their bytes; what passes either still waits, and the client is held."""
 
 
-class Later:
+class RequestStream:
     """Requests in the order they came; a model that takes them slowly holds back the connection."""
 
     def __init__(self, reading: Reading) -> None:
@@ -50,7 +50,7 @@ class Later:
         if self._wanted is not None and not self._wanted.done():
             self._wanted.set_result(None)
 
-    def __aiter__(self) -> "Later":
+    def __aiter__(self) -> "RequestStream":
         return self
 
     async def __anext__(self) -> InferenceRequest:

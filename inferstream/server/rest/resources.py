@@ -20,7 +20,7 @@ from .origins import Origins
 LOAD_PARAMETERS = "a load takes a name only: what a model is, its folder says"
 
 
-class JSONAnswer(Response):
+class JSONResponse(Response):
     """A JSON body."""
 
     media_type = "application/json"
@@ -63,7 +63,7 @@ def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
         ready = (await document(request)).get("ready")
         if ready is not None and not isinstance(ready, bool):
             raise InvalidRequest('"ready" must be true or false')
-        return JSONAnswer([item.model_dump(mode="json") for item in await dataplane.index(ready)])
+        return JSONResponse([item.model_dump(mode="json") for item in await dataplane.index(ready)])
 
     @routes.post("/v2/repository/models/{name:path}/load")
     async def load(name: str, request: Request) -> Response:
@@ -71,14 +71,14 @@ def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
         if (await document(request)).get("parameters"):
             raise InvalidRequest(LOAD_PARAMETERS)
         await dataplane.load(name)
-        return JSONAnswer({"name": name, "load": True})
+        return JSONResponse({"name": name, "load": True})
 
     @routes.post("/v2/repository/models/{name:path}/unload")
     async def unload(name: str, request: Request) -> Response:
         origins.check(request.scope["headers"])
         await document(request)
         await dataplane.unload(name)
-        return JSONAnswer({"name": name, "unload": True})
+        return JSONResponse({"name": name, "unload": True})
 
     return routes
 
@@ -97,12 +97,12 @@ def _documentation(dataplane: DataPlane, settings: Settings) -> APIRouter:
     @routes.get("/openapi.json")
     @routes.get("/v2/docs/dataplane.json")
     async def document() -> Response:
-        return JSONAnswer(describe(settings))
+        return JSONResponse(describe(settings))
 
     @routes.get("/v2/models/{name:path}/docs/dataplane.json")
     @routes.get("/v2/models/{name:path}/versions/{version}/docs/dataplane.json")
     async def one_document(name: str, version: str | None = None) -> Response:
-        return JSONAnswer(await model_document(name, version))
+        return JSONResponse(await model_document(name, version))
 
     @routes.get("/v2/models/{name:path}/docs")
     @routes.get("/v2/models/{name:path}/versions/{version}/docs")
@@ -120,7 +120,7 @@ def _sockets() -> APIRouter:
     @routes.get("/v2/models/{name:path}/stream")
     @routes.get("/v2/models/{name:path}/versions/{version}/stream")
     async def stream(name: str, version: str | None = None) -> Response:
-        return JSONAnswer({"error": "This route opens a WebSocket."}, 426, {"upgrade": "websocket"})
+        return JSONResponse({"error": "This route opens a WebSocket."}, 426, {"upgrade": "websocket"})
 
     return routes
 
@@ -128,16 +128,16 @@ def _sockets() -> APIRouter:
 def _handle_errors(app: FastAPI, settings: Settings) -> None:
     """Every failure in the one shape V2 knows."""
 
-    def answer(error: InferstreamError) -> Response:
+    def respond(error: InferstreamError) -> Response:
         headers = {name.decode(): value.decode() for name, value in http_headers(error)}
-        return JSONAnswer(error_document(error), status_of(error, settings.status_profile).http, headers)
+        return JSONResponse(error_document(error), status_of(error, settings.status_profile).http, headers)
 
     async def ours(_: Request, error: Exception) -> Response:
-        return answer(wrap(error))
+        return respond(wrap(error))
 
     async def routing(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return JSONAnswer({"error": str(error.detail)}, error.status_code, dict(error.headers or {}))
+        return JSONResponse({"error": str(error.detail)}, error.status_code, dict(error.headers or {}))
 
     app.add_exception_handler(InferstreamError, ours)
     app.add_exception_handler(HTTPException, routing)

@@ -13,7 +13,7 @@ import uvicorn
 from ...errors import InvalidSettings
 from ..options import uvicorn_options
 from ..tls import Certificates, certificates
-from .messages import Receive, Scope, Send, answer
+from .messages import Receive, Scope, Send, respond
 from .sockets import WebSocket
 from .transport import KEEP_ALIVE, Connection, close_overdue
 
@@ -60,14 +60,14 @@ class HttpServer:
     """
 
     def __init__(
-        self, app: Any, source: str, given: dict[str, Any] | None, folder: str, *, guarded: bool
+        self, app: Any, source: str, custom: dict[str, Any] | None, folder: str, *, guarded: bool
     ) -> None:
-        self._certificates = certificates(given or {}, folder, source)
+        self._certificates = certificates(custom or {}, folder, source)
         options = {
             "backlog": 2048,
             "server_header": False,
             "timeout_keep_alive": KEEP_ALIVE,
-            **uvicorn_options(given, source),
+            **uvicorn_options(custom, source),
         }
         config = uvicorn.Config(
             app,
@@ -129,8 +129,8 @@ def metrics_app(endpoint: str, meters: Any, content_type: str) -> Any:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == endpoint and scope["method"] == "GET":
-            await answer(send, 200, await meters.scrape(), [(b"content-type", content_type.encode())])
+            await respond(send, 200, await meters.scrape(), [(b"content-type", content_type.encode())])
         else:
-            await answer(send, 404, b'{"error":"Not Found"}', [(b"content-type", b"application/json")])
+            await respond(send, 404, b'{"error":"Not Found"}', [(b"content-type", b"application/json")])
 
     return app

@@ -157,7 +157,7 @@ class WebSocket(asyncio.Protocol):
                 response = self._refusal(wrap(error))
         self._conn.send_response(response)
         if self._listener is not None:
-            self._look_later()
+            self._schedule_look()
 
     def _refusal(self, error: InferstreamError) -> Response:
         """An HTTP error like any other."""
@@ -274,7 +274,7 @@ class WebSocket(asyncio.Protocol):
         if listener is not None:
             listener.lost()
 
-    def _look_later(self) -> None:
+    def _schedule_look(self) -> None:
         interval = min(self._door.silence or self._door.stall, self._door.stall) / 4
         self._timer = self._loop.call_later(interval, self._look)
 
@@ -294,4 +294,4 @@ class WebSocket(asyncio.Protocol):
             if now - self._heard >= silence / 2:
                 self._conn.send_ping(b"")
                 self._flush()
-        self._look_later()
+        self._schedule_look()

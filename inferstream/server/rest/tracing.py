@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ...telemetry.tracing import Span, Tracing
+from ...telemetry.tracing import Span, Tracer
 from ...types import Headers
-from .app import QUIET, RestApp
+from .app import UNLOGGED, RestApp
 from .exchange import Exchange
 from .messages import RawHeaders, Receive, Scope, Send
 from .routes import Route, route_of
@@ -16,7 +16,7 @@ CONTEXT = (b"traceparent", b"tracestate")
 class TracedRestApp(RestApp):
     """Stands in the place of the application where the settings ask for traces."""
 
-    def __init__(self, tracing: Tracing, *parts: Any) -> None:
+    def __init__(self, tracing: Tracer, *parts: Any) -> None:
         super().__init__(*parts)
         self._tracing = tracing
 
@@ -32,14 +32,14 @@ class TracedRestApp(RestApp):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        if path.startswith(QUIET) or route_of(path) is not None:
+        if path.startswith(UNLOGGED) or route_of(path) is not None:
             await super().__call__(scope, receive, send)
             return
         span = self._begin(scope["method"], path, scope["headers"])
         # A model's own route may be answered in another process, to which its headers go.
-        kept = [pair for pair in scope["headers"] if pair[0] not in CONTEXT]
+        own_headers = [pair for pair in scope["headers"] if pair[0] not in CONTEXT]
         own = [(name.encode(), value.encode()) for name, value in span.carrier().items()]
-        scope["headers"] = kept + own
+        scope["headers"] = own_headers + own
         status = 499
 
         async def noted(message: Any) -> None:

@@ -28,7 +28,7 @@ KEEP_ALIVE = 75
 """Seconds an idle connection is kept; longer than what proxies keep theirs, so that they close first."""
 
 
-class Served:
+class DirectApp:
     """What connections need of the application that uvicorn serves."""
 
     def __init__(self, max_connections: int, direct_bytes: int | None) -> None:
@@ -53,7 +53,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.lost = False
-        self.served = cast(Served, self.config.app)
+        self.served = cast(DirectApp, self.config.app)
         self._task: asyncio.Task[Any] | None = None
         self._direct: DirectExchange | None = None
         self._header_bytes = 0

@@ -22,17 +22,17 @@ from ...errors import (
     NotFound,
     Overloaded,
 )
-from ...protos.json_requests import Wish
-from ...protos.websocket import Frame, Message, dump, dump_end, dump_error
+from ...protos.json_requests import BinaryOutputs
+from ...protos.websocket import EncodedMessage, SocketMessage, dump, dump_end, dump_error
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers, InferenceRequest
 from ..status import status_of
 from .deflate import Inflating
-from .events import BREATH
+from .events import TURN_AFTER
 from .messages import Head, wrap
 from .origins import Origins
-from .request_stream import Later
+from .request_stream import RequestStream
 from .sockets import WebSocket
 
 ROUTE = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/stream")
@@ -66,26 +66,24 @@ class WebSocketDoor:
         try:
             self._origins.check(headers)
             head = Head(headers)
-            urgency = head.seconds(), header_priority(head.priority)
+            limits = head.seconds(), header_priority(head.priority)
             if not self._dataplane.model_ready(name, version):
                 raise ModelNotReady(name, version)
         except InferstreamError as error:
             self._meters.rest.ended("GET", template, str(status_of(error, self.profile).http), 0.0)
             raise
-        return Conversation(
-            self._dataplane, self._meters, socket, (name, version), headers, urgency, template
-        )
+        return Conversation(self._dataplane, self._meters, socket, (name, version), headers, limits, template)
 
 
-class Running:
+class SocketCall:
     """One call of a conversation."""
 
-    __slots__ = ("begun", "call", "later", "task")
+    __slots__ = ("begun", "call", "requests", "task")
 
-    def __init__(self, call: Call, later: Later | None, task: asyncio.Task[None]) -> None:
+    def __init__(self, call: Call, requests: RequestStream | None, task: asyncio.Task[None]) -> None:
         self.begun = False
         self.call = call
-        self.later = later
+        self.requests = requests
         self.task = task
 
     def cancel(self) -> None:
@@ -102,7 +100,7 @@ class Conversation:
         socket: WebSocket,
         model: tuple[str, str | None],
         headers: list[tuple[bytes, bytes]],
-        urgency: tuple[float | None, int],
+        limits: tuple[float | None, int],
         template: str,
     ) -> None:
         self._dataplane = dataplane
@@ -110,11 +108,11 @@ class Conversation:
         self._socket = socket
         self._model, self._version = model
         self._headers = Headers(headers)
-        self._limit, self._priority = urgency
+        self._limit, self._priority = limits
         self._template = template
         self._opened = perf_counter()
         self._loop = asyncio.get_running_loop()
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, SocketCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._lost = False
         meters.sockets.open += 1
@@ -139,7 +137,7 @@ class Conversation:
         self._meters.sockets.received += 1
         frame = None
         try:
-            frame = Frame(message, text)
+            frame = SocketMessage(message, text)
             self._take(frame)
         except Exception as error:
             if text and isinstance(error, InvalidRequest) and not _is_utf8(message):
@@ -147,7 +145,7 @@ class Conversation:
             else:
                 self._tell(dump_error(None if frame is None else frame.id, wrap(error)))
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: SocketMessage) -> None:
         running = None if frame.id is None else self._running.get(frame.id)
         if frame.cancel:
             if running is not None:
@@ -166,50 +164,50 @@ class Conversation:
         else:
             self._start(frame)
 
-    def _start(self, frame: Frame) -> None:
-        request, wish = frame.request(nested=self._dataplane.takes_any(self._model, self._version))
+    def _start(self, frame: SocketMessage) -> None:
+        request, binary = frame.request(nested=self._dataplane.takes_any(self._model, self._version))
         self._dataplane.identify(request, self._model, self._headers)
         assert request.id is not None
-        later = None if frame.part is None else Later(self._socket.reading)
-        streams = later is not None or self._dataplane.streams(self._model, self._version)
+        requests = None if frame.part is None else RequestStream(self._socket.reading)
+        streams = requests is not None or self._dataplane.streams(self._model, self._version)
         call = Call(
             Operation.STREAM if streams else Operation.INFER,
             self._model,
             self._version,
             request,
             self._headers,
-            more=later,
+            more=requests,
             deadline=None if self._limit is None else self._loop.time() + self._limit,
             priority=self._priority,
         )
-        call.task = task = self._loop.create_task(self._answer(call, wish, request.id))
-        self._running[request.id] = Running(call, later, task)
+        call.task = task = self._loop.create_task(self._run(call, binary, request.id))
+        self._running[request.id] = SocketCall(call, requests, task)
         self._tasks.add(task)
         task.add_done_callback(partial(self._done, request.id))
 
-    def _feed(self, running: Running, frame: Frame) -> None:
-        if running.later is None:
+    def _feed(self, running: SocketCall, frame: SocketMessage) -> None:
+        if running.requests is None:
             text = f'The request with the id "{frame.id}" was a whole one: it has no "{frame.part}" part.'
             self._tell(dump_error(None, InvalidRequest(text)))
             return
         try:
             if not frame.bare or frame.part == "next":
-                running.later.add(self._later_request(running, frame), frame.size)
+                running.requests.add(self._next_request(running, frame), frame.size)
         except InvalidRequest as error:
             running.call.fail(error)
         if frame.part == "last":
-            running.later.end()
+            running.requests.end()
 
-    def _later_request(self, running: Running, frame: Frame) -> InferenceRequest:
+    def _next_request(self, running: SocketCall, frame: SocketMessage) -> InferenceRequest:
         request, _ = frame.request(nested=self._dataplane.takes_any(self._model, self._version))
         self._dataplane.identify(request, self._model, self._headers)
         return request
 
-    async def _answer(self, call: Call, wish: Wish | None, request_id: str) -> None:
+    async def _run(self, call: Call, binary: BinaryOutputs | None, request_id: str) -> None:
         self._running[request_id].begun = True
         try:
             async with await self._dataplane.open(call) as reply:
-                last = await self._send_all(reply, wish)
+                last = await self._send_all(reply, binary)
             if last is None:
                 last = dump_end(self._model, self._version, request_id)
         except Exception as error:
@@ -217,34 +215,34 @@ class Conversation:
         self._forget(request_id)
         await self._send(last)
 
-    async def _send_all(self, reply: Reply, wish: Wish | None) -> Message | None:
+    async def _send_all(self, reply: Reply, binary: BinaryOutputs | None) -> EncodedMessage | None:
         """Send every response but a single answer, which is its own last one and is returned."""
         if reply.single:
             assert reply.first is not None
-            return dump(reply.first, wish, final=True)
+            return dump(reply.first, binary, final=True)
         clock = self._loop.time
-        breathed = clock()
+        turned = clock()
         async for response in reply:
-            await self._send(dump(response, wish, final=False))
-            if clock() - breathed > BREATH:
+            await self._send(dump(response, binary, final=False))
+            if clock() - turned > TURN_AFTER:
                 # A generator that never waits would otherwise keep the loop.
                 await asyncio.sleep(0)
-                breathed = clock()
+                turned = clock()
         return None
 
-    def _send(self, message: Message) -> Coroutine[Any, Any, None]:
+    def _send(self, message: EncodedMessage) -> Coroutine[Any, Any, None]:
         self._meters.sockets.sent += 1
         return self._socket.send(*message)
 
-    def _tell(self, message: Message) -> None:
+    def _tell(self, message: EncodedMessage) -> None:
         self._meters.sockets.sent += 1
         self._socket.put(*message)
 
     def _forget(self, request_id: str) -> None:
         """The id is free again, for whoever reads the last answer under it."""
         running = self._running.pop(request_id, None)
-        if running is not None and running.later is not None:
-            running.later.close()
+        if running is not None and running.requests is not None:
+            running.requests.close()
 
     def _done(self, request_id: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

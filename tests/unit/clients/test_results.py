@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferstream.clients.request_file import Lines
+from inferstream.clients.request_file import RequestFile
 from inferstream.clients.results import Indexes, Results
 from inferstream.types import InferenceResponse, Parameters, ResponseOutput
 
@@ -58,7 +58,7 @@ def test_resuming_drops_failures_doubles_and_half_lines(tmp_path: Path) -> None:
     whole = path.read_text()
     path.write_text(whole + '"noise"\n{"parameters": {"batch_index": 2}, "outp')
     results = Results(path, resume=True)
-    assert [index in results.answered for index in range(6)] == [True, False, False, False, True, False]
+    assert [index in results.done for index in range(6)] == [True, False, False, False, True, False]
     results.succeed(2, "id", response())
     results.close()
     assert [json.loads(line)["parameters"]["batch_index"] for line in path.read_text().splitlines()] == [
@@ -81,7 +81,7 @@ def test_lines_are_read_when_they_are_wanted(tmp_path: Path) -> None:
     path.write_text("".join(f"{i}\n" for i in range(5)) + "\n5")
     answered = Indexes()
     answered.add(1)
-    lines = Lines(path, 2, answered)
+    lines = RequestFile(path, 2, answered)
     batches = lines.batches()
     assert [line.number for line in next(batches)] == [0, 2]
     assert lines.read_bytes == 6

@@ -141,7 +141,7 @@ async def finish(model: Model, callers: list[Caller]) -> None:
 async def emptied(stage: Batching) -> None:
     """The stage keeps nothing of what is over."""
     await turns()
-    assert not stage._lines
+    assert not stage._pending
     assert not stage._ready
     assert not stage._tasks
     assert stage._running == 0
@@ -276,7 +276,7 @@ async def test_a_line_that_everybody_has_left_is_forgotten() -> None:
     await turns()
     waiting.task.cancel()
     await turns()
-    assert len(stage._lines) == 1
+    assert len(stage._pending) == 1
     await finish(model, [running])
     await emptied(stage)
     assert len(model.calls) == 1

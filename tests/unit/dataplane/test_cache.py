@@ -171,7 +171,7 @@ class Stage:
         await turns(20)
         assert not self.cache._flights
         assert self.model.ended == len(self.model.calls)
-        held = [answer.size for answer in self.store._answers.values()]
+        held = [answer.size for answer in self.store._cached.values()]
         assert (self.holds.entries, self.holds.bytes) == (len(held), sum(held))
 
     @property
@@ -244,7 +244,7 @@ async def test_what_differs_is_computed_on_its_own(other: InferenceRequest) -> N
 async def test_a_missing_text_is_not_an_empty_one_and_a_stream_not_an_answer() -> None:
     stage = Stage()
     texts = [request(datatype="BYTES", data=data) for data in ([None], [""], ["a"], [b"a"])]
-    calls = [stage.cache._answer(Call(Operation.INFER, "m", None, text, {})) for text in texts]
+    calls = [stage.cache._lookup(Call(Operation.INFER, "m", None, text, {})) for text in texts]
     running = [asyncio.ensure_future(call) for call in calls]
     await turns()
     assert stage.looked_up == (4, 0, 0)

@@ -12,7 +12,7 @@ from inferstream.telemetry.metrics import ModelMeters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
 
 
-class Held(MLModel):
+class AttachedSlot(MLModel):
     """Answers when it is let."""
 
     async def predict(self, payload):
@@ -35,15 +35,15 @@ def built(implementation: type[MLModel], **settings) -> tuple[MLModel, Pipeline,
 
 
 def test_without_settings_there_is_no_batching() -> None:
-    assert built(Held)[2].batches is None
-    assert built(Held, max_batch_size=1, max_batch_time=1)[2].batches is None
-    assert built(Held, max_batch_size=2, max_batch_time=1)[2].batches is not None
+    assert built(AttachedSlot)[2].batches is None
+    assert built(AttachedSlot, max_batch_size=1, max_batch_time=1)[2].batches is None
+    assert built(AttachedSlot, max_batch_size=2, max_batch_time=1)[2].batches is not None
 
 
 @pytest.mark.parametrize(
     ("implementation", "settings", "why"),
     [
-        (Held, {"max_batch_size": 8}, "no effect without max_batch_time"),
+        (AttachedSlot, {"max_batch_size": 8}, "no effect without max_batch_time"),
         (Streams, {"max_batch_size": 8, "max_batch_time": 1}, "the model only streams"),
     ],
 )
@@ -55,7 +55,7 @@ def test_batching_that_cannot_be_is_warned_of(
 
 
 async def test_streams_and_batches_together_stay_within_the_models_slots() -> None:
-    model, pipeline, _ = built(Held, max_batch_size=4, max_batch_time=60, max_concurrency=2)
+    model, pipeline, _ = built(AttachedSlot, max_batch_size=4, max_batch_time=60, max_concurrency=2)
     model.running = model.most = 0
     model.gate = asyncio.Event()
 

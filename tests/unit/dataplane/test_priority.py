@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from inferstream.dataplane.call import Call, Operation
-from inferstream.dataplane.priority import LOWEST, header_priority, heed
+from inferstream.dataplane.priority import LOWEST, apply_parameters, header_priority
 from inferstream.errors import InvalidRequest
 from inferstream.types import InferenceRequest, Parameters
 
 
 def heeded(parameters: dict, **given) -> Call:
     call = Call(Operation.INFER, "m", None, InferenceRequest(inputs=[]), {}, **given)
-    heed(call, Parameters(**parameters))
+    apply_parameters(call, Parameters(**parameters))
     return call
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 
-from inferstream.processes.descriptors import Intake, intake, pass_way
+from inferstream.processes.descriptors import Intake, intake, pass_connection
 from inferstream.processes.shared_memory import Incoming, Outgoing
 
 
@@ -30,7 +30,7 @@ async def test_a_way_joins_two_that_knew_nothing_of_each_other() -> None:
 
     memory: dict[str, Incoming | Outgoing] = {}
     intakes = Intake(worker, at_worker), Intake(caller, at_caller)
-    pass_way(to_worker, to_caller, b"whose it is")
+    pass_connection(to_worker, to_caller, b"whose it is")
     async with asyncio.timeout(5):
         await there.wait()
     assert ends["caller"][0] == b"whose it is"

@@ -75,7 +75,7 @@ def test_an_empty_arena_keeps_little_memory(both) -> None:
     place = outgoing.put(b"." * 2**27)
     assert _shared() - before > 2**26
     outgoing.free([place])
-    assert _shared() - before <= shared_memory.KEPT + 2**22
+    assert _shared() - before <= shared_memory.RETAINED + 2**22
 
 
 def _shared() -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inferstream.dataplane.workers.frames import Start
-from inferstream.dataplane.workers.instance_meters import StepTally
+from inferstream.dataplane.workers.instance_meters import InstanceMeters
 from inferstream.dataplane.workers.process import WorkerProcess
 from inferstream.dataplane.workers.shared import SharedProcess
 from inferstream.processes.spawning import Program
@@ -35,12 +35,14 @@ async def test_a_worker_that_cannot_be_started_leaves_nothing_behind(
     before, children = len(os.listdir("/proc/self/fd")), _children()
     monkeypatch.setattr(os, name, _refuse)
     with pytest.raises(OSError, match="Too many"):
-        kind(Program("worker.py", sys.executable, {}), Start(False, False, None), StepTally({}))
+        kind(Program("worker.py", sys.executable, {}), Start(False, False, None), InstanceMeters({}))
     assert len(os.listdir("/proc/self/fd")) == before
     assert _children() == children
 
 
 async def test_what_ends_is_told_once() -> None:
-    process = WorkerProcess(Program("worker.py", "/bin/false", {}), Start(False, False, None), StepTally({}))
+    process = WorkerProcess(
+        Program("worker.py", "/bin/false", {}), Start(False, False, None), InstanceMeters({})
+    )
     await process.ended.wait()
     assert process.how == "exited with status 1"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from inferstream.errors import Cancelled, InvalidRequest
-from inferstream.protos.websocket import Frame, dump, dump_end, dump_error
+from inferstream.protos.websocket import SocketMessage, dump, dump_end, dump_error
 from inferstream.types import InferenceResponse, Parameters, RequestInput, ResponseOutput
 
 RESPONSE = InferenceResponse(
@@ -26,7 +26,9 @@ def test_a_binary_message_is_its_json_and_the_tensors_behind_it() -> None:
         {"name": name, "shape": [2], "datatype": "INT8", "parameters": {"binary_data_size": 2}}
         for name in ("x", "y")
     ]
-    request, _ = Frame(binary({"id": "a", "inputs": tensors}, b"\x01\x02", b"\x03\x04"), False).request()
+    request, _ = SocketMessage(
+        binary({"id": "a", "inputs": tensors}, b"\x01\x02", b"\x03\x04"), False
+    ).request()
     x, y = request.inputs
     assert isinstance(x, RequestInput)
     assert (x.data.to_raw("INT8"), y.data.to_raw("INT8")) == (b"\x01\x02", b"\x03\x04")
@@ -35,11 +37,11 @@ def test_a_binary_message_is_its_json_and_the_tensors_behind_it() -> None:
 @pytest.mark.parametrize("size", range(4))
 def test_a_binary_message_has_a_length(size: int) -> None:
     with pytest.raises(InvalidRequest, match=f"this one of {size} bytes does not"):
-        Frame(b"\x00" * size, False)
+        SocketMessage(b"\x00" * size, False)
 
 
 def test_part_and_cancel_reach_no_model() -> None:
-    frame = Frame(b'{"id":"a","part":"first","inputs":[],"parameters":{"k":1}}', True)
+    frame = SocketMessage(b'{"id":"a","part":"first","inputs":[],"parameters":{"k":1}}', True)
     request, _ = frame.request()
     assert frame.part == "first"
     assert "part" not in request.model_dump()
@@ -48,7 +50,7 @@ def test_part_and_cancel_reach_no_model() -> None:
 
 
 def test_an_empty_id_is_none() -> None:
-    assert Frame(b'{"id":"","inputs":[]}', True).id is None
+    assert SocketMessage(b'{"id":"","inputs":[]}', True).id is None
 
 
 @pytest.mark.parametrize("final", [True, False])

@@ -5,7 +5,7 @@ import pytest
 from inferstream import MLModel, ModelSettings, custom_handler
 from inferstream.errors import ModelLoadFailed
 from inferstream.handlers import HttpRequest
-from inferstream.server.custom import build_answering
+from inferstream.server.custom import build_route_handler
 
 
 class Sums(MLModel):
@@ -24,7 +24,7 @@ def made(model: type[MLModel]) -> MLModel:
 
 @pytest.mark.parametrize(("path", "answer"), [("/sum", b"6"), ("/pair", b"3")])
 async def test_a_list_of_whatever_comes_is_the_body(path: str, answer: bytes) -> None:
-    answering = await build_answering(made(Sums))
+    answering = await build_route_handler(made(Sums))
     assert answering is not None
     request = HttpRequest("POST", path, b"", [(b"content-type", b"application/json")], b"[1,2,3]")
     response = await answering(request)
@@ -37,4 +37,4 @@ async def test_a_route_that_cannot_be_says_which() -> None:
         def odd(self) -> object(): ...
 
     with pytest.raises(ModelLoadFailed, match="Model m did not load: route /odd is refused: "):
-        await build_answering(made(Odd))
+        await build_route_handler(made(Odd))

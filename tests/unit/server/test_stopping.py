@@ -102,7 +102,7 @@ def test_a_stop_ends_in_time_when_one_part_of_it_hangs(name: str) -> None:
 
 def test_each_step_has_time_for_the_steps_within_it() -> None:
     assert LAST_WORDS < stopping.PORTS
-    assert 2 * stopping.LAST_ANSWERS < stopping.PORTS
+    assert 2 * stopping.LAST_RESPONSES < stopping.PORTS
     assert stopping.PORTS < stopping.FRONT_ENDS - stopping.SPARE - 2 * REAPED
     left = stopping.AFTERWARDS - stopping.SPARE - stopping.FRONT_ENDS
     assert left > FLUSH

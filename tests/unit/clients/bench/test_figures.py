@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from inferstream.clients.bench.figures import Limits, Seen, figures, spread
+from inferstream.clients.bench.figures import LoadLimits, Seen, figures, spread
 from inferstream.clients.bench.load import Items
 
 
@@ -56,23 +56,23 @@ def test_calls_that_never_began_are_told() -> None:
 @pytest.mark.parametrize(
     ("limits", "broken"),
     [
-        (Limits(), []),
-        (Limits(max_p50=10, max_p99=11, max_first_p99=2, max_gap_p99=1, min_rate=50, max_errors=0.2), []),
-        (Limits(max_p50=9.9), ["latency p50 10, at most 9.9 ms"]),
-        (Limits(max_p99=10), ["latency p99 11, at most 10 ms"]),
-        (Limits(max_first_p99=1), ["first item p99 2, at most 1 ms"]),
-        (Limits(max_gap_p99=0.5), ["gap p99 1, at most 0.5 ms"]),
-        (Limits(min_rate=51), ["rate 50, at least 51 per second"]),
-        (Limits(max_errors=0.1), ["errors 0.2, at most 0.1 of the calls"]),
+        (LoadLimits(), []),
+        (LoadLimits(max_p50=10, max_p99=11, max_first_p99=2, max_gap_p99=1, min_rate=50, max_errors=0.2), []),
+        (LoadLimits(max_p50=9.9), ["latency p50 10, at most 9.9 ms"]),
+        (LoadLimits(max_p99=10), ["latency p99 11, at most 10 ms"]),
+        (LoadLimits(max_first_p99=1), ["first item p99 2, at most 1 ms"]),
+        (LoadLimits(max_gap_p99=0.5), ["gap p99 1, at most 0.5 ms"]),
+        (LoadLimits(min_rate=51), ["rate 50, at least 51 per second"]),
+        (LoadLimits(max_errors=0.1), ["errors 0.2, at most 0.1 of the calls"]),
     ],
 )
-def test_each_limit_is_told_by_its_name(limits: Limits, broken: list[str]) -> None:
+def test_each_limit_is_told_by_its_name(limits: LoadLimits, broken: list[str]) -> None:
     assert limits.broken(figures(seen())) == broken
 
 
 def test_a_limit_on_what_was_not_measured_does_not_hold() -> None:
     found = figures(Seen(began=1.0, ended=2.0))
-    assert Limits(max_gap_p99=5).broken(found) == ["gap p99 was not measured, at most 5 ms"]
+    assert LoadLimits(max_gap_p99=5).broken(found) == ["gap p99 was not measured, at most 5 ms"]
 
 
 def test_items_that_come_together_have_no_gap() -> None:

@@ -125,7 +125,7 @@ class Blocking(Scripted):
         self.finish(state)
 
 
-class Served:
+class ServedModel:
     """A model with the stages around it."""
 
     def __init__(self, implementation: type[Scripted], **settings) -> None:
@@ -172,7 +172,7 @@ class Client:
 
     def __init__(
         self,
-        served: Served,
+        served: ServedModel,
         name: str,
         plan: list[int],
         end: str,
@@ -191,7 +191,7 @@ class Client:
         self.call = Call(operation, "m", None, request, {}, priority=priority)
         self.task = asyncio.ensure_future(self._read(served))
 
-    async def _read(self, served: Served) -> None:
+    async def _read(self, served: ServedModel) -> None:
         try:
             async with await served.pipeline.handler(self.call) as reply:
                 async for response in reply:

@@ -700,9 +700,9 @@ async def test_the_loop_turns_between_the_stretches_of_one_that_blocks(start: St
     counting = asyncio.ensure_future(count())
     calls = [asyncio.ensure_future(infer(local)) for _ in range(10)]
     calls[3].cancel()
-    answers = await asyncio.gather(*calls, return_exceptions=True)
+    capabilities = await asyncio.gather(*calls, return_exceptions=True)
     counting.cancel()
-    assert [isinstance(answer, str) for answer in answers] == [True] * 3 + [False] + [True] * 6
+    assert [isinstance(answer, str) for answer in capabilities] == [True] * 3 + [False] + [True] * 6
     assert turns >= 18  # two stretches each, and a turn between any two
 
 

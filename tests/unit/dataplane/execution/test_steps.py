@@ -31,7 +31,7 @@ from tests.unit.dataplane.execution.stepping import (
     Blocking,
     Client,
     Scripted,
-    Served,
+    ServedModel,
     item,
     turns,
 )
@@ -41,7 +41,7 @@ BOTH = pytest.mark.parametrize("implementation", [Asynchronous, Blocking])
 
 @BOTH
 async def test_streams_of_any_length_end_with_all_their_items(implementation: type[Scripted]) -> None:
-    served = Served(implementation, max_active=4)
+    served = ServedModel(implementation, max_active=4)
     for count in (1, 5, 3, 40, 0, 2):
         served.ask([1] * count)
     served.ask([0, 3, 0, 0, 2, 1])
@@ -54,7 +54,7 @@ async def test_streams_of_any_length_end_with_all_their_items(implementation: ty
 
 
 async def test_who_comes_later_joins_the_next_step_and_who_is_done_leaves() -> None:
-    served = Served(Asynchronous)
+    served = ServedModel(Asynchronous)
     first = served.ask([1] * 4)
     await turns()
     await served.tick()
@@ -71,7 +71,7 @@ async def test_who_comes_later_joins_the_next_step_and_who_is_done_leaves() -> N
 
 
 async def test_a_place_that_becomes_free_is_taken_in_the_next_step() -> None:
-    served = Served(Asynchronous, max_active=2)
+    served = ServedModel(Asynchronous, max_active=2)
     long, short, waiting = served.ask([1] * 9), served.ask([1]), served.ask([1] * 2)
     await turns()
     assert (served.meters.steps.active, served.meters.steps.waiting) == (2, 1)
@@ -87,7 +87,7 @@ async def test_a_place_that_becomes_free_is_taken_in_the_next_step() -> None:
 
 @pytest.mark.parametrize(("aging", "second"), [(60.0, "r3"), (0.0, "r1")])
 async def test_the_more_urgent_has_the_free_place_as_far_as_aging_says(aging: float, second: str) -> None:
-    served = Served(Asynchronous, max_active=2, max_concurrency=9, priority_aging=aging)
+    served = ServedModel(Asynchronous, max_active=2, max_concurrency=9, priority_aging=aging)
     for priority in (5, 9, 5, 1):
         served.ask([1, 1, 1], priority=priority)
         await turns()
@@ -101,7 +101,7 @@ async def test_the_more_urgent_has_the_free_place_as_far_as_aging_says(aging: fl
 
 @pytest.mark.parametrize("way", ["leave", "expire"])
 async def test_who_leaves_is_released_before_the_next_step(way: str) -> None:
-    served = Served(Asynchronous)
+    served = ServedModel(Asynchronous)
     leaving, staying = served.ask([1] * 9), served.ask([1] * 3)
     await turns()
     await served.tick()
@@ -126,7 +126,7 @@ async def test_who_leaves_is_released_before_the_next_step(way: str) -> None:
 
 
 async def test_who_leaves_while_waiting_is_never_admitted() -> None:
-    served = Served(Asynchronous, max_active=1)
+    served = ServedModel(Asynchronous, max_active=1)
     first, leaving, last = (served.ask([1] * 2) for _ in range(3))
     await turns()
     leaving.leave()
@@ -140,7 +140,7 @@ async def test_who_leaves_while_waiting_is_never_admitted() -> None:
 
 @BOTH
 async def test_what_is_wrong_with_one_ends_one(implementation: type[Scripted]) -> None:
-    served = Served(implementation)
+    served = ServedModel(implementation)
     refused, failing = served.ask([1], REFUSE), served.ask([1, 1, 0], FAIL)
     fine = served.ask([1] * 5)
     await served.finish()
@@ -159,7 +159,7 @@ async def test_what_is_wrong_with_one_ends_one(implementation: type[Scripted]) -
 async def test_a_step_that_raises_ends_all_in_it_and_nobody_after(
     implementation: type[Scripted], raised: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    served = Served(implementation)
+    served = ServedModel(implementation)
     served.model.broken = [raised]
     ended = [served.ask([1] * 3) for _ in range(3)]
     await turns()
@@ -176,7 +176,7 @@ async def test_a_step_that_raises_ends_all_in_it_and_nobody_after(
 
 
 async def test_an_error_of_the_models_own_words_reaches_all_in_the_step() -> None:
-    served = Served(Asynchronous)
+    served = ServedModel(Asynchronous)
     served.model.broken = [ModelError("the device is gone", status_code=503)]
     ended = [served.ask([1]) for _ in range(2)]
     await turns()
@@ -197,7 +197,7 @@ async def test_an_error_of_the_models_own_words_reaches_all_in_the_step() -> Non
     ],
 )
 async def test_an_answer_that_is_none_is_an_error(answer, error: type[Exception]) -> None:
-    served = Served(Asynchronous)
+    served = ServedModel(Asynchronous)
     served.model.answer = answer
     tensor = served.ask([1] * 3), served.ask([1] * 3)
     for client in tensor:
@@ -210,7 +210,7 @@ async def test_an_answer_that_is_none_is_an_error(answer, error: type[Exception]
 
 
 async def test_a_slow_reader_is_left_out_and_holds_nobody_up() -> None:
-    served = Served(Asynchronous)
+    served = ServedModel(Asynchronous)
     slow, fast = served.ask([1] * 40), served.ask([1] * 40)
     slow.pause()
     await turns()
@@ -227,7 +227,7 @@ async def test_a_slow_reader_is_left_out_and_holds_nobody_up() -> None:
 
 
 async def test_when_everybody_is_slow_nothing_is_stepped_until_somebody_reads() -> None:
-    served = Served(Asynchronous)
+    served = ServedModel(Asynchronous)
     served.model.free = True
     slow = served.ask([1] * 40)
     slow.pause()
@@ -242,7 +242,7 @@ async def test_when_everybody_is_slow_nothing_is_stepped_until_somebody_reads() 
 
 @pytest.mark.parametrize("plan", [[1], [0, 0, 1], [0, 0]])
 async def test_a_single_answer_is_the_one_response(plan: list[int]) -> None:
-    served = Served(Asynchronous)
+    served = ServedModel(Asynchronous)
     client = served.ask(plan, operation=Operation.INFER)
     await served.finish()
     assert client.items == ([0] if sum(plan) else [])
@@ -250,7 +250,7 @@ async def test_a_single_answer_is_the_one_response(plan: list[int]) -> None:
 
 
 async def test_more_than_a_single_answer_is_refused_and_released() -> None:
-    served = Served(Asynchronous)
+    served = ServedModel(Asynchronous)
     client = served.ask([1] * 9, operation=Operation.INFER)
     await turns()
     await served.tick()
@@ -261,7 +261,7 @@ async def test_more_than_a_single_answer_is_refused_and_released() -> None:
 
 
 async def test_later_requests_are_streams_of_their_own() -> None:
-    served = Served(Asynchronous)
+    served = ServedModel(Asynchronous)
     client = served.ask([1, 1])
     requests = [client.call.request.model_copy(deep=True) for _ in range(2)]
 
@@ -276,7 +276,7 @@ async def test_later_requests_are_streams_of_their_own() -> None:
 
 
 async def test_unloading_releases_what_is_left_before_the_model_goes() -> None:
-    served = Served(Asynchronous)
+    served = ServedModel(Asynchronous)
     client = served.ask([1] * 9)
     await turns()
     await served.tick()
@@ -294,7 +294,7 @@ async def test_a_step_that_never_ends_is_left_behind_and_its_states_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("inferstream.dataplane.execution.steps.CLOSE_LIMIT", 0.01)
-    served = Served(Asynchronous)
+    served = ServedModel(Asynchronous)
     client = served.ask([1] * 9)
     await turns()
     served.pipeline.live.fail(Draining())
@@ -304,7 +304,7 @@ async def test_a_step_that_never_ends_is_left_behind_and_its_states_released(
 
 
 async def test_who_leaves_while_being_admitted_is_released_without_a_step() -> None:
-    served = Served(Asynchronous)
+    served = ServedModel(Asynchronous)
     served.model.admits = False
     leaving, staying = served.ask([1]), served.ask([1])
     await turns()
@@ -323,7 +323,7 @@ async def test_unloading_ends_who_is_waiting_and_who_is_being_admitted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("inferstream.dataplane.execution.steps.CLOSE_LIMIT", 0.01)
-    served = Served(Asynchronous, max_active=1)
+    served = ServedModel(Asynchronous, max_active=1)
     served.model.admits = False
     clients = served.ask([1]), served.ask([1])
     await turns()
@@ -339,7 +339,7 @@ async def test_unloading_ends_who_is_waiting_and_who_is_being_admitted(
 
 
 async def test_what_is_over_is_let_go_of_without_a_collection() -> None:
-    served = Served(Asynchronous)
+    served = ServedModel(Asynchronous)
     served.ask([1])
     await turns()
     stream = weakref.ref(served.local._steps._active[0])
@@ -390,7 +390,7 @@ ACTIONS = st.lists(st.one_of(ARRIVAL, ARRIVAL, TICK, TO_SOMEBODY, st.just(("brea
 
 
 async def _play(implementation: type[Scripted], most: int, actions: list[tuple]) -> None:
-    served = Served(implementation, max_active=most)
+    served = ServedModel(implementation, max_active=most)
     broken = False
     for action, *arguments in actions:
         if action == "ask":
@@ -428,11 +428,11 @@ def test_everybody_has_their_own_items_or_one_error_whatever_happens(
 async def test_who_waits_for_a_place_is_measured_and_who_does_not_is_not(
     implementation: type[Scripted],
 ) -> None:
-    alone = Served(implementation, max_active=1)
+    alone = ServedModel(implementation, max_active=1)
     alone.ask([1] * 3)
     await alone.finish()
     assert sum(alone.meters.queue.waits.counts) == 0
-    served = Served(implementation, max_active=1)
+    served = ServedModel(implementation, max_active=1)
     queue = served.meters.queue
     served.ask([1] * 3)
     served.ask([1] * 3)
@@ -443,7 +443,7 @@ async def test_who_waits_for_a_place_is_measured_and_who_does_not_is_not(
 
 
 async def test_who_waits_for_a_place_that_a_slow_reader_holds_is_measured() -> None:
-    served = Served(Asynchronous, max_active=1)
+    served = ServedModel(Asynchronous, max_active=1)
     served.model.free = True
     slow = served.ask([1] * 100)
     slow.pause()
@@ -457,7 +457,7 @@ async def test_who_waits_for_a_place_that_a_slow_reader_holds_is_measured() -> N
 
 
 async def test_who_joins_during_a_step_has_waited_for_it() -> None:
-    served = Served(Asynchronous, max_active=2)
+    served = ServedModel(Asynchronous, max_active=2)
     served.ask([1] * 2)
     await turns()
     served.ask([1] * 2)
@@ -468,7 +468,7 @@ async def test_who_joins_during_a_step_has_waited_for_it() -> None:
 
 
 async def test_who_leaves_or_is_out_of_time_while_waiting_for_a_place_counts_so() -> None:
-    served = Served(Asynchronous, max_active=1, max_concurrency=3)
+    served = ServedModel(Asynchronous, max_active=1, max_concurrency=3)
     served.ask([1] * 2)
     await turns()
     leaving, late = served.ask([1]), served.ask([1])
@@ -486,7 +486,7 @@ async def test_who_leaves_or_is_out_of_time_while_waiting_for_a_place_counts_so(
 
 
 async def test_who_leaves_a_place_among_the_steps_has_not_been_waiting() -> None:
-    served = Served(Asynchronous, max_active=1)
+    served = ServedModel(Asynchronous, max_active=1)
     client = served.ask([1] * 2)
     await turns()
     client.leave()

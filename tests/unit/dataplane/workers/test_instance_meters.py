@@ -1,7 +1,7 @@
 """What a process adds to the meters of steps, and takes back when it ends."""
 
 from inferstream.dataplane.workers.frames import Queued, Stepped
-from inferstream.dataplane.workers.instance_meters import StepTally
+from inferstream.dataplane.workers.instance_meters import InstanceMeters
 from inferstream.telemetry.queues import QueueMeters
 from inferstream.telemetry.steps import StepChanges, StepMeters
 
@@ -17,7 +17,7 @@ def changes(active: int, waiting: int) -> StepChanges:
 
 def test_a_process_that_ends_takes_its_streams_along_and_leaves_its_counts() -> None:
     meters = StepMeters()
-    dying, living = StepTally({1: meters}), StepTally({1: meters})
+    dying, living = InstanceMeters({1: meters}), InstanceMeters({1: meters})
     dying.came(Stepped(1, changes(3, 2)))
     living.came(Stepped(1, changes(4, 0)))
     dying.came(Stepped(1, changes(-1, 1)))
@@ -30,24 +30,24 @@ def test_a_process_that_ends_takes_its_streams_along_and_leaves_its_counts() -> 
 
 def test_steps_of_a_model_that_has_gone_count_nowhere() -> None:
     meters: dict[int, StepMeters] = {1: StepMeters()}
-    tally = StepTally(meters)
-    tally.came(Stepped(1, changes(3, 2)))
+    instance_meters = InstanceMeters(meters)
+    instance_meters.came(Stepped(1, changes(3, 2)))
     del meters[1]
-    tally.came(Stepped(1, changes(3, 2)))
-    tally.gone()
+    instance_meters.came(Stepped(1, changes(3, 2)))
+    instance_meters.gone()
     assert meters == {}
 
 
 def test_what_waited_in_a_process_counts_for_its_model_which_may_come_later() -> None:
     queues: dict[int, QueueMeters] = {}
-    tally = StepTally({}, queues)
+    instance_meters = InstanceMeters({}, queues)
     there = QueueMeters()
     there.left(expired=True)
     there.waits.observe(3.0)
     changes = there.drain()
     assert changes is not None
-    tally.waited(Queued(1, changes))
+    instance_meters.waited(Queued(1, changes))
     here = queues[1] = QueueMeters()
-    tally.waited(Queued(1, changes))
-    tally.waited(Queued(2, changes))
+    instance_meters.waited(Queued(1, changes))
+    instance_meters.waited(Queued(2, changes))
     assert (here.expired, here.cancelled, here.waits.total) == (1, 0, 3.0)

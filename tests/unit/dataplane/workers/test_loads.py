@@ -7,19 +7,19 @@ from typing import Any, cast
 
 import pytest
 
-from inferstream.dataplane.workers.loads import MOST, ROWS, CountedCalls, Loads, created
+from inferstream.dataplane.workers.loads import MOST, ROWS, CountedCalls, WorkerLoads, created
 
 CALL = cast(Any, SimpleNamespace())
 
 
 @pytest.fixture
-def both() -> Iterator[tuple[Loads, Loads]]:
+def both() -> Iterator[tuple[WorkerLoads, WorkerLoads]]:
     descriptor = created(2)
-    yield Loads(descriptor, 0, 2), Loads(descriptor, 1, 2)
+    yield WorkerLoads(descriptor, 0, 2), WorkerLoads(descriptor, 1, 2)
     os.close(descriptor)
 
 
-def test_each_sees_the_calls_of_all(both: tuple[Loads, Loads]) -> None:
+def test_each_sees_the_calls_of_all(both: tuple[WorkerLoads, WorkerLoads]) -> None:
     one, other = (CountedCalls(loads.of(7)) for loads in both)
     for number in (1, 2, 3):
         one[number] = CALL
@@ -33,7 +33,7 @@ def test_each_sees_the_calls_of_all(both: tuple[Loads, Loads]) -> None:
     assert both[0].of(8).total == 0
 
 
-def test_what_a_front_end_that_has_ended_had_is_forgotten(both: tuple[Loads, Loads]) -> None:
+def test_what_a_front_end_that_has_ended_had_is_forgotten(both: tuple[WorkerLoads, WorkerLoads]) -> None:
     leader, follower = both
     for worker in (1, ROWS - 1):
         leader.of(worker).note(2)
@@ -42,12 +42,14 @@ def test_what_a_front_end_that_has_ended_had_is_forgotten(both: tuple[Loads, Loa
     assert [leader.of(worker).total for worker in (1, ROWS - 1)] == [2, 2]
 
 
-def test_a_worker_begins_with_none_though_another_had_its_place(both: tuple[Loads, Loads]) -> None:
+def test_a_worker_begins_with_none_though_another_had_its_place(
+    both: tuple[WorkerLoads, WorkerLoads],
+) -> None:
     leader, follower = both
     follower.of(1).note(3)
     assert leader.begin(1 + ROWS).total == 0
 
 
-def test_more_than_can_be_told_apart_is_most(both: tuple[Loads, Loads]) -> None:
+def test_more_than_can_be_told_apart_is_most(both: tuple[WorkerLoads, WorkerLoads]) -> None:
     both[0].of(1).note(MOST + 5)
     assert both[1].of(1).total == MOST

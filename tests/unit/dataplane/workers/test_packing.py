@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from inferstream.dataplane.workers import packing
-from inferstream.dataplane.workers.frames import Request, Response
+from inferstream.dataplane.workers.frames import PackedRequest, PackedResponse
 from inferstream.errors import (
     Code,
     DeadlineExceeded,
@@ -53,14 +53,14 @@ class Memory:
 def there(request: InferenceRequest, put=None) -> InferenceRequest:
     memory = Memory()
     frame = packing.pack_request(request, put or memory.put)
-    decoded = msgspec.msgpack.decode(ENCODER.encode(frame), type=Request)
+    decoded = msgspec.msgpack.decode(ENCODER.encode(frame), type=PackedRequest)
     return packing.unpack_request(decoded, memory.view)
 
 
 def back(response: InferenceResponse) -> InferenceResponse:
     memory = Memory()
     frame = packing.pack_response(response, memory.put)
-    decoded = msgspec.msgpack.decode(ENCODER.encode(frame), type=Response)
+    decoded = msgspec.msgpack.decode(ENCODER.encode(frame), type=PackedResponse)
     return packing.unpack_response(decoded, memory.view)
 
 

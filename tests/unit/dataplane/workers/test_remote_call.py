@@ -63,7 +63,7 @@ async def test_a_later_request_that_cannot_be_sent_ends_the_requests_with_its_er
     link = Sent()
     opened = remote(call, link)
     opened.send(1, outgoing)
-    opened.asked(8)
+    opened.wanted(8)
 
     async with asyncio.timeout(5):
         while not isinstance(link.frames[-1], More):

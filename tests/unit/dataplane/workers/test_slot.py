@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from inferstream.dataplane.workers.frames import Load, Loaded
+from inferstream.dataplane.workers.frames import Loaded, LoadInstance
 from inferstream.dataplane.workers.slot import Slot
 from inferstream.errors import ModelLoadFailed, WorkerLost
 from inferstream.telemetry.files import MetricFiles
@@ -15,10 +15,10 @@ from inferstream.telemetry.workers import WorkerMeters
 class FakeProcess:
     """Loads models as the test says."""
 
-    def __init__(self, pid: int, outcome: Callable[[Load], None]) -> None:
+    def __init__(self, pid: int, outcome: Callable[[LoadInstance], None]) -> None:
         self.pid = pid
         self.models: dict[int, bool] = {}
-        self.answered = 1
+        self.completed = 1
         self.ended = asyncio.Event()
         self.how = "ended"
         self.asked: list[int] = []
@@ -27,7 +27,7 @@ class FakeProcess:
         self.may_load.set()
         self._outcome = outcome
 
-    async def load(self, frame: Load) -> Loaded:
+    async def load(self, frame: LoadInstance) -> Loaded:
         self.asked.append(frame.instance)
         await self.may_load.wait()
         self._outcome(frame)
@@ -51,8 +51,8 @@ class Place:
 
     def __init__(self, *models: int) -> None:
         self.processes: list[FakeProcess] = []
-        self.outcome: Callable[[Load], None] = lambda load: None
-        self.models = {instance: Load(instance, b"", None, 1) for instance in models}
+        self.outcome: Callable[[LoadInstance], None] = lambda load: None
+        self.models = {instance: LoadInstance(instance, b"", None, 1) for instance in models}
         self.slot = Slot(self._spawn, self.models, WorkerMeters(MetricFiles(None)), 1)
 
     def _spawn(self) -> FakeProcess:
@@ -70,7 +70,7 @@ async def until(condition: Callable[[], object]) -> None:
 async def test_a_process_that_ends_between_two_attempts_to_load_leaves_them_to_the_next() -> None:
     place = Place(1)
 
-    def fail(load: Load) -> None:
+    def fail(load: LoadInstance) -> None:
         raise ModelLoadFailed("not now")
 
     place.outcome = fail
@@ -95,7 +95,7 @@ async def test_a_model_that_is_unloaded_while_it_loads_again_does_not_stay() -> 
 async def test_a_model_that_keeps_ending_its_worker_is_left_out() -> None:
     place = Place(1, 2)
 
-    def crash(load: Load) -> None:
+    def crash(load: LoadInstance) -> None:
         if load.instance == 1:
             place.processes[-1].end()
             raise WorkerLost("gone")

@@ -14,16 +14,16 @@ import pytest
 
 from inferstream import MLModel
 from inferstream.dataplane.workers.frames import (
-    Answer,
     Cancel,
+    Completed,
     Describe,
     Described,
-    End,
+    Ended,
     Failed,
     Free,
-    Load,
     Loaded,
     LoadFailed,
+    LoadInstance,
     More,
     Open,
     Ping,
@@ -31,14 +31,14 @@ from inferstream.dataplane.workers.frames import (
     Queued,
     Readiness,
     Stop,
-    Unload,
     Unloaded,
+    UnloadInstance,
 )
 from inferstream.dataplane.workers.packing import pack_request
 from inferstream.dataplane.workers.worker import Worker
 from inferstream.processes import shared_memory
 from inferstream.processes.frames import Frame
-from inferstream.server.custom import build_answering
+from inferstream.server.custom import build_route_handler
 from inferstream.types import (
     InferenceRequest,
     InferenceResponse,
@@ -154,7 +154,7 @@ class Inside:
         self.sent: asyncio.Queue[Frame] = asyncio.Queue()
         with shared_memory.created() as requests, shared_memory.created() as responses:
             self.arena = shared_memory.Outgoing(requests)
-            self.worker = Worker(self._link, requests, responses, build_answering)
+            self.worker = Worker(self._link, requests, responses, build_route_handler)
 
     def _link(self, decoder: Any, received: Any, lost: object) -> "Inside":
         self._decoder, self._received = decoder, received
@@ -173,7 +173,7 @@ class Inside:
 
     async def load(self, model: type[MLModel]) -> Frame:
         settings = {"implementation": f"{model.__module__}.{model.__qualname__}", "name": "m"}
-        self.tell(Load(1, json.dumps(settings).encode(), None, 5))
+        self.tell(LoadInstance(1, json.dumps(settings).encode(), None, 5))
         return await self.next()
 
     def request(self, count: int = 1, memory: shared_memory.Outgoing | None = None) -> Any:
@@ -196,14 +196,14 @@ async def inside() -> AsyncIterator[Inside]:
 async def test_a_call_is_answered(inside: Inside) -> None:
     assert isinstance(await inside.load(Echo), Loaded)
     inside.open()
-    assert isinstance(await inside.next(), Answer)
+    assert isinstance(await inside.next(), Completed)
 
 
 async def test_a_call_that_is_cancelled_before_it_began_is_told_its_end(inside: Inside) -> None:
     await inside.load(Echo)
     inside.open()
     inside.tell(Cancel(7))
-    assert await inside.next() == End(7)
+    assert await inside.next() == Ended(7)
     queued = await inside.next()
     assert isinstance(queued, Queued)
     assert (queued.changes.expired, queued.changes.cancelled) == (0, 1)
@@ -213,7 +213,7 @@ async def test_a_call_whose_time_was_over_before_it_began_is_told_as_such(inside
     await inside.load(Echo)
     inside.open()
     inside.tell(Cancel(7, expired=True))
-    assert await inside.next() == End(7)
+    assert await inside.next() == Ended(7)
     queued = await inside.next()
     assert isinstance(queued, Queued)
     assert (queued.changes.expired, queued.changes.cancelled) == (1, 0)
@@ -269,14 +269,14 @@ async def test_a_model_that_breaks_its_loading_oddly_did_not_load(
 
 async def test_a_model_that_breaks_its_unloading_oddly_is_gone(inside: Inside) -> None:
     await inside.load(CancellingUnload)
-    inside.tell(Unload(1))
+    inside.tell(UnloadInstance(1))
     assert await inside.next() == Unloaded(1)
 
 
 async def test_an_unloaded_model_leaves_no_memory_behind(inside: Inside) -> None:
     await inside.load(Knotted)
     assert len(Knotted.alive) == 1
-    inside.tell(Unload(1))
+    inside.tell(UnloadInstance(1))
     assert await inside.next() == Unloaded(1)
     gc.collect()
     assert len(Knotted.alive) == 0
@@ -288,16 +288,16 @@ async def test_another_front_end_calls_what_is_loaded_and_learns_what_comes_and_
     assert other.sent == [Readiness(1, True)]
     other.tell(Open(7, 1, False, 8, False, None, 5, inside.request(memory=other.arena)))
     inside.open()  # of the same number, which is another call
-    assert isinstance(await inside.next(), Answer)
-    assert isinstance(other.sent[-1], Answer)
-    inside.tell(Unload(1))
+    assert isinstance(await inside.next(), Completed)
+    assert isinstance(other.sent[-1], Completed)
+    inside.tell(UnloadInstance(1))
     assert await inside.next() == Unloaded(1)
     assert other.sent[-1] == Unloaded(1)
     other.tell(Open(8, 1, False, 8, False, None, 5, inside.request(memory=other.arena)))
     assert isinstance(other.sent[-1], Failed)
 
 
-@pytest.mark.parametrize("frame", [Load(1, b"{}", None, 5), Unload(1), Stop(1)])
+@pytest.mark.parametrize("frame", [LoadInstance(1, b"{}", None, 5), UnloadInstance(1), Stop(1)])
 async def test_another_front_end_changes_nothing(inside: Inside, frame: Frame) -> None:
     with pytest.raises(msgspec.ValidationError):
         Another(inside.worker).tell(frame)
@@ -319,6 +319,6 @@ async def test_the_calls_of_a_front_end_that_is_gone_end_and_no_others(inside: I
     inside.tell(Ping())
     assert await inside.next() == Pong(0)
     Waiting.may.set()
-    assert isinstance(await inside.next(), Answer)
+    assert isinstance(await inside.next(), Completed)
     assert Waiting.ended == ["cancelled"]
     assert other.closed

@@ -8,7 +8,7 @@ from inferstream.protos.standard import ServerReflectionRequest
 from inferstream.server.grpc.reflection import SERVICES, Reflection
 
 
-class Asked:
+class ParsedRequest:
     """An exchange in which these requests have come."""
 
     def __init__(self, *requests) -> None:
@@ -55,11 +55,11 @@ class Asked:
     ],
 )
 async def test_each_request_is_answered_as_the_library_answers_it(asked: dict) -> None:
-    theirs = Asked(reflection_pb2.ServerReflectionRequest(**asked))
+    theirs = ParsedRequest(reflection_pb2.ServerReflectionRequest(**asked))
     library = reflection.aio.ReflectionServicer(SERVICES, pool=POOL)
     expected = [answer.SerializeToString() async for answer in library.ServerReflectionInfo(theirs, None)]
 
-    ours = Asked(ServerReflectionRequest(**asked))
+    ours = ParsedRequest(ServerReflectionRequest(**asked))
     await Reflection().ServerReflectionInfo(ours)
 
     assert ours.written == expected
@@ -69,12 +69,14 @@ async def test_a_method_is_a_symbol_too() -> None:
     """As the protocol's comments have it; the library's own servicer does not find methods."""
     files = []
     for symbol in ("inference.GRPCInferenceService.ModelInfer", "inference.GRPCInferenceService"):
-        exchange = Asked(ServerReflectionRequest(file_containing_symbol=symbol))
+        exchange = ParsedRequest(ServerReflectionRequest(file_containing_symbol=symbol))
         await Reflection().ServerReflectionInfo(exchange)
         found = reflection_pb2.ServerReflectionResponse.FromString(exchange.written[0])
         files.append(found.file_descriptor_response.file_descriptor_proto[0])
     assert files[0] == files[1]
-    missing = Asked(ServerReflectionRequest(file_containing_symbol="inference.GRPCInferenceService.Nothing"))
+    missing = ParsedRequest(
+        ServerReflectionRequest(file_containing_symbol="inference.GRPCInferenceService.Nothing")
+    )
     await Reflection().ServerReflectionInfo(missing)
     assert (
         reflection_pb2.ServerReflectionResponse.FromString(missing.written[0]).error_response.error_code == 5

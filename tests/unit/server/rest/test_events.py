@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from inferstream.dataplane.reply import StreamReply
-from inferstream.server.rest.events import BATCH_BYTES, BREATH, EventStream, v2_failure
+from inferstream.server.rest.events import BATCH_BYTES, TURN_AFTER, EventStream, v2_failure
 from inferstream.types import InferenceResponse
 
 Model = Callable[[], AsyncIterator[InferenceResponse]]
@@ -103,7 +103,7 @@ async def test_others_run_while_a_stream_that_never_waits_goes_on(waits: bool) -
 
     async def model():
         for i in range(20):
-            end = time.perf_counter() + 2 * BREATH
+            end = time.perf_counter() + 2 * TURN_AFTER
             while time.perf_counter() < end:
                 pass
             if waits:

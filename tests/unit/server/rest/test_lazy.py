@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferstream.server.rest.lazy import Late
+from inferstream.server.rest.lazy import LazyApp
 
 
 class Slow:
@@ -28,7 +28,7 @@ class Slow:
         return app
 
 
-async def ask(app: Late, path: str, sent: list[str]) -> None:
+async def ask(app: LazyApp, path: str, sent: list[str]) -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
@@ -37,7 +37,7 @@ async def ask(app: Late, path: str, sent: list[str]) -> None:
 
 async def test_requests_wait_for_one_application_and_the_loop_does_not() -> None:
     slow, sent = Slow(), []
-    app = Late(slow)
+    app = LazyApp(slow)
     asking = [asyncio.create_task(ask(app, path, sent)) for path in "ab"]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -52,7 +52,7 @@ async def test_requests_wait_for_one_application_and_the_loop_does_not() -> None
 
 async def test_a_client_that_leaves_meanwhile_takes_nothing_from_the_others() -> None:
     slow, sent = Slow(), []
-    app = Late(slow)
+    app = LazyApp(slow)
     first, second = (asyncio.create_task(ask(app, path, sent)) for path in "ab")
     await asyncio.sleep(0)
     first.cancel()
@@ -74,7 +74,7 @@ async def test_what_cannot_be_built_is_tried_again_by_the_next_request() -> None
             raise failures.pop()
         return slow()
 
-    app = Late(build)
+    app = LazyApp(build)
     with pytest.raises(OSError, match="no more files"):
         await ask(app, "a", sent)
     await ask(app, "b", sent)

@@ -2,7 +2,7 @@ import pytest
 
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.errors import ModelNotFound
-from inferstream.server.rest.metadata import Vitals
+from inferstream.server.rest.metadata import MetadataRoutes
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 from inferstream.types import MetadataModelResponse
@@ -22,8 +22,8 @@ class Echoing(DataPlane):
 
 
 @pytest.fixture
-def vitals() -> Vitals:
-    return Vitals(Echoing(), Settings(), Meters())
+def vitals() -> MetadataRoutes:
+    return MetadataRoutes(Echoing(), Settings(), Meters())
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def vitals() -> Vitals:
     ],
 )
 async def test_metadata_of_names_that_look_like_routes(
-    vitals: Vitals, path: str, asked: str, template: str
+    vitals: MetadataRoutes, path: str, asked: str, template: str
 ) -> None:
     found = vitals.find(f"/v2/models/{path}")
     assert found.path == template
@@ -54,7 +54,7 @@ async def test_metadata_of_names_that_look_like_routes(
     ("path", "asked"),
     [("m/ready", "m@None"), ("ready/ready", "ready@None"), ("a/versions/1/ready", "a@1")],
 )
-async def test_readiness_of_a_model(vitals: Vitals, path: str, asked: str) -> None:
+async def test_readiness_of_a_model(vitals: MetadataRoutes, path: str, asked: str) -> None:
     found = vitals.find(f"/v2/models/{path}")
     assert found.path.endswith("/ready")
     with pytest.raises(ModelNotFound, match=asked):
@@ -64,5 +64,5 @@ async def test_readiness_of_a_model(vitals: Vitals, path: str, asked: str) -> No
 @pytest.mark.parametrize(
     "path", ["/docs", "/v2/models/m/docs", "/v2/models/m/stream", "/v2/other", "/v2/models"]
 )
-def test_everything_else_is_elsewhere(vitals: Vitals, path: str) -> None:
+def test_everything_else_is_elsewhere(vitals: MetadataRoutes, path: str) -> None:
     assert vitals.find(path) is None
