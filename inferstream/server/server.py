@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import processors
+from ..compat.finder import install
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
 from ..repository import FolderRepository, ModelRepository
-from ..repository.mlserver_imports import install
 from ..settings import Settings
 from ..settings.implementation import resolve_class
 from ..settings.imports import share_folders

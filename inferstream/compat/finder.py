@@ -6,7 +6,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[1] / "compat"
+FOLDER = Path(__file__).parent
 NAMES = frozenset({"mlserver", "mlserver_sklearn", "mlserver_xgboost", "mlserver_lightgbm"})
 """MLServer itself, and those of its runtimes that have one of ours in their place."""
 
