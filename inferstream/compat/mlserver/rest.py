@@ -1,11 +1,13 @@
-"""Answers over REST, for routes of a model's own."""
+"""Responses of routes that are a model's own."""
 
 from typing import Any
 
 from pydantic import BaseModel
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from inferstream.codecs.json import encode_to_json_bytes
+from inferstream.errors import ModelError as MLServerError
 
 
 class Response(JSONResponse):
@@ -26,4 +28,12 @@ class ServerSentEvent:
         return b"data: " + encode_to_json_bytes(self.data.model_dump()) + b"\n\n"
 
 
-__all__ = ["Response", "ServerSentEvent"]
+class APIErrorResponse(BaseModel):
+    """The body of a failed call."""
+
+    error: str | None = None
+
+
+async def handle_mlserver_error(request: Request, exc: MLServerError) -> Response:
+    """The response to a request whose handler has raised `exc`."""
+    return Response(APIErrorResponse(error=exc.message).model_dump(), exc.status_code)

@@ -1,4 +1,4 @@
-"""Between gRPC's calls and MLServer's errors and headers, for servicers of one's own."""
+"""What gRPC servicers of a program's own need: errors as statuses, headers as metadata."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import wraps
@@ -6,8 +6,9 @@ from typing import Any
 
 import grpc
 
-from ..errors import MLServerError
-from ..logging import logger
+from inferstream.errors import ModelError as MLServerError
+
+from .telemetry import logger
 
 STATUS_CODE_MAPPING = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
@@ -60,12 +61,3 @@ def _status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
         return STATUS_CODE_MAPPING.get(error.status_code, grpc.StatusCode.UNKNOWN), error.message
     logger.error("an RPC failed", exc_info=error)
     return grpc.StatusCode.INTERNAL, "The call failed."
-
-
-__all__ = [
-    "STATUS_CODE_MAPPING",
-    "handle_mlserver_error",
-    "handle_mlserver_stream_error",
-    "to_headers",
-    "to_metadata",
-]

@@ -1,19 +1,45 @@
-"""Batch inference of a file of requests."""
+"""The command line under MLServer's names, and the functions behind its commands."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import typer
+
 from inferstream.cli.batch import TransportName, headers_of, transport_of
+from inferstream.cli.image import IGNORED
+from inferstream.cli.image import dockerfile as dockerfile_of
+from inferstream.cli.main import app
 from inferstream.clients.batch import Batch, Pace
 from inferstream.clients.lines import Lines
 from inferstream.clients.results import Results
 from inferstream.clients.transport import Target
-from inferstream.compat.machinery import stand_ins
 
-from .logging import logger
+root = typer.main.get_command(app)
+assert isinstance(root, typer.core.TyperGroup)
+build, dockerfile, infer, start = (root.commands[name] for name in ("build", "dockerfile", "infer", "start"))
+init_project = root.commands["init"]
 
 CHOICES_TRANSPORT = ["rest", "grpc"]
+
+
+def main() -> None:
+    """Run the command that the process was given."""
+    app()
+
+
+def generate_dockerfile(base_image: str = "") -> str:
+    """A Dockerfile that serves the working folder."""
+    return dockerfile_of(Path())
+
+
+def write_dockerfile(folder: str, dockerfile: str, include_dockerignore: bool = True) -> str:
+    """Write a Dockerfile into `folder`; returns its path."""
+    path = Path(folder, "Dockerfile")
+    path.write_text(dockerfile)
+    if include_dockerignore:
+        path.with_name("Dockerfile.dockerignore").write_text(IGNORED)
+    return str(path)
 
 
 @dataclass
@@ -26,7 +52,7 @@ class BatchInputItem:
 
 @dataclass
 class BatchOutputItem:
-    """A line of answers and the number of the request's."""
+    """A line of responses and the number of the request's."""
 
     index: int
     item: bytes
@@ -71,15 +97,3 @@ async def process_batch(
         await sender.aclose()
         lines.close()
         results.close()
-
-
-__getattr__ = stand_ins(__name__)
-
-__all__ = [
-    "BatchInputItem",
-    "BatchOutputItem",
-    "CHOICES_TRANSPORT",
-    "get_headers",
-    "logger",
-    "process_batch",
-]

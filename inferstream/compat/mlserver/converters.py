@@ -1,4 +1,4 @@
-"""Between the protocol's types and its gRPC messages.
+"""The protocol's types as gRPC messages and back, as MLServer makes them.
 
 MLServer's tensors always have `contents`, which stay empty beside raw contents. Ours have none there, because
 Triton and KServe refuse a request that has both.
@@ -7,18 +7,10 @@ Triton and KServe refuse a request that has both.
 from typing import Any
 
 from inferstream.protos import converters
-from inferstream.protos.converters import (
-    InferRequestedOutputTensorConverter,
-    InferTensorContentsConverter,
-    ModelMetadataResponseConverter,
-    ParametersConverter,
-    RepositoryIndexRequestConverter,
-    RepositoryIndexResponseConverter,
-    RepositoryIndexResponseItemConverter,
-    ServerMetadataResponseConverter,
-    TensorMetadataConverter,
-)
+from inferstream.protos.messages import POOL, SERVICE
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
+
+DESCRIPTOR = POOL.FindServiceByName(SERVICE).file
 
 
 class ModelInferRequestConverter(converters.ModelInferRequestConverter):
@@ -63,20 +55,3 @@ class InferOutputTensorConverter(converters.InferOutputTensorConverter):
     def from_types(type_object: ResponseOutput) -> Any:
         response = InferenceResponse(model_name="", outputs=[type_object])
         return ModelInferResponseConverter.from_types(response).outputs[0]
-
-
-__all__ = [
-    "InferInputTensorConverter",
-    "InferOutputTensorConverter",
-    "InferRequestedOutputTensorConverter",
-    "InferTensorContentsConverter",
-    "ModelInferRequestConverter",
-    "ModelInferResponseConverter",
-    "ModelMetadataResponseConverter",
-    "ParametersConverter",
-    "RepositoryIndexRequestConverter",
-    "RepositoryIndexResponseConverter",
-    "RepositoryIndexResponseItemConverter",
-    "ServerMetadataResponseConverter",
-    "TensorMetadataConverter",
-]

@@ -1,4 +1,4 @@
-"""Runtimes as MLServer's are to model code: `predict` is awaited, and refuses what it lacks with MLServer's error."""
+"""MLServer's runtimes for model code that subclasses them: ours, with `predict` awaited and MLServer's error."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,9 +8,13 @@ from importlib import import_module
 from typing import Any
 
 from inferstream.errors import InvalidRequest
+from inferstream.runtimes import lightgbm, sklearn, xgboost
 from inferstream.runtimes.base import Function, Runtime
 from inferstream.settings import ModelSettings
 from inferstream.types import InferenceRequest, InferenceResponse, RequestOutput
+
+STANDS_IN = True
+"""A settings file that names one of the classes gets our runtime itself, whose calls wait by priority."""
 
 
 class Awaited(Runtime):
@@ -41,7 +45,28 @@ class Awaited(Runtime):
 
 
 def _refused(message: str) -> Exception:
-    """The error that model code knows as `mlserver.errors.InferenceError`."""
+    """The error that model code knows as `mlserver.errors.InferenceError`, which may be an installed MLServer's."""
     errors: Any = import_module("mlserver.errors")
     error: Exception = errors.InferenceError(message)
     return error
+
+
+class SKLearnModel(Awaited, sklearn.SKLearnModel):
+    """Our scikit-learn runtime."""
+
+
+class XGBoostModel(Awaited, xgboost.XGBoostModel):  # type: ignore[misc]
+    """Our XGBoost runtime."""
+
+
+class LightGBMModel(Awaited, lightgbm.LightGBMModel):
+    """Our LightGBM runtime."""
+
+
+SKLEARN_FILES = [*SKLearnModel.artefacts]
+XGBOOST_FILES = [*XGBoostModel.artefacts]
+LIGHTGBM_FILES = [*LightGBMModel.artefacts]
+
+PREDICT_FN_KEY = "predict_fn"
+PREDICT_OUTPUT, PREDICT_PROBA_OUTPUT, PREDICT_TRANSFORM = SKLEARN_OUTPUTS = [*SKLearnModel.functions]
+XGBOOST_OUTPUTS = [*XGBoostModel.functions]
