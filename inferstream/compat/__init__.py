@@ -4,6 +4,6 @@ They are no package of their own: the server makes them importable as `mlserver`
 a client program does so with `inferstream.compat.install()`.
 """
 
-from ..repository.mlserver_imports import install
+from .finder import install
 
 __all__ = ["install"]

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..compat.finder import install
 from ..concurrency.model_thread import ModelThread
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
 from ..handlers import get_custom_handlers
@@ -13,7 +14,6 @@ from ..imports.folders import importing_alone
 from ..model import MLModel, StepModel
 from ..settings import ModelSettings
 from ..telemetry.context import model_context
-from .mlserver_imports import install
 from .retention import keeps_nothing
 from .suspension import is_async, may_suspend, never_suspends
 

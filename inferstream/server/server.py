@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import processors
+from ..compat.finder import install
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.registry import Registry
@@ -19,7 +20,6 @@ from ..errors import InvalidSettings
 from ..imports.folders import share_folders
 from ..imports.implementation import resolve_class
 from ..repository import FolderRepository, ModelRepository
-from ..repository.mlserver_imports import install
 from ..settings import Settings
 from ..settings.sources import SETTINGS_FILE
 from ..telemetry.files import MetricFiles

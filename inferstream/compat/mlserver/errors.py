@@ -1,8 +1,7 @@
-"""Errors that models raise; each answers with its own message and status."""
+"""Errors that model code raises or catches under MLServer's names; each has its own message and status."""
 
-from inferstream.errors import InvalidModelURI, ModelError, ModelNotFound, ModelNotReady
-
-MLServerError = ModelError
+from inferstream import MLModel
+from inferstream.errors import ModelError as MLServerError
 
 
 class InferenceError(MLServerError):
@@ -19,11 +18,38 @@ class ModelParametersMissing(MLServerError):
         super().__init__(f"Parameters missing for model {model_name}", 400)
 
 
-__all__ = [
-    "InferenceError",
-    "InvalidModelURI",
-    "MLServerError",
-    "ModelNotFound",
-    "ModelNotReady",
-    "ModelParametersMissing",
-]
+class InvalidBatchingMethod(MLServerError):
+    """A method cannot be batched; the server raises none, because it batches around a model."""
+
+    def __init__(self, method_name: str, reason: str | None = None) -> None:
+        super().__init__(f"Method {method_name} cannot be batched" + (f": {reason}" if reason else ""))
+
+
+class InvalidMessageHeaders(MLServerError):
+    """A Kafka message lacks a header that it needs."""
+
+    def __init__(self, missing_header: str) -> None:
+        super().__init__(f"The message has no header '{missing_header}'", 422)
+
+
+class EnvironmentNotFound(MLServerError):
+    """No worker has the environment that a model needs."""
+
+    def __init__(self, model: MLModel, env_hash: str) -> None:
+        super().__init__(f"Environment {env_hash} of model {model.name} was not found", 500)
+
+
+class WorkerStop(MLServerError):
+    """A worker process has ended."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(f"Worker process ended with exit code {exit_code}", 500)
+
+
+class WorkerError(MLServerError):
+    """Model code has failed in a worker process."""
+
+    def __init__(self, exc: BaseException) -> None:
+        super().__init__(
+            f"{type(exc).__module__}.{type(exc).__name__}: {exc}", getattr(exc, "status_code", 500)
+        )

@@ -1,12 +1,12 @@
-"""A server that a program starts."""
+"""A server that a program starts, and the repository and settings that it would serve."""
 
 import signal
 from collections.abc import Sequence
 
-from inferstream import MLModel
-from inferstream.repository import InMemoryRepository
-from inferstream.server.server import Server
-from inferstream.settings import ModelSettings, Settings
+from inferstream import MLModel, ModelSettings, Settings
+from inferstream.repository import InMemoryRepository, ModelRepository
+from inferstream.server.server import Server, repository_of
+from inferstream.settings import load_settings as settings_of
 
 HANDLED_SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]
 
@@ -25,18 +25,34 @@ class MLServer:
         await self._server.run(lambda _: None)
 
     async def add_custom_handlers(self, model: MLModel) -> MLModel:
-        """The same: a model's own routes come with it."""
+        """The same model: its own routes come with it."""
         return model
 
     async def reload_custom_handlers(self, old_model: MLModel, new_model: MLModel) -> MLModel:
-        """The new one: a model's own routes come with it."""
+        """The new model: its own routes come with it."""
         return new_model
 
     async def remove_custom_handlers(self, model: MLModel) -> MLModel:
-        """The same: a model's own routes go with it."""
+        """The same model: its own routes go with it."""
         return model
 
     async def stop(self, sig: int | None = None) -> None:
         """Finish what is in progress and return from `start`."""
         if self._server is not None:
             self._server.stop()
+
+
+class ModelRepositoryFactory:
+    """Makes repositories."""
+
+    @staticmethod
+    def resolve_model_repository(settings: Settings) -> ModelRepository:
+        """The repository of a server with these settings. Raises InvalidSettings."""
+        return repository_of(settings)
+
+
+async def load_settings(folder: str | None = None) -> tuple[Settings, list[ModelSettings]]:
+    """The settings of the server and of the models in `folder`. Raises InvalidSettings."""
+    settings = Settings() if folder is None else settings_of(folder)
+    models = await repository_of(settings).list() if settings.load_models_at_startup else []
+    return settings, models

@@ -1,35 +1,50 @@
-"""Settings of the server and of models."""
+"""MLServer's constants and functions around settings: files, classes, and hashes of environments."""
 
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from inferstream.settings import (
-    MLSERVER_MODEL_PREFIX,
-    MLSERVER_PREFIX,
-    CORSSettings,
-    ModelParameters,
-    ModelSettings,
-    Settings,
-)
-from inferstream.settings.environment import ENV_FILE, EnvironmentModel
+from inferstream import MLModel, ModelSettings, Settings
+from inferstream.repository.folder import read_settings
 
-BaseSettings = EnvironmentModel
 DEFAULT_ENVIRONMENTS_DIR = str(Path.cwd() / ".envs")
 DEFAULT_METRICS_DIR = str(Path.cwd() / ".metrics")
 DEFAULT_PARALLEL_WORKERS = 1
-ENV_FILE_SETTINGS = ENV_FILE
-ENV_PREFIX_MODEL_SETTINGS = MLSERVER_MODEL_PREFIX
-ENV_PREFIX_SETTINGS = MLSERVER_PREFIX
+MLSERVER_MODEL_NAME_HEADER = "mlserver-model"
+MLSERVER_MODEL_VERSION_HEADER = "mlserver-version"
 
-__all__ = [
-    "DEFAULT_ENVIRONMENTS_DIR",
-    "DEFAULT_METRICS_DIR",
-    "DEFAULT_PARALLEL_WORKERS",
-    "ENV_FILE_SETTINGS",
-    "ENV_PREFIX_MODEL_SETTINGS",
-    "ENV_PREFIX_SETTINGS",
-    "BaseSettings",
-    "CORSSettings",
-    "ModelParameters",
-    "ModelSettings",
-    "Settings",
-]
+ModelInitialiser = Callable[[ModelSettings], MLModel]
+ModelRegistryHook = Callable[[MLModel], Awaitable[MLModel]]
+ModelReloadHook = Callable[[MLModel, MLModel], Awaitable[MLModel]]
+
+
+def load_model_settings(model_settings_path: str) -> ModelSettings:
+    """The settings in a file; name and artefacts are its folder's unless it says otherwise. Raises InvalidSettings."""
+    path = Path(model_settings_path).absolute()
+    return read_settings(path, path.resolve().parent)
+
+
+def model_initialiser(model_settings: ModelSettings) -> MLModel:
+    """A model, not loaded, of the class that its settings name."""
+    model: MLModel = model_settings.implementation(model_settings)
+    return model
+
+
+async def compute_hash_of_file(tarball_path: str) -> str:
+    """The SHA-256 of a file's content, as hexadecimal digits."""
+
+    def digest() -> str:
+        with open(tarball_path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    return await asyncio.to_thread(digest)
+
+
+async def compute_hash_of_string(string: str) -> str:
+    """The SHA-256 of a text, as hexadecimal digits."""
+    return hashlib.sha256(string.encode()).hexdigest()
+
+
+def configure_inference_pool(settings: Settings) -> None:
+    """Does nothing: the server prepares its worker processes itself."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from inferstream import compat
-from inferstream.compat.replaced import Replaced
+from inferstream.compat.finder import Replaced
 from inferstream.errors import ModelError
 
 NAMES: dict[str, list[str]] = json.loads(Path(__file__).with_name("mlserver_names.json").read_text())

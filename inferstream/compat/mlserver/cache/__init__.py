@@ -1,6 +1,0 @@
-"""Caches of responses."""
-
-from .cache import ResponseCache
-from .local import LocalCache
-
-__all__ = ["LocalCache", "ResponseCache"]

@@ -1,5 +1,0 @@
-"""The command line."""
-
-from .main import main
-
-__all__ = ["main"]

@@ -1,0 +1,201 @@
+"""MLServer's codec functions, with its parameters where ours differ, and tensors in raw bytes."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from inferstream.codecs import lookup, signature
+from inferstream.codecs.base import InputCodecLike, RequestCodec, RequestCodecLike
+from inferstream.codecs.decoded import has_decoded, keep
+from inferstream.codecs.lists import is_list_of
+from inferstream.codecs.numpy import Array, decoded, encoded
+from inferstream.codecs.numpy import to_dtype as dtype_of
+from inferstream.codecs.registry import find_input_codec, find_request_codec, inputs, requests
+from inferstream.errors import CodecNotFound
+from inferstream.settings import ModelSettings
+from inferstream.types import (
+    Datatype,
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    RequestInput,
+    RequestOutput,
+    ResponseOutput,
+    TensorData,
+)
+
+
+def find_input_codec_by_payload(payload: Any) -> InputCodecLike | None:
+    """The tensor codec that can encode a payload; None when there is none."""
+    return inputs.by_payload(payload)
+
+
+def find_input_codec_by_type_hint(type_hint: Any) -> InputCodecLike | None:
+    """The tensor codec for values annotated so; None when there is none."""
+    return inputs.by_type_hint(type_hint)
+
+
+def find_request_codec_by_payload(payload: Any) -> RequestCodecLike | None:
+    """The request codec that can encode a payload; None when there is none."""
+    return requests.by_payload(payload)
+
+
+def find_request_codec_by_type_hint(type_hint: Any) -> RequestCodecLike | None:
+    """The request codec for values annotated so; None when there is none."""
+    return requests.by_type_hint(type_hint)
+
+
+class _CodecRegistry:
+    """The registry as an object."""
+
+    find_input_codec = staticmethod(find_input_codec)
+    find_input_codec_by_payload = staticmethod(find_input_codec_by_payload)
+    find_input_codec_by_type_hint = staticmethod(find_input_codec_by_type_hint)
+    find_request_codec = staticmethod(find_request_codec)
+    find_request_codec_by_payload = staticmethod(find_request_codec_by_payload)
+    find_request_codec_by_type_hint = staticmethod(find_request_codec_by_type_hint)
+    register_input_codec = staticmethod(inputs.register)
+    register_request_codec = staticmethod(requests.register)
+
+
+_codec_registry = _CodecRegistry()
+
+
+PredictFunc = Callable[[Any, InferenceRequest], Awaitable[InferenceResponse]]
+
+
+class SignatureCodec(RequestCodec):
+    """The codec of a function's arguments and of what it returns."""
+
+    def __init__(self, predict: Callable[..., Any]) -> None:
+        self._codec = signature.SignatureCodec(predict)
+
+    def decode_request(self, request: InferenceRequest) -> dict[str, Any]:  # type: ignore[override]
+        return self._codec.decode_request(request)
+
+    def encode_response(  # type: ignore[override]
+        self, model_name: str, payload: Any, model_version: str | None = None
+    ) -> InferenceResponse:
+        return self._codec.encode_response(payload, model_name, model_version)
+
+
+InputOrOutput = RequestInput | ResponseOutput
+Codec = InputCodecLike | RequestCodecLike
+Parametrised = InputOrOutput | RequestOutput | InferenceRequest | InferenceResponse
+Tagged = MetadataTensor | ModelSettings
+Index = Mapping[str, MetadataTensor]
+
+
+def decode_request_input(
+    request_input: RequestInput, metadata_inputs: Index = lookup.NOTHING_DECLARED
+) -> Any:
+    """The payload of an input, decoded once and kept; None when no codec answers."""
+    if not has_decoded(request_input) and lookup.input_codec(request_input, metadata_inputs) is None:
+        return None
+    return lookup.decode_request_input(request_input, metadata_inputs)
+
+
+def decode_inference_request(
+    inference_request: InferenceRequest,
+    model_settings: ModelSettings | None = None,
+    metadata_inputs: Index = lookup.NOTHING_DECLARED,
+) -> Any:
+    """The payload of a request: each input by its codec, then all by the request's; the request when none answers."""
+    parameters = model_settings.parameters if model_settings is not None else None
+    content_type = parameters.content_type if parameters is not None else None
+    return lookup.decode_inference_request(inference_request, metadata_inputs, content_type)
+
+
+def encode_response_output(
+    payload: Any, request_output: RequestOutput, metadata_outputs: Index = lookup.NOTHING_DECLARED
+) -> ResponseOutput | None:
+    """One output, by the codec asked for, the declared one or one that knows the payload; None without any."""
+    try:
+        return lookup.encode_response_output(payload, request_output, metadata_outputs)
+    except CodecNotFound:
+        return None
+
+
+def encode_inference_response(payload: Any, model_settings: ModelSettings) -> InferenceResponse | None:
+    """A whole response by the codec that knows the payload; None when there is none."""
+    try:
+        return lookup.encode_inference_response(payload, model_settings.name, model_settings.version)
+    except CodecNotFound:
+        return None
+
+
+def _save_decoded(parametrised_obj: Any, decoded_payload: Any) -> None:
+    keep(parametrised_obj, decoded_payload)
+
+
+ListElement = bytes | str
+ListPayload = ListElement | list[ListElement]
+
+
+def as_list(payload: ListPayload) -> Iterator[ListElement]:
+    """The elements of a list; anything else is one element."""
+    return iter(payload if isinstance(payload, list) else [payload])
+
+
+def encode_str(elem: str) -> bytes:
+    """Text as UTF-8 bytes."""
+    return elem.encode()
+
+
+def decode_str(encoded: bytes | str | None, str_codec: str = "utf-8") -> str | None:
+    """Encoded bytes or text as text; missing values stay missing. Raises TypeError or UnicodeDecodeError."""
+    return encoded if encoded is None or isinstance(encoded, str) else str(encoded, str_codec)
+
+
+def to_dtype(input_or_output: InputOrOutput | Datatype | str) -> "np.dtype[Any]":
+    """The dtype of a tensor: of BYTES that of text, or of bytes as long as the last dimension; or of a datatype."""
+    if not isinstance(input_or_output, RequestInput | ResponseOutput):
+        return dtype_of(input_or_output)
+    if input_or_output.datatype != "BYTES":
+        return dtype_of(input_or_output.datatype)
+    return np.dtype(str if is_list_of(input_or_output.data.root, str) else (bytes, input_or_output.shape[-1]))
+
+
+def convert_nan(val: Any) -> Any:
+    """None for a NaN, else the number."""
+    return None if val != val else val
+
+
+def _to_ndarray(input_or_output: InputOrOutput) -> Array:
+    return decoded(input_or_output, "input" if isinstance(input_or_output, RequestInput) else "output")
+
+
+def _encode_data(data: Array, datatype: Datatype | str) -> list[Any]:
+    values: list[Any] = encoded("", data, "output")["data"].root
+    return values
+
+
+Tensor = TypeVar("Tensor", RequestInput, ResponseOutput)
+
+
+def unpack(elem: InputOrOutput, raw: bytes) -> list[Any]:
+    """The values in `raw`, by the datatype of the tensor."""
+    return TensorData.from_raw(raw, elem.datatype).flat()
+
+
+def pack(elem: InputOrOutput) -> bytes:
+    """The values of a tensor as raw bytes."""
+    return bytes(elem.data.to_raw(elem.datatype))
+
+
+def inject_raw(elems: list[Tensor], raw_contents: list[bytes]) -> list[Tensor]:
+    """Give tensors without data theirs, in turn; returns the same tensors."""
+    contents = iter(raw_contents)
+    for elem in elems:
+        if not len(elem.data):
+            elem.data = TensorData.from_raw(next(contents), elem.datatype)
+    return elems
+
+
+def extract_raw(elems: list[Tensor]) -> tuple[list[Tensor], list[bytes]]:
+    """Take the data of tensors out of them; returns the same tensors and their data as raw bytes."""
+    raw_contents = [pack(elem) for elem in elems]
+    for elem in elems:
+        elem.data = TensorData([])
+    return elems, raw_contents

@@ -1,7 +1,0 @@
-"""Data frames in requests."""
-
-from inferstream.codecs.pandas import PandasCodec
-
-__all__ = [
-    "PandasCodec",
-]

@@ -1,0 +1,99 @@
+"""The command line under MLServer's names, and the functions behind its commands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from inferstream.cli.batch import TransportName, headers_of, transport_of
+from inferstream.cli.image import IGNORED
+from inferstream.cli.image import dockerfile as dockerfile_of
+from inferstream.cli.main import app
+from inferstream.clients.batch import BatchRun, Rate
+from inferstream.clients.request_file import RequestFile
+from inferstream.clients.results import Results
+from inferstream.clients.transport import Target
+
+root = typer.main.get_command(app)
+assert isinstance(root, typer.core.TyperGroup)
+build, dockerfile, infer, start = (root.commands[name] for name in ("build", "dockerfile", "infer", "start"))
+init_project = root.commands["init"]
+
+CHOICES_TRANSPORT = ["rest", "grpc"]
+
+
+def main() -> None:
+    """Run the command that the process was given."""
+    app()
+
+
+def generate_dockerfile(base_image: str = "") -> str:
+    """A Dockerfile that serves the working folder."""
+    return dockerfile_of(Path())
+
+
+def write_dockerfile(folder: str, dockerfile: str, include_dockerignore: bool = True) -> str:
+    """Write a Dockerfile into `folder`; returns its path."""
+    path = Path(folder, "Dockerfile")
+    path.write_text(dockerfile)
+    if include_dockerignore:
+        path.with_name("Dockerfile.dockerignore").write_text(IGNORED)
+    return str(path)
+
+
+@dataclass
+class BatchInputItem:
+    """A line of requests and its number."""
+
+    index: int
+    item: bytes
+
+
+@dataclass
+class BatchOutputItem:
+    """A line of responses and the number of the request's."""
+
+    index: int
+    item: bytes
+
+
+def get_headers(request_id: str, headers: dict[str, str]) -> dict[str, str]:
+    """The headers of one request."""
+    identity = {"seldon-puid": request_id, "x-request-id": request_id} if request_id else {}
+    return {"content-type": "application/json", **headers, **identity}
+
+
+async def process_batch(
+    model_name: str,
+    url: str,
+    workers: int,
+    retries: int,
+    batch_size: int,
+    input_data_path: str,
+    output_data_path: str,
+    binary_data: bool,
+    transport: TransportName,
+    request_headers: Sequence[str],
+    timeout: float,
+    batch_interval: float,
+    batch_jitter: float,
+    use_ssl: bool,
+    insecure: bool,
+    verbose: bool = False,
+    extra_verbose: bool = False,
+) -> None:
+    """Ask the server at `url` for every request of a file, as `server infer` does."""
+    target = Target(
+        url, model_name, timeout, binary=binary_data, ssl=use_ssl, verify=not insecure, connections=workers
+    )
+    results = Results(Path(output_data_path), False)
+    lines = RequestFile(Path(input_data_path), batch_size, results.done)
+    pace = Rate(workers, retries, batch_interval, batch_jitter, headers_of(request_headers))
+    sender = transport_of(transport, target)
+    try:
+        await BatchRun(sender, lines, results, pace, lambda: None).run()
+    finally:
+        await sender.aclose()
+        lines.close()
+        results.close()

@@ -1,0 +1,57 @@
+"""The protocol's types as gRPC messages and back, as MLServer makes them.
+
+MLServer's tensors always have `contents`, which stay empty beside raw contents. Ours have none there, because
+Triton and KServe refuse a request that has both.
+"""
+
+from typing import Any
+
+from inferstream.protos import converters
+from inferstream.protos.messages import POOL, SERVICE
+from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
+
+DESCRIPTOR = POOL.FindServiceByName(SERVICE).file
+
+
+class ModelInferRequestConverter(converters.ModelInferRequestConverter):
+    """InferenceRequest."""
+
+    @staticmethod
+    def from_types(
+        type_object: InferenceRequest, model_name: str, model_version: str | None = "", use_raw: bool = False
+    ) -> Any:
+        given = converters.ModelInferRequestConverter.from_types
+        message = given(type_object, model_name, model_version, use_raw)
+        for tensor in message.inputs:
+            tensor.contents.SetInParent()
+        return message
+
+
+class ModelInferResponseConverter(converters.ModelInferResponseConverter):
+    """InferenceResponse."""
+
+    @staticmethod
+    def from_types(type_object: InferenceResponse, use_raw: bool = False) -> Any:
+        message = converters.ModelInferResponseConverter.from_types(type_object, use_raw)
+        for tensor in message.outputs:
+            tensor.contents.SetInParent()
+        return message
+
+
+class InferInputTensorConverter(converters.InferInputTensorConverter):
+    """RequestInput."""
+
+    @staticmethod
+    def from_types(type_object: RequestInput) -> Any:
+        request = InferenceRequest(inputs=[type_object])
+        # Of a tensor without values, which any datatype may be before raw contents go in.
+        return ModelInferRequestConverter.from_types(request, "", use_raw=not len(type_object.data)).inputs[0]
+
+
+class InferOutputTensorConverter(converters.InferOutputTensorConverter):
+    """ResponseOutput."""
+
+    @staticmethod
+    def from_types(type_object: ResponseOutput) -> Any:
+        response = InferenceResponse(model_name="", outputs=[type_object])
+        return ModelInferResponseConverter.from_types(response).outputs[0]

@@ -1,0 +1,63 @@
+"""What gRPC servicers of a program's own need: errors as statuses, headers as metadata."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import wraps
+from typing import Any
+
+import grpc
+
+from inferstream.errors import ModelError as MLServerError
+
+from .telemetry import logger
+
+STATUS_CODE_MAPPING = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    404: grpc.StatusCode.NOT_FOUND,
+    422: grpc.StatusCode.FAILED_PRECONDITION,
+    500: grpc.StatusCode.INTERNAL,
+}
+
+
+def to_headers(context: Any) -> dict[str, str]:
+    """The metadata of a call, which comes from its client, by name."""
+    metadata = (*(context.invocation_metadata() or ()), *(context.trailing_metadata() or ()))
+    return dict(metadata)
+
+
+def to_metadata(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Headers as gRPC sends them."""
+    return tuple((key.lower(), value) for key, value in headers.items())
+
+
+def handle_mlserver_error(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A unary RPC whose MLServerError ends it with the status that fits; anything else is INTERNAL."""
+
+    @wraps(f)
+    async def rpc(self: Any, request: Any, context: Any) -> Any:
+        try:
+            return await f(self, request, context)
+        except Exception as error:
+            await context.abort(*_status_of(error))
+
+    return rpc
+
+
+def handle_mlserver_stream_error(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A streaming RPC that ends as `handle_mlserver_error` ends a unary one."""
+
+    @wraps(f)
+    async def rpc(self: Any, requests: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            async for response in f(self, requests, context):
+                yield response
+        except Exception as error:
+            await context.abort(*_status_of(error))
+
+    return rpc
+
+
+def _status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
+    if isinstance(error, MLServerError):
+        return STATUS_CODE_MAPPING.get(error.status_code, grpc.StatusCode.UNKNOWN), error.message
+    logger.error("an RPC failed", exc_info=error)
+    return grpc.StatusCode.INTERNAL, "The call failed."

@@ -1,5 +1,0 @@
-"""The Kafka endpoint."""
-
-from .server import KafkaServer
-
-__all__ = ["KafkaServer"]

@@ -1,5 +1,0 @@
-"""The REST server."""
-
-from .server import RESTServer
-
-__all__ = ["RESTServer"]

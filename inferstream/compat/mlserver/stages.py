@@ -1,0 +1,205 @@
+"""What MLServer has around a model for programs to use: batches, caches, middlewares and CloudEvents."""
+
+from collections.abc import Callable
+from enum import Enum
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from inferstream import MLModel, ModelSettings, Settings
+from inferstream.dataplane.cloudevents import CloudEvents
+from inferstream.dataplane.stages.merging import merge, split
+from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, RequestOutput
+
+from .model import generate_uuid
+
+
+class BatchedRequests:
+    """Requests by an id of the caller's choice; all need the same inputs, with one row or more."""
+
+    def __init__(self, inference_requests: dict[str, InferenceRequest]) -> None:
+        self.inference_requests = inference_requests
+        self.merged_request = merge(list(inference_requests.values()), generate_uuid())
+
+    def split_response(self, batched_response: InferenceResponse) -> dict[str, InferenceResponse]:
+        """The response to each request. Raises InvalidOutput where it has not one row for each of theirs."""
+        responses = split(batched_response, list(self.inference_requests.values()))
+        return dict(zip(self.inference_requests, responses, strict=True))
+
+
+def _merge_parameters(
+    all_params: dict[str, Any],
+    parametrised_obj: InferenceRequest | InferenceResponse | RequestInput | RequestOutput,
+) -> dict[str, Any]:
+    """Parameters of one more object over those of the objects before."""
+    parameters = parametrised_obj.parameters
+    return all_params if parameters is None else {**all_params, **parameters.model_dump()}
+
+
+class Shape:
+    """A shape of its own, which may change."""
+
+    batch_axis = 0
+
+    def __init__(self, shape: list[int]) -> None:
+        self._shape = shape.copy()
+
+    def to_list(self) -> list[int]:
+        """The sizes."""
+        return self._shape.copy()
+
+    def copy(self) -> "Shape":
+        """Another one of these sizes."""
+        return Shape(self._shape)
+
+    @property
+    def batch_size(self) -> int:
+        """The number of rows."""
+        return self._shape[0]
+
+    @batch_size.setter
+    def batch_size(self, new_size: int) -> None:
+        self._shape[0] = new_size
+
+    @property
+    def elem_size(self) -> int:
+        """Values in one row."""
+        return prod(self._shape[1:])
+
+
+def adaptive_batching(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function: the server batches around a model, not inside."""
+    return f
+
+
+async def load_batching(model: MLModel) -> MLModel:
+    """The same model: the server batches around it, not inside."""
+    return model
+
+
+class ResponseCache:
+    """Texts by key; the server's own cache is another, and switched on by `cache_enabled`."""
+
+    async def insert(self, key: str, value: str) -> None:
+        """Keep a text."""
+        raise NotImplementedError
+
+    async def lookup(self, key: str) -> str:
+        """The text that is kept; empty when there is none."""
+        raise NotImplementedError
+
+    async def size(self) -> int:
+        """How many texts are kept."""
+        raise NotImplementedError
+
+
+class LocalCache(ResponseCache):
+    """Keeps at most `size` texts, the latest."""
+
+    def __init__(self, size: int = 100) -> None:
+        self.cache: dict[str, str] = {}
+        self.size_limit = size
+
+    async def insert(self, key: str, value: str) -> None:
+        self.cache[key] = value
+        if len(self.cache) > self.size_limit:
+            del self.cache[next(iter(self.cache))]
+
+    async def lookup(self, key: str) -> str:
+        return self.cache.get(key, "")
+
+    async def size(self) -> int:
+        return len(self.cache)
+
+
+class InferenceMiddleware:
+    """Looks at, or changes, requests and responses."""
+
+    def request_middleware(
+        self, request: InferenceRequest, model_settings: ModelSettings
+    ) -> InferenceRequest:
+        """The request to go on with."""
+        raise NotImplementedError
+
+    def response_middleware(
+        self, response: InferenceResponse, model_settings: ModelSettings
+    ) -> InferenceResponse:
+        """The response to go on with."""
+        raise NotImplementedError
+
+
+class InferenceMiddlewares(InferenceMiddleware):
+    """One after the other."""
+
+    def __init__(self, *inference_middlewares: InferenceMiddleware) -> None:
+        self._middlewares = inference_middlewares
+
+    def request_middleware(
+        self, request: InferenceRequest, model_settings: ModelSettings
+    ) -> InferenceRequest:
+        for middleware in self._middlewares:
+            request = middleware.request_middleware(request, model_settings)
+        return request
+
+    def response_middleware(
+        self, response: InferenceResponse, model_settings: ModelSettings
+    ) -> InferenceResponse:
+        for middleware in self._middlewares:
+            response = middleware.response_middleware(response, model_settings)
+        return response
+
+
+CLOUDEVENTS_HEADER_ENDPOINT = "Ce-Endpoint"
+CLOUDEVENTS_HEADER_ID = "Ce-Id"
+CLOUDEVENTS_HEADER_INFERENCE_SERVICE = "Ce-Inferenceservicename"
+CLOUDEVENTS_HEADER_MODEL_ID = "Ce-Modelid"
+CLOUDEVENTS_HEADER_NAMESPACE = "Ce-Namespace"
+CLOUDEVENTS_HEADER_REQUEST_ID = "Ce-Requestid"
+CLOUDEVENTS_HEADER_SOURCE = "Ce-Source"
+CLOUDEVENTS_HEADER_SPECVERSION = "Ce-Specversion"
+CLOUDEVENTS_HEADER_SPECVERSION_DEFAULT = "0.3"
+CLOUDEVENTS_HEADER_TYPE = "Ce-Type"
+
+NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class CloudEventsTypes(Enum):
+    """What an event is."""
+
+    Request = "io.seldon.serving.inference.request"
+    Response = "io.seldon.serving.inference.response"
+
+
+class CloudEventsMiddleware(InferenceMiddleware):
+    """Gives requests and responses their headers; the server gives them itself, as `cloudevents_headers` says."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._events = CloudEvents(settings.server_name)
+
+    def request_middleware(
+        self, request: InferenceRequest, model_settings: ModelSettings
+    ) -> InferenceRequest:
+        self._add(request, model_settings.name, CloudEventsTypes.Request)
+        return request
+
+    def response_middleware(
+        self, response: InferenceResponse, model_settings: ModelSettings
+    ) -> InferenceResponse:
+        self._add(response, model_settings.name, CloudEventsTypes.Response)
+        return response
+
+    def _add(self, payload: InferenceRequest | InferenceResponse, model: str, type: CloudEventsTypes) -> None:
+        parameters = payload.parameters or Parameters()
+        headers = {**(parameters.headers or {}), **self._events.of_model(model, type.value)}
+        if payload.id:
+            headers |= {CLOUDEVENTS_HEADER_ID: payload.id, CLOUDEVENTS_HEADER_REQUEST_ID: payload.id}
+        parameters.headers = headers
+        payload.parameters = parameters
+
+
+def get_namespace() -> str | None:
+    """The Kubernetes namespace this process runs in; None outside of one."""
+    try:
+        return NAMESPACE.read_text()
+    except OSError:
+        return None

@@ -1,0 +1,160 @@
+"""Log lines, metrics and traces of model code."""
+
+import logging
+import sys
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from inferstream import ModelSettings, Settings
+from inferstream.errors import ModelError as MLServerError
+from inferstream.telemetry import context, custom
+from inferstream.telemetry.context import model_name_var
+from inferstream.telemetry.custom import CUSTOM
+from inferstream.telemetry.logs import JSONFormatter, LineFormatter, apply_configuration
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Histogram
+
+
+LoggerName = "mlserver"
+HANDLER = "mlserver.stdout"
+logger = logging.getLogger(LoggerName)
+LOGGERS = (logger, logging.getLogger("inferstream"))
+GRPC, KAFKA, METRICS, PARALLEL, REST = map(logger.getChild, ("grpc", "kafka", "metrics", "parallel", "rest"))
+
+
+class ModelLoggerFormatter(logging.Formatter):
+    """Lines, or objects of JSON, that name the model whose code is running."""
+
+    def __init__(self, settings: Settings | None) -> None:
+        super().__init__()
+        self.use_structured_logging = settings is not None and settings.use_structured_logging
+        self._formatter = JSONFormatter() if self.use_structured_logging else LineFormatter()
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._formatter.format(record)
+
+
+def get_logger() -> logging.Logger:
+    """MLServer's logger."""
+    return logger
+
+
+def configure_logger(settings: Settings | None = None) -> logging.Logger:
+    """Have MLServer's logger and ours write to standard output; the root logger and its handlers stay as they are."""
+    chosen = settings if settings is not None else Settings()
+    given = logging.getLogger().handlers
+    served = any(isinstance(handler.formatter, LineFormatter | JSONFormatter) for handler in given)
+    if not served:  # a server writes these loggers' lines itself
+        handler = next((known for known in logger.handlers if known.name == HANDLER), None)
+        if handler is None:
+            handler = logging.StreamHandler(sys.stdout)
+            handler.name = HANDLER
+            for ours in LOGGERS:
+                ours.addHandler(handler)
+        handler.setFormatter(ModelLoggerFormatter(chosen))
+    for ours in LOGGERS:
+        ours.setLevel(logging.DEBUG if chosen.debug else logging.INFO)
+    if chosen.logging_settings:
+        apply_configuration(chosen.logging_settings)
+    return logger
+
+
+def apply_logging_file(logging_settings: str | dict[str, Any]) -> None:
+    """Apply a `logging.config` file or dictionary."""
+    apply_configuration(logging_settings)
+
+
+class InvalidModelContext(MLServerError):
+    """A metric was logged outside of a model's code."""
+
+    def __init__(self) -> None:
+        super().__init__("Metrics can only be registered and logged by a model's own code", 500)
+
+
+class MetricNotFound(MLServerError):
+    """Nobody has registered a metric of this name."""
+
+    def __init__(self, metric_name: str, collector: object = None) -> None:
+        super().__init__(f"No metric found with name '{metric_name}'", 500)
+
+
+QUEUE_METRIC_NAME = "parallel_request_queue"
+SELDON_MODEL_NAME_LABEL = "model_name"
+SELDON_MODEL_VERSION_LABEL = "model_version"
+
+
+def register(name: str, description: str) -> "Histogram":
+    """The histogram of this name, made on first use."""
+    return custom.register(name, description)
+
+
+def log(**metrics: float) -> None:
+    """Record one value per metric for the model whose code is running. Raises InvalidModelContext."""
+    if not model_name_var.get():
+        raise InvalidModelContext
+    custom.log(**metrics)
+
+
+class MetricsRegistry:
+    """Metrics by name."""
+
+    def exists(self, metric_name: str) -> bool:
+        """Whether somebody has registered it."""
+        return CUSTOM.get(metric_name) is not None
+
+    def get(self, metric_name: str) -> "Histogram":
+        """The metric. Raises MetricNotFound."""
+        found = CUSTOM.get(metric_name)
+        if found is None:
+            raise MetricNotFound(metric_name)
+        return found
+
+    def __getitem__(self, metric_name: str) -> "Histogram":
+        return self.get(metric_name)
+
+    def register(self, collector: Any) -> None:
+        """Add a collector of model code's own to those that the server shows."""
+        import prometheus_client  # late: models start without it
+
+        prometheus_client.REGISTRY.register(collector)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_collected(), name)
+
+    def __contains__(self, metric_name: str) -> bool:
+        return self.exists(metric_name)
+
+
+@cache
+def _collected() -> "CollectorRegistry":
+    """The same metrics as prometheus_client has them: `collect`, `get_sample_value` and the like."""
+    from prometheus_client import CollectorRegistry  # late: models start without it
+
+    registry = CollectorRegistry()
+    registry.register(CUSTOM)
+    return registry
+
+
+REGISTRY = MetricsRegistry()
+
+
+PROMETHEUS_MULTIPROC_DIR = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable by which prometheus_client knows the folder that processes share."""
+
+
+def configure_metrics(settings: Settings) -> None:
+    """Does nothing: metrics of worker processes reach the server without it."""
+
+
+def model_context(model_settings: ModelSettings) -> AbstractContextManager[None]:
+    """Code inside the block runs as the code of this model."""
+    return context.model_context(model_settings.name, model_settings.version)
+
+
+def get_tracer_provider(settings: Settings) -> Any:
+    """The process's provider of tracers, which is the server's wherever its settings name a collector."""
+    from opentelemetry import trace  # late: only servers that trace have it
+
+    return trace.get_tracer_provider()

@@ -1,0 +1,131 @@
+"""The modules made from the table behave as modules that have files."""
+
+import importlib
+import inspect
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inferstream import compat
+from inferstream.compat.finder import OURS
+from inferstream.compat.names import MODULES
+
+RECORDED: dict[str, list[str]] = json.loads(Path(__file__).with_name("mlserver_names.json").read_text())
+
+KINDS = ("sklearn", "xgboost", "lightgbm")
+
+NAMES = [(module, name) for module, entries in MODULES.items() for each in entries for name in each.split()]
+
+
+@pytest.fixture(autouse=True)
+def _installed() -> None:
+    compat.install()
+
+
+def run(code: str) -> None:
+    code = f"import sys, inferstream.compat as compat; compat.install()\n{code}"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_the_table_has_each_name_once_and_every_module() -> None:
+    assert len(NAMES) == len({*NAMES})
+    runtimes = {f"mlserver_{kind}{part}" for kind in KINDS for part in ("", f".{kind}", ".version")}
+    assert {*MODULES} == {*RECORDED} | runtimes
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_target_is_there(module: str) -> None:
+    found = importlib.import_module(module)
+    for home, name in NAMES:
+        if home == module:
+            getattr(found, name)
+    assert {name for home, name in NAMES if home == module and not name.startswith("_")} <= {*found.__all__}
+    assert found.__spec__.name == found.__name__ == module
+    assert Path(found.__file__).is_file()
+    assert hasattr(found, "__path__") == any(other.startswith(f"{module}.") for other in MODULES)
+
+
+def test_classes_and_functions_of_ours_have_mlservers_modules() -> None:
+    for module, name in NAMES:
+        value = getattr(importlib.import_module(module), name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            home = value.__module__ or ""  # None of protobuf's messages
+            assert not home.startswith(OURS), name
+            if home.startswith("mlserver"):
+                assert inspect.getmodule(value) is sys.modules[home]
+                assert pickle.loads(pickle.dumps(value)) is value
+
+
+def test_a_pickle_is_read_where_the_modules_name_has_not_been_imported() -> None:
+    from mlserver.batching.shape import Shape
+
+    stored = pickle.dumps(Shape([2, 3]))
+    assert b"mlserver.batching.shape" in stored
+    assert b"inferstream" not in stored
+    run(f"import pickle; assert pickle.loads({stored!r}).to_list() == [2, 3]")
+
+
+def test_their_source_can_be_read() -> None:
+    from mlserver import MLModel
+    from mlserver.codecs.utils import decode_request_input
+
+    assert inspect.getsource(MLModel).startswith("class MLModel(")
+    assert inspect.getsource(decode_request_input).startswith("def decode_request_input(")
+
+
+def test_every_form_of_an_import_works() -> None:
+    run(
+        "import mlserver.codecs.utils as utils\n"
+        "from mlserver.codecs import utils as same\n"
+        "from mlserver.types import *\n"
+        "from mlserver.cli import main\n"
+        "import importlib, mlserver.cli.main, mlserver.rest\n"
+        "assert utils is same is importlib.import_module('.utils', 'mlserver.codecs')\n"
+        "assert InferenceRequest.__name__ == 'InferenceRequest'\n"
+        "assert callable(main) and mlserver.cli.main is main\n"
+        "assert importlib.reload(mlserver).MLModel is mlserver.model.MLModel\n"
+    )
+
+
+def test_modules_below_are_attributes_without_an_import_of_their_own() -> None:
+    run(
+        "import mlserver\n"
+        "assert mlserver.errors.InferenceError and mlserver.codecs.numpy.NumpyCodec\n"
+        "assert not hasattr(mlserver, 'no_such_module')\n"
+    )
+
+
+def test_what_is_heavy_comes_when_it_is_read() -> None:
+    run(
+        "assert 'numpy' not in sys.modules and 'pydantic' not in sys.modules\n"
+        "import mlserver.codecs, mlserver.repository\n"
+        "assert not {'pandas', 'fastapi', 'grpc', 'inferstream.server.server'} & {*sys.modules}\n"
+        "assert {'MLServer'} < {*mlserver.__all__} and 'PandasCodec' in mlserver.codecs.__all__\n"
+        "assert mlserver.repository.ModelRepositoryFactory and mlserver.MLServer\n"
+        "assert 'inferstream.server.server' in sys.modules and 'pandas' not in sys.modules\n"
+        "assert mlserver.codecs.PandasCodec and 'PandasCodec' in vars(mlserver.codecs)\n"
+    )
+
+
+def test_an_installed_package_has_no_module_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "mlserver").mkdir()
+    (tmp_path / "mlserver" / "__init__.py").touch()
+    (tmp_path / "mlserver" / "errors.py").write_text("real = True")
+    run(
+        f"sys.path.append({str(tmp_path)!r})\n"
+        "import mlserver.errors; assert mlserver.errors.real\n"
+        "try: import mlserver.codecs\n"
+        "except ModuleNotFoundError: pass\n"
+        "else: raise AssertionError\n"
+    )
+
+
+def test_outside_of_the_server_there_is_no_mlserver() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", "import inferstream, mlserver"], capture_output=True, text=True, timeout=60
+    )
+    assert "No module named 'mlserver'" in ran.stderr
