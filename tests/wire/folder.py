@@ -50,6 +50,7 @@ MODELS = {
     "versions/1": {"name": "versions", "implementation": "models.Both", "parameters": {"version": "1"}},
     "versions/2": {"name": "versions", "implementation": "models.Both", "parameters": {"version": "2"}},
     "versions/10": {"name": "versions", "implementation": "models.Both", "parameters": {"version": "10"}},
+    "waiting": {"implementation": "models.Holding"},
     "worker": {"implementation": "models.Both", "parallel_workers": 1},
 }
 

@@ -22,6 +22,7 @@ class Http(NamedTuple):
     """Whether no body may follow, although the headers promise one."""
     while_open: bytes | None = None
     """A stream that has begun before and runs until after."""
+    metrics_port: bool = False
 
 
 def request(

@@ -74,6 +74,8 @@ def keys_of(document: object, depth: int = 4) -> object:
     """The keys of nested objects, in their order; values are texts and numbers of the outermost objects."""
     if isinstance(document, dict) and depth:
         return {name: keys_of(value, depth - 1) for name, value in document.items()}
+    if isinstance(document, list) and depth:
+        return [keys_of(item, depth - 1) for item in document]
     return "..." if isinstance(document, dict | list) else document
 
 

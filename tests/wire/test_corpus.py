@@ -10,6 +10,7 @@ import pytest
 
 from .corpus import FACES, SETUPS, Responses, ask, read
 
+PROTO = Path(__file__).parents[2] / "inferstream" / "protos" / "dataplane.proto"
 BASE64 = re.compile(r'\{\s*"base64": "([^"]*)"\s*\}')
 
 
@@ -31,6 +32,22 @@ def test_no_name_of_a_case_is_used_twice() -> None:
     for cases in FACES.values():
         names = [case.name for case in cases]
         assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
+
+
+def test_every_rpc_is_asked() -> None:
+    declared = set(re.findall(r"^  rpc (\w+)", PROTO.read_text(), re.M))
+    assert declared
+    assert declared <= {case.method for case in FACES["grpc"]}
+
+
+def test_every_documented_route_is_asked() -> None:
+    documented = read("resources")["document"]["body"]["paths"]
+    cases = (*FACES["inference"], *FACES["streams"], *FACES["resources"])
+    asked = {request.partition(b" HTTP/")[0].decode("latin-1") for case in cases for request in case.requests}
+    for path, methods in documented.items():
+        pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path))
+        for method in methods:
+            assert any(re.fullmatch(f"{method.upper()} {pattern}", target) for target in asked), path
 
 
 def _differences(file: str, recorded: Responses, found: Responses) -> list[str]:

@@ -233,8 +233,8 @@ STREAMS = [
     *both("bad priority", infer("stream", priority=12)),
     *both("nothing"),
     *both("model too slow", infer("impatient")),
-    *both("timeout parameter", infer("holding", timeout=300_000)),
-    *both("cancelled", infer("holding"), stop_after=1, details=False),
+    *both("timeout parameter", infer("waiting", timeout=1_000_000)),
+    *both("cancelled", infer("waiting"), stop_after=1, details=False),
     *both("queue full", infer("holding"), while_open=infer("holding")),
     *both("gzip", infer("stream"), compression=grpc.Compression.Gzip),
     stream(
@@ -298,7 +298,7 @@ STREAMS = [
     stream(
         "not fatal, triton", mode("model"), Read(1), infer("echo"), metadata=(("triton_grpc_error", "false"),)
     ),
-    stream("deadline, mlserver", infer("holding"), metadata=MLSERVER, timeout=0.5, details=False),
+    stream("deadline, mlserver", infer("waiting"), metadata=MLSERVER, timeout=1, details=False),
 ]
 
 REPOSITORY = [

@@ -2,8 +2,10 @@
 
 from ..http import get, one, post
 from ..rpc import Rpc
+from ..websocket import Read
 from . import grpc as rpc
 from .tensors import V2, asking, mode, numbers, tensor, text
+from .websocket import talk
 
 FLAT = {"text": "hi"}
 PAGE = {"Origin": "http://page"}
@@ -83,4 +85,20 @@ GRPC = [
     Rpc("reflection", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", [b"\x3a\x00"]),
 ]
 
-CASES = [*REST, *(case._replace(name=f"rpc: {case.name}") for case in GRPC)]
+SOCKETS = [
+    talk("single answer", "echo", numbers(), Read(1)),
+    talk("request's headers", "mirror", text(), Read(1)),
+    talk("stream", "stream", text(), Read(4)),
+    talk("failure", "failing", mode("value"), Read(1)),
+    talk("wrong count", "echo", {"id": "i", "inputs": [tensor("x", "FP32", [1.0], [2])]}, Read(1)),
+    talk("unknown model", "nobody"),
+    talk("bad time limit", "echo", headers={"X-Request-Timeout": "x"}),
+    talk("from a page", "echo", numbers(), Read(1), headers=PAGE),
+    talk("from a foreign page", "echo", headers={"Origin": "http://evil"}),
+]
+
+CASES = [
+    *REST,
+    *(case._replace(name=f"websocket: {case.name}") for case in SOCKETS),
+    *(case._replace(name=f"rpc: {case.name}") for case in GRPC),
+]

@@ -96,10 +96,8 @@ CASES = [
         "stream unknown dialect", f"{V2}/stream/generate_stream", text(), headers={"X-Stream-Dialect": "V2"}
     ),
     post("stream bad body", f"{V2}/stream/generate_stream", b"{"),
-    post("stream too slow", f"{V2}/holding/infer_stream", text(), headers={"X-Request-Timeout": "0.3"}),
-    post(
-        "stream too slow, flat", f"{V2}/holding/generate_stream", FLAT, headers={"X-Request-Timeout": "0.3"}
-    ),
+    post("stream too slow", f"{V2}/waiting/infer_stream", text(), headers={"X-Request-Timeout": "1"}),
+    post("stream too slow, flat", f"{V2}/waiting/generate_stream", FLAT, headers={"X-Request-Timeout": "1"}),
     post("stream queue full", f"{V2}/holding/generate_stream", text())._replace(
         while_open=post("", f"{V2}/holding/infer_stream", text()).requests[0]
     ),
