@@ -87,6 +87,7 @@ def _ask_all(setup: Setup, server: Running, channel: grpc.Channel) -> dict[str, 
     """One case after another, but for those that wait, which wait together."""
     found: dict[str, Responses] = {}
     waiting = {}
+    failed = 0
     with ThreadPoolExecutor(64) as pool:
         for face, file in setup.faces.items():
             found[file] = {}
@@ -97,7 +98,9 @@ def _ask_all(setup: Setup, server: Running, channel: grpc.Channel) -> dict[str, 
                     waiting[file, case.name] = pool.submit(_ask, case, server, channel)
                     found[file][case.name] = None
                 else:
-                    found[file][case.name] = _ask(case, server, channel)
+                    response = found[file][case.name] = _ask(case, server, channel)
+                    failed += FAILED in response
+                    assert failed < 5, f'"{case.name}" and four others are not answered: {response}'
         for (file, name), response in waiting.items():
             found[file][name] = response.result()
     return found

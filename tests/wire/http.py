@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -62,12 +63,14 @@ def run(case: Http, port: int) -> Recorded | list[Recorded]:
     """Send a case and record what is answered."""
     if case.while_open is None:
         return _run(case, port)
-    while True:
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
         with Connection(port) as holder:
             holder.send(case.while_open)
             if b" 200 " in holder.until(b"\r\n\r\n"):  # else the last one's slot is not free yet
                 holder.until(b"data: ")
                 return _run(case, port)
+    raise AssertionError("no stream has begun before")
 
 
 def _run(case: Http, port: int) -> Recorded | list[Recorded]:

@@ -1,6 +1,7 @@
 """gRPC with bytes on both sides: nothing is parsed that is recorded."""
 
 import queue
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -43,7 +44,8 @@ def run(case: Rpc, channel: grpc.Channel) -> Recorded:
     """Make a call and record how it was answered."""
     if case.while_open is None:
         return _run(case, channel)
-    while True:
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
         method = channel.stream_stream(f"/{INFERENCE}/ModelStreamInfer")
         holder = method(iter([case.while_open]), metadata=[("x-stream-dialect", "mlserver")], timeout=60)
         try:
@@ -54,6 +56,7 @@ def run(case: Rpc, channel: grpc.Channel) -> Recorded:
             return _run(case, channel)
         finally:
             holder.cancel()
+    raise AssertionError("no stream has begun before")
 
 
 def _run(case: Rpc, channel: grpc.Channel) -> Recorded:
