@@ -1,0 +1,1 @@
+"""The requests of the corpus, one file per face."""
