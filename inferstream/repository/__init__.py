@@ -4,9 +4,10 @@ from ..settings.uri import get_model_uri, to_absolute_path
 from .base import BrokenModel, ModelRepository
 from .folder import FolderRepository
 from .given import GivenRepository
-from .loading import LoadedModel, load_model
+from .loading import Awaiting, LoadedModel, load_model
 
 __all__ = [
+    "Awaiting",
     "BrokenModel",
     "FolderRepository",
     "GivenRepository",
