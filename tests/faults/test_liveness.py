@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.certificates import Authority
 from tests.faults.test_loading import PATIENCE, closed, free_port, others_go_on, status
 from tests.serving import Running, eventually, fp32, write_model
 
@@ -53,6 +55,14 @@ class Loading(Awaiting):
 
     async def unload(self):
         block("unloads")
+        return True
+
+
+class LoadingOnce(Awaiting):
+    async def load(self):
+        note("loads")
+        if Path(LOG).read_text().count("loads") == int(os.environ["TEST_BLOCKS"]):
+            block("blocks")
         return True
 
 
@@ -229,17 +239,18 @@ def test_neither_the_import_nor_the_constructor_of_a_model_that_awaits_holds_the
             others_go_on(server)
 
 
-def test_every_front_end_answers_liveness_while_a_model_that_awaits_blocks(
-    start: Callable[..., Running], tmp_path: Path
+@pytest.mark.parametrize("which", [3, 4], ids=["first", "second"])
+def test_every_front_end_answers_liveness_while_a_model_that_awaits_blocks_in_one(
+    start: Callable[..., Running], tmp_path: Path, which: int
 ) -> None:
-    folder = write_models(tmp_path, "Loading")
-    server = start(folder, "--frontends", "2", INFERSTREAM_PARALLEL_WORKERS="0")
-    before = server.log.read_text().count("loads\n")
+    folder = write_models(tmp_path, "LoadingOnce")
+    environment = {"INFERSTREAM_PARALLEL_WORKERS": "0", "TEST_BLOCKS": str(which)}
+    server = start(folder, "--frontends", "2", **environment)  # the model has loaded in both
     with ThreadPoolExecutor(1) as pool:
         with closed(folder):
             url = f"{server.url}/v2/repository/models/slow/load"
             changed = pool.submit(httpx.post, url, timeout=60)
-            eventually(lambda: server.log.read_text().count("loads\n") > before, 20)
+            eventually(lambda: server.noted("blocks"), 20)
             for _ in range(20):
                 assert status(server, "health/live") == 200
             assert not changed.done()
@@ -279,3 +290,20 @@ def test_liveness_is_answered_for_no_longer_than_a_load_may_take(
         eventually(lambda: not is_live(server), 20)
     assert is_live(server)
     assert server.infer("slow", fp32([1.0])).status_code == 200
+
+
+def test_clients_of_tls_wait_for_a_load_and_are_served_then(
+    start: Callable[..., Running], tmp_path: Path
+) -> None:
+    folder = write_models(tmp_path, "Loading")
+    authority = Authority(tmp_path)
+    settings = {"_custom_rest_server_settings": authority.issue("server")}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    trusted = ssl.create_default_context(cafile=authority.pem)
+    with ThreadPoolExecutor(1) as pool:
+        with starting(start, folder) as server:
+            url = server.url.replace("http://", "https://")
+            live = pool.submit(httpx.get, f"{url}/v2/health/live", verify=trusted, timeout=60)
+            with pytest.raises(TimeoutError):
+                live.result(1)
+        assert live.result().json() == {"live": True}

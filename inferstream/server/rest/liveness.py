@@ -131,7 +131,7 @@ class _StandIn:
         """When the turn of the event loop began in which such code has run; None in other turns."""
         self._kept: dict[socket.socket, Listener] = {}
         self._undecided: list[socket.socket] = []
-        self._handing_over: set[asyncio.Task[None]] = set()
+        self._handing_over: set[asyncio.Task[Any]] = set()
         threading.Thread(target=self._run, name="liveness", daemon=True).start()
 
     def held(self, until: float) -> None:
@@ -200,15 +200,9 @@ class _StandIn:
             if listener not in self._listeners:
                 sock.close()
                 continue
-            task = self._loop.create_task(self._serve(sock, listener))
+            task = self._loop.create_task(self._loop.connect_accepted_socket(listener.protocol, sock))
             self._handing_over.add(task)
             task.add_done_callback(self._handing_over.discard)
-
-    async def _serve(self, sock: socket.socket, listener: Listener) -> None:
-        try:
-            await self._loop.connect_accepted_socket(listener.protocol, sock)
-        except OSError:  # the client has left
-            sock.close()
 
 
 def probed(received: bytes) -> str | None:
