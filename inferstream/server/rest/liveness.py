@@ -91,8 +91,8 @@ class Liveness:
             if load.longest > LATE:
                 logger.warning(
                     "model %s: its load or unload awaits and also blocks: it held the event loop for %.1f s, and "
-                    "only liveness was answered. Write what blocks as `def`, call it with asyncio.to_thread, "
-                    "or set parallel_workers.",
+                    "requests waited. Write what blocks as `def`, call it with asyncio.to_thread, or set "
+                    "parallel_workers.",
                     model_name_var.get(),
                     load.longest,
                 )
@@ -128,7 +128,7 @@ class _StandIn:
         self._until: float | None = None
         """Until when the thread may answer; None while the event loop runs no code of a `load`."""
         self._turned_at: float | None = None
-        """When the turn of the event loop began in which such code has run; None in other turns."""
+        """When such code first ran in this turn of the event loop; None if none has."""
         self._kept: dict[socket.socket, Listener] = {}
         self._undecided: list[socket.socket] = []
         self._handing_over: set[asyncio.Task[Any]] = set()
