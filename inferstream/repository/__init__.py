@@ -3,10 +3,11 @@
 from .base import BrokenModel, ModelRepository
 from .folder import FolderRepository
 from .in_memory import InMemoryRepository
-from .loading import LoadedModel, load_model
+from .loading import Awaiting, LoadedModel, load_model
 from .uri import get_model_uri, to_absolute_path
 
 __all__ = [
+    "Awaiting",
     "BrokenModel",
     "FolderRepository",
     "InMemoryRepository",

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from ..compat.finder import install
@@ -23,6 +23,15 @@ UNLOAD_LIMIT = 5.0
 """Seconds that `unload` may wait for a call that still holds the model's thread."""
 
 
+Awaiting = Callable[[Awaitable[Any]], Awaitable[Any]]
+"""How to await a `load` or `unload` that runs on the server's event loop and may block it."""
+
+
+def plainly(awaitable: Awaitable[Any]) -> Awaitable[Any]:
+    """Await it as it is: nobody but the model needs this event loop to turn."""
+    return awaitable
+
+
 class LoadedModel(NamedTuple):
     """A model that has loaded, and the threads of its own."""
 
@@ -33,6 +42,8 @@ class LoadedModel(NamedTuple):
     """Where such coroutines run, unless the model keeps nothing that may belong to a thread."""
     loader: ModelThread | None = None
     """Where only `load` ran, and what it started still runs."""
+    awaiting: Awaiting = plainly
+    """How to await what runs in no thread."""
 
     async def unload(self) -> None:
         """Run the model's `unload`; what it raises is logged, because the model goes all the same."""
@@ -57,9 +68,9 @@ class LoadedModel(NamedTuple):
     async def _unload(self) -> None:
         model, thread = self.model, self.thread or self.loader
         if thread is None or not thread.calls:
-            await _run(model.unload, thread)
+            await _run(model.unload, thread, self.awaiting)
             return
-        unloading = asyncio.ensure_future(_run(model.unload, thread))
+        unloading = asyncio.ensure_future(_run(model.unload, thread, self.awaiting))
         done, _ = await asyncio.wait([unloading], timeout=UNLOAD_LIMIT)
         if done:
             await unloading
@@ -68,12 +79,13 @@ class LoadedModel(NamedTuple):
             logger.error("model %s still runs a call; no longer waiting to unload it", model.name)
 
 
-async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
+async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting = plainly) -> LoadedModel:
     """Import the model's class, construct it and run its `load`, within `timeout` seconds.
 
     A class whose coroutines never suspend is constructed and loaded in the thread that will run them, so
     that whatever the model binds to its thread or event loop is there when it is used. One that keeps
-    nothing needs no thread yet.
+    nothing needs no thread yet. A `load` that is a coroutine of any other class runs on this event loop,
+    which may have to be stood in for while it blocks: `awaiting` awaits it.
     What it imports, `load` included, it imports alone: models load in parallel threads.
     Raises ModelLoadFailed with one line that says why, and as its cause what there is to log beside it.
     `unload` has then been called.
@@ -91,8 +103,8 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
                 construct = asyncio.to_thread if thread is None else thread.call
                 model = await construct(implementation, settings)
                 loader = ModelThread(f"load-{settings.name}") if _loads_apart(model, thread) else None
-                loaded = LoadedModel(model, blocks, thread, loader)
-                if await _run(model.load, thread or loader) is False:
+                loaded = LoadedModel(model, blocks, thread, loader, awaiting)
+                if await _run(model.load, thread or loader, awaiting) is False:
                     raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
         except BaseException as error:
             if loaded is not None:
@@ -142,14 +154,14 @@ def _class_of(settings: ModelSettings) -> type[MLModel]:
     return implementation
 
 
-async def _run(method: Callable[[], Any], thread: ModelThread | None) -> Any:
+async def _run(method: Callable[[], Any], thread: ModelThread | None, awaiting: Awaiting) -> Any:
     """Call `load` or `unload`, which authors write sync or async."""
     if thread is not None:
         return await thread.call(method)
     if inspect.iscoroutinefunction(method):
-        return await method()
+        return await awaiting(method())
     result = await asyncio.to_thread(method)
-    return await result if inspect.isawaitable(result) else result
+    return await awaiting(result) if inspect.isawaitable(result) else result
 
 
 def _ignore(unloading: asyncio.Future[Any]) -> None:

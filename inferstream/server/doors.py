@@ -10,6 +10,7 @@ from ..settings import Settings
 from ..telemetry.metrics import Meters
 from .grpc.app import GrpcServer
 from .rest.app import RestApp
+from .rest.liveness import Liveness
 from .rest.server import HttpServer
 
 if TYPE_CHECKING:
@@ -20,11 +21,17 @@ class Doors:
     """What a front end answers at. Raises InvalidSettings for options of a port that are wrong."""
 
     def __init__(
-        self, dataplane: DataPlane, settings: Settings, meters: Meters, tracing: "Tracer | None"
+        self,
+        dataplane: DataPlane,
+        settings: Settings,
+        meters: Meters,
+        tracing: "Tracer | None",
+        liveness: Liveness,
     ) -> None:
         self._settings = settings
         self._parts = (dataplane, settings, meters)
         self._tracing = tracing
+        self._liveness = liveness
         self.grpc = self._grpc()
         self.rest: HttpServer | None = None
 
@@ -32,9 +39,8 @@ class Doors:
         """Make what answers at the REST port."""
         settings = self._settings
         source_and_options = ("_custom_rest_server_settings", settings.custom_rest_server_settings)
-        self.rest = HttpServer(
-            self._rest(), *source_and_options, settings.model_repository_root, guarded=True
-        )
+        root = settings.model_repository_root
+        self.rest = HttpServer(self._rest(), *source_and_options, root, guarded=True, liveness=self._liveness)
         return self.rest
 
     async def start(self, sock: socket.socket) -> None:

@@ -30,6 +30,7 @@ from .custom import build_route_handler
 from .doors import Doors, build_tracing
 from .ports import bind, share
 from .reload import reload_on_change
+from .rest.liveness import Liveness
 from .rest.server import HttpServer, metrics_app
 from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, UNLOADING, longest_stop, within
 
@@ -60,7 +61,10 @@ class Server:
         self.meters.add(workers)
         self.meters.add(ModelMetrics(workers.files))
         self.front_ends = _front_ends(settings, self.meters, workers.files)
-        self.placements = Placements(settings, workers, build_route_handler, WORKER, self.front_ends)
+        self._liveness = Liveness(settings.model_load_timeout)
+        self.placements = Placements(
+            settings, workers, build_route_handler, WORKER, self.front_ends, self._liveness.during
+        )
         load = self.placements.load
         self.tracing = build_tracing(settings)
         self.registry = Registry(
@@ -98,7 +102,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         with ExitStack() as taken:
             sockets = self._bind(taken)
-            doors = Doors(self.dataplane, self.settings, self.meters, self.tracing)
+            doors = Doors(self.dataplane, self.settings, self.meters, self.tracing, self._liveness)
             self.ports["gRPC"] = doors.grpc.bind(self.settings.host, self.settings.grpc_port)
             try:
                 await self._serve(doors, sockets, started, watch)

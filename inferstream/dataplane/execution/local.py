@@ -13,7 +13,7 @@ from ...context import RequestContext, enter, request_context
 from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 from ...model import MLModel, StepModel
-from ...repository.loading import UNLOAD_LIMIT, LoadedModel, load_model
+from ...repository.loading import UNLOAD_LIMIT, Awaiting, LoadedModel, load_model, plainly
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.context import model_name_var, model_version_var
@@ -93,10 +93,17 @@ class Local:
 
     @classmethod
     async def load(
-        cls, settings: ModelSettings, timeout: float, build_route_handler: BuildRouteHandler
+        cls,
+        settings: ModelSettings,
+        timeout: float,
+        build_route_handler: BuildRouteHandler,
+        awaiting: Awaiting = plainly,
     ) -> "Local":
-        """Load a model, to run here. Raises ModelLoadFailed; whatever fails, the model is unloaded again."""
-        loaded = await load_model(settings, timeout)
+        """Load a model, to run here. Raises ModelLoadFailed; whatever fails, the model is unloaded again.
+
+        `awaiting` awaits its `load` and `unload` where they run on this event loop.
+        """
+        loaded = await load_model(settings, timeout, awaiting)
         try:
             return cls(loaded.model, await build_route_handler(loaded.model), loaded)
         except BaseException:

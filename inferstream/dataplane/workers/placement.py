@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ... import processors
 from ...repository.environments import environment_of, python_in
+from ...repository.loading import Awaiting, plainly
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from ..execution.base import BuildRouteHandler, Execution
@@ -40,12 +41,14 @@ class Placements:
         build_route_handler: BuildRouteHandler,
         worker_script: str,
         others: "WorkerSharing | None" = None,
+        awaiting: Awaiting = plainly,
     ) -> None:
         self._settings = settings
         self._worker_script = worker_script
         self._build_route_handler = build_route_handler
         self._meters = meters
         self._others = others
+        self._awaiting = awaiting
         self._groups: dict[Placement, WorkerGroup] = {}
 
     async def load(self, settings: ModelSettings) -> Execution:
@@ -57,7 +60,8 @@ class Placements:
         if environment is not None:
             workers = max(workers, 1)
         if workers == 0:
-            return await Local.load(settings, self._settings.model_load_timeout, self._build_route_handler)
+            timeout = self._settings.model_load_timeout
+            return await Local.load(settings, timeout, self._build_route_handler, self._awaiting)
         from .pool import Pool  # late, as all that only workers need
 
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))

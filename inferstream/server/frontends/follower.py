@@ -35,6 +35,7 @@ from ...telemetry.sums import families_of
 from ...telemetry.workers import WorkerMeters
 from ..doors import Doors, build_tracing
 from ..ports import bind
+from ..rest.liveness import Liveness
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
 from .follower_registry import FollowerRegistry
@@ -91,7 +92,10 @@ class Follower:
         self._tracing = build_tracing(settings)
         self._registry = FollowerRegistry(settings, self._meters, self._tracing, self._ask, self._released)
         loads = WorkerLoads(self._loads, frame.index, frame.count)
-        self._loading = Loading(settings, (frame.index, frame.count), self._workers, self._replace, loads)
+        self._liveness = Liveness(settings.model_load_timeout)
+        which = (frame.index, frame.count)
+        awaiting = self._liveness.during
+        self._loading = Loading(settings, which, self._workers, self._replace, loads, awaiting)
         Intake(self._intake, self._loading.arrived)
         access = Access(settings.host, settings.allow_open_repository)
         self._dataplane = DataPlane(settings, self._registry, access)
@@ -112,7 +116,7 @@ class Follower:
 
     async def _open(self) -> None:
         settings = self._settings
-        doors = Doors(self._dataplane, settings, self._meters, self._tracing)
+        doors = Doors(self._dataplane, settings, self._meters, self._tracing, self._liveness)
         doors.build_rest()
         sock = bind(settings.host, self._ports["REST"], "REST", shared=True)
         doors.grpc.join(settings.host, self._ports["gRPC"])

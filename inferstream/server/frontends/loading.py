@@ -13,6 +13,7 @@ from ...dataplane.workers.client import WorkerClient
 from ...dataplane.workers.loads import WorkerLoads
 from ...dataplane.workers.pool import Pool
 from ...errors import ModelLoadFailed
+from ...repository import Awaiting
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from ..custom import build_route_handler
@@ -34,12 +35,14 @@ class Loading:
         meters: WorkerMeters,
         replace: Callable[[int, str], None],
         loads: WorkerLoads,
+        awaiting: Awaiting,
     ) -> None:
         self._settings = settings
         self._index, self._count = which
         self._meters = meters
         self._replace = replace
         self._loads = loads
+        self._awaiting = awaiting
         self._groups: dict[int, AttachedGroup] = {}
         self._workers: dict[int, tuple[AttachedGroup, AttachedWorker]] = {}
 
@@ -51,7 +54,7 @@ class Loading:
         timeout = self._settings.model_load_timeout
         workers = frame.workers
         if workers is None:
-            return await Local.load(settings, timeout, build_route_handler)
+            return await Local.load(settings, timeout, build_route_handler, self._awaiting)
         group = self._group(workers.group)
         group.workers = workers.size
         try:

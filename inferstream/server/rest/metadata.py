@@ -21,6 +21,9 @@ ELSEWHERE = ("/docs", "/docs/dataplane.json", "/stream")
 POSTED = "Method Not Allowed: a model is sent POST at its infer, infer_stream, generate or generate_stream"
 """Most likely a slip in the last word of an inference's path."""
 
+ALIVE = {"/": b'{"status":"alive"}', "/v2/health/live": b'{"live":true}'}
+"""The routes that say that the server is alive, and what they answer."""
+
 StatusAndBody = tuple[int, bytes]
 """Status and body."""
 
@@ -41,11 +44,10 @@ class MetadataRoutes:
         self._dataplane = dataplane
         self._meters = meters
         self._profile = settings.status_profile
-        asks = {
-            "/": self._alive,
+        asks: dict[str, Callable[[], Awaitable[StatusAndBody]]] = {
+            **{path: partial(_alive, body) for path, body in ALIVE.items()},
             "/v2": self._server,
             "/v2/": self._server,
-            "/v2/health/live": self._live,
             "/v2/health/ready": self._ready,
         }
         self._fixed = {path: MetadataRoute(path, ask) for path, ask in asks.items()}
@@ -84,12 +86,6 @@ class MetadataRoutes:
             status, headers, body = error_response(wrap(error), self._profile)
         await respond(send, status, body, headers)
 
-    async def _alive(self) -> StatusAndBody:
-        return 200, b'{"status":"alive"}'
-
-    async def _live(self) -> StatusAndBody:
-        return 200, b'{"live":true}'
-
     async def _ready(self) -> StatusAndBody:
         if self._dataplane.ready:
             return 200, b'{"ready":true,"live":true}'
@@ -108,6 +104,10 @@ class MetadataRoutes:
 
     async def _model(self, name: str, version: str | None) -> StatusAndBody:
         return 200, _json(await self._dataplane.model_metadata(name, version))
+
+
+async def _alive(body: bytes) -> StatusAndBody:
+    return 200, body
 
 
 def _json(value: Any) -> bytes:

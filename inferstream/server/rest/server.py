@@ -13,6 +13,7 @@ import uvicorn
 from ...errors import InvalidSettings
 from ..options import uvicorn_options
 from ..tls import Certificates, certificates
+from .liveness import Listener, Liveness
 from .messages import Receive, Scope, Send, respond
 from .sockets import WebSocket
 from .transport import KEEP_ALIVE, Connection, close_overdue
@@ -30,6 +31,10 @@ LOOK_EVERY = 1.0
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, liveness: Liveness | None) -> None:
+        super().__init__(config)
+        self._liveness = liveness
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         yield  # the lifecycle has the signals
@@ -48,19 +53,35 @@ class _Server(uvicorn.Server):
             await serving(protocol, sock=sock, ssl=config.ssl, backlog=config.backlog, **limits)
             for sock in sockets
         ]
+        if self._liveness is not None and config.ssl is None:
+            for sock in sockets:
+                self._liveness.open(Listener(sock, protocol, config))
         self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._liveness is not None:
+            self._liveness.close()
+        await super().shutdown(sockets)
 
 
 class HttpServer:
     """One HTTP port with an ASGI application behind it.
 
-    `given` are the options that the setting `source` passes on; files they name are looked for in `folder`.
-    `guarded` ports are those of inferences, with limits on what clients may do.
+    `custom` are the options that the setting `source` passes on; files they name are looked for in `folder`.
+    `guarded` ports are those of inferences, with limits on what clients may do. `liveness` answers there
+    while a model's `load` holds the event loop.
     Raises InvalidSettings when one is wrong.
     """
 
     def __init__(
-        self, app: Any, source: str, custom: dict[str, Any] | None, folder: str, *, guarded: bool
+        self,
+        app: Any,
+        source: str,
+        custom: dict[str, Any] | None,
+        folder: str,
+        *,
+        guarded: bool,
+        liveness: Liveness | None = None,
     ) -> None:
         self._certificates = certificates(custom or {}, folder, source)
         options = {
@@ -86,7 +107,7 @@ class HttpServer:
             config.ssl = self._certificates.context
         # uvicorn would wrap the application for proxy headers that nothing here reads.
         config.loaded_app = app.entry if guarded else app
-        self._server = _Server(config)
+        self._server = _Server(config, liveness)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property

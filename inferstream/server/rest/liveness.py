@@ -1,0 +1,231 @@
+"""Answers liveness from a thread while the `load` of a model holds the event loop.
+
+A model whose `predict` awaits must be loaded on the server's event loop, because what it creates belongs to
+that loop. If such a `load` blocks, the loop answers nobody, and Kubernetes kills a server whose liveness
+probe is not answered. So a thread stands by during these loads. When one has held the loop for a quarter of
+a second, the thread accepts connections in the loop's place. It only peeks at what they send: it answers
+liveness, and keeps everything else for the loop as it came.
+
+The thread knows when the loop runs code of a `load`. It never answers for a loop that anything else blocks.
+It touches a socket only then and under the lock, and the loop takes the same lock when the code returns. So
+no socket is used by both.
+"""
+
+import asyncio
+import logging
+import re
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from email.utils import formatdate
+from time import monotonic
+from typing import Any, NamedTuple
+
+import uvicorn
+
+from ...dataplane.execution.stretches import in_stretches
+from ...telemetry.context import model_name_var
+from .metadata import ALIVE
+from .transport import MAX_HEADERS
+
+logger = logging.getLogger("inferstream.model")
+
+LATE = 0.25
+"""Seconds for which the code of a `load` may hold the event loop before the thread steps in."""
+
+LOOK_EVERY = 0.05
+"""Seconds between looks of the thread at the event loop, and at the connections while the loop is held."""
+
+KEPT = 1000
+"""Connections that the thread keeps for the event loop. Further ones stay in the backlog of the port."""
+
+LONGEST_HEAD = 4096
+"""Bytes of the head of a probe. A longer request is not taken for one."""
+
+_REQUEST = re.compile(rb"GET (/[\w/]*)(?:\?[!\"$-~]*)? HTTP/1\.[01]")
+_HEADER = re.compile(rb"([\w.!$&'*+^`|~-]+):[\t -~]*")
+_NOT_OF_PROBES = {b"content-length", b"expect", b"origin", b"transfer-encoding", b"upgrade"}
+"""Headers that change what the event loop would answer, or announce more than a head."""
+
+
+class Listener(NamedTuple):
+    """A port without TLS."""
+
+    sock: socket.socket
+    protocol: Callable[[], asyncio.Protocol]
+    """Makes what serves one connection."""
+    config: uvicorn.Config
+
+
+class Liveness:
+    """Stands in for the event loop at the ports of a server; `limit` is how many seconds one `load` may take."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._listeners: list[Listener] = []
+        self._loads = 0
+        self._stand_in: _StandIn | None = None
+
+    def open(self, listener: Listener) -> None:
+        """Answer at this port too."""
+        self._listeners.append(listener)
+
+    def close(self) -> None:
+        """Answer nowhere any more: the ports are about to close."""
+        self._listeners.clear()
+
+    async def during(self, loading: Awaitable[Any]) -> Any:
+        """Await a `load` or `unload` that may block this event loop."""
+        if self._stand_in is None:
+            self._stand_in = _StandIn(self._listeners)
+        self._loads += 1
+        load = _Load(self._stand_in, monotonic() + self._limit)
+        try:
+            return await in_stretches(loading, load)
+        finally:
+            self._loads -= 1
+            if not self._loads:
+                self._stand_in.over.set()
+                self._stand_in = None
+            if load.longest > LATE:
+                logger.warning(
+                    "model %s: its load or unload awaits and also blocks: it held the event loop for %.1f s, and "
+                    "requests waited. Write what blocks as `def`, call it with asyncio.to_thread, or set "
+                    "parallel_workers.",
+                    model_name_var.get(),
+                    load.longest,
+                )
+
+
+class _Load:
+    """One `load`, which tells the thread when its code runs."""
+
+    def __init__(self, stand_in: "_StandIn", until: float) -> None:
+        self._stand_in = stand_in
+        self._until = until
+        self.longest = 0.0
+        """Seconds for which it held the event loop without a break."""
+
+    def turn(self) -> None:
+        """The next stretch begins."""
+        self._stand_in.held(self._until)
+
+    def ended(self, seconds: float) -> None:
+        """A stretch has ended."""
+        self.longest = max(self.longest, seconds)
+        self._stand_in.free()
+
+
+class _StandIn:
+    """The thread, from the first of some loads to the end of the last."""
+
+    def __init__(self, listeners: list[Listener]) -> None:
+        self.over = threading.Event()
+        self._listeners = listeners
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._until: float | None = None
+        """Until when the thread may answer; None while the event loop runs no code of a `load`."""
+        self._turned_at: float | None = None
+        """When such code first ran in this turn of the event loop; None if none has."""
+        self._kept: dict[socket.socket, Listener] = {}
+        self._undecided: list[socket.socket] = []
+        self._handing_over: set[asyncio.Task[Any]] = set()
+        threading.Thread(target=self._run, name="liveness", daemon=True).start()
+
+    def held(self, until: float) -> None:
+        """The event loop is about to run the code of a `load`."""
+        with self._lock:
+            self._until = until
+            if self._turned_at is None:
+                self._turned_at = monotonic()
+                self._loop.call_soon(self._turned)  # several loads may run in one turn
+
+    def free(self) -> None:
+        """The code has returned to the event loop."""
+        with self._lock:
+            self._until = None
+
+    def _run(self) -> None:
+        while not self.over.wait(LOOK_EVERY):
+            with self._lock:
+                if self._must_answer():
+                    for listener in self._listeners:
+                        self._accept(listener)
+                    self._undecided = [sock for sock in self._undecided if not self._decide(sock)]
+
+    def _must_answer(self) -> bool:
+        if self._until is None or self._turned_at is None:
+            return False
+        return self._turned_at + LATE < monotonic() < self._until
+
+    def _accept(self, listener: Listener) -> None:
+        with suppress(OSError):  # nobody waits any more, or the process has too many open files
+            while len(self._kept) < KEPT:
+                sock, _ = listener.sock.accept()
+                sock.setblocking(False)
+                self._kept[sock] = listener
+                self._undecided.append(sock)
+
+    def _decide(self, sock: socket.socket) -> bool:
+        """Answer a probe, close what the client has ended; False where more has to come before that is known."""
+        try:
+            received = sock.recv(LONGEST_HEAD, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            received = b""
+        if not received:
+            del self._kept[sock]
+            sock.close()
+            return True
+        path = probed(received)
+        if path:
+            self._answer(sock, self._kept.pop(sock), len(received), path)
+        return path is not None
+
+    def _answer(self, sock: socket.socket, listener: Listener, size: int, path: str) -> None:
+        with sock, suppress(OSError):  # the client has left
+            sock.recv(size)  # a connection that closes with bytes unread is reset
+            sock.send(response(listener.config, ALIVE[path]))
+
+    def _turned(self) -> None:
+        """Let the event loop serve the connections that are kept."""
+        with self._lock:
+            self._turned_at = None
+            kept, self._kept = self._kept, {}
+            self._undecided.clear()
+        for sock, listener in kept.items():
+            if listener not in self._listeners:
+                sock.close()
+                continue
+            task = self._loop.create_task(self._loop.connect_accepted_socket(listener.protocol, sock))
+            self._handing_over.add(task)
+            task.add_done_callback(self._handing_over.discard)
+
+
+def probed(received: bytes) -> str | None:
+    """The path of a probe, given what its connection has sent; "" for anything else, None while more has to come."""
+    head, ended, rest = received.partition(b"\r\n\r\n")
+    if not ended:
+        return None if len(received) < LONGEST_HEAD else ""
+    line, *headers = head.split(b"\r\n")
+    request = _REQUEST.fullmatch(line)
+    if rest or request is None or len(headers) > MAX_HEADERS:
+        return ""
+    for header in headers:
+        found = _HEADER.fullmatch(header)
+        if found is None or found[1].lower() in _NOT_OF_PROBES:
+            return ""
+    path = request[1].decode()
+    return path if path in ALIVE else ""
+
+
+def response(config: uvicorn.Config, body: bytes) -> bytes:
+    """What the event loop would answer, with the end of the connection."""
+    headers = [(b"date", formatdate(usegmt=True).encode())] if config.date_header else []
+    headers += config.encoded_headers
+    headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    headers.append((b"connection", b"close"))
+    return b"HTTP/1.1 200 OK\r\n%s\r\n%s" % (b"".join(b"%s: %s\r\n" % pair for pair in headers), body)

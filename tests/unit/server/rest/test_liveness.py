@@ -1,0 +1,215 @@
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import uvicorn
+
+from inferstream.server.rest import liveness
+from inferstream.server.rest.liveness import LONGEST_HEAD, Listener, Liveness, probed, response
+
+LIVE = "/v2/health/live"
+
+
+@pytest.mark.parametrize(
+    ("sent", "path"),
+    [
+        (f"GET {LIVE} HTTP/1.1\r\n\r\n", LIVE),
+        (f"GET {LIVE} HTTP/1.0\r\n\r\n", LIVE),
+        (f"GET {LIVE}?verbose=1 HTTP/1.1\r\nHost: x:8080\r\n\r\n", LIVE),
+        (f"GET {LIVE} HTTP/1.1\r\nHost: x\r\nUser-Agent: kube-probe/1.31\r\nAccept: */*\r\n\r\n", LIVE),
+        ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", "/"),
+        # more has to come
+        ("G", None),
+        (f"GET {LIVE} HTTP/1.1\r\n", None),
+        (f"GET {LIVE} HTTP/1.1\r\nHost: x\r\n\r", None),
+        (f"GET {LIVE} HTTP/1.1\r\nHost: {'x' * 1000}", None),
+        # the event loop's
+        (f"HEAD {LIVE} HTTP/1.1\r\n\r\n", ""),
+        (f"POST {LIVE} HTTP/1.1\r\n\r\n", ""),
+        (f"GET {LIVE}/ HTTP/1.1\r\n\r\n", ""),
+        (f"GET {LIVE}#a HTTP/1.1\r\n\r\n", ""),
+        ("GET /v2/health/ready HTTP/1.1\r\n\r\n", ""),
+        ("GET /v2/models/live HTTP/1.1\r\n\r\n", ""),
+        (f"GET http://x{LIVE} HTTP/1.1\r\n\r\n", ""),
+        (f"GET {LIVE} HTTP/2.0\r\n\r\n", ""),
+        (f"GET {LIVE} HTTP/1.1\r\nno header\r\n\r\n", ""),
+        (f"GET {LIVE} HTTP/1.1\r\nContent-Length: 1\r\n\r\n", ""),
+        (f"GET {LIVE} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", ""),
+        (f"GET {LIVE} HTTP/1.1\r\nOrigin: https://a.example\r\n\r\n", ""),
+        (f"GET {LIVE} HTTP/1.1\r\nUpgrade: websocket\r\n\r\n", ""),
+        (f"GET {LIVE} HTTP/1.1\r\n{'a: b' + chr(13) + chr(10)}" * 200 + "\r\n\r\n", ""),
+        (f"GET {LIVE} HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n", ""),
+        ("x" * LONGEST_HEAD, ""),
+        ("\x16\x03\x01\r\n\r\n", ""),
+    ],
+)
+def test_only_a_whole_and_plain_probe_is_taken_for_one(sent: str, path: str | None) -> None:
+    assert probed(sent.encode("latin-1")) == path
+
+
+def config_of(**options: Any) -> uvicorn.Config:
+    config = uvicorn.Config(None, log_config=None, server_header=False, **options)  # type: ignore[arg-type]
+    config.load()
+    return config
+
+
+def test_the_response_has_the_headers_that_the_settings_add() -> None:
+    answered = response(config_of(date_header=False, headers=[("x-from", "us")]), b"{}")
+    assert answered == (
+        b"HTTP/1.1 200 OK\r\nx-from: us\r\ncontent-type: application/json\r\ncontent-length: 2\r\n"
+        b"connection: close\r\n\r\n{}"
+    )
+
+
+class Port:
+    """Stands for a socket that listens."""
+
+    def __init__(self) -> None:
+        self._arrived: list[socket.socket] = []
+
+    def connect(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        ours.settimeout(10)
+        self._arrived.append(theirs)
+        return ours
+
+    @property
+    def backlog(self) -> int:
+        return len(self._arrived)
+
+    def accept(self) -> tuple[socket.socket, str]:
+        if not self._arrived:
+            raise BlockingIOError
+        return self._arrived.pop(0), ""
+
+
+class Greeting(asyncio.Protocol):
+    """Serves a connection: says that the event loop does."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(b"the event loop")
+        transport.close()
+
+
+@pytest.fixture
+def port() -> Port:
+    return Port()
+
+
+@pytest.fixture
+def stands_in(port: Port) -> Liveness:
+    stands_in = Liveness(60)
+    stands_in.open(Listener(port, Greeting, config_of()))  # type: ignore[arg-type]
+    return stands_in
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Hold the event loop until then."""
+    given_up = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < given_up
+        time.sleep(0.01)
+
+
+def hold(seconds: float) -> None:
+    """Hold the event loop for so long."""
+    time.sleep(seconds)
+
+
+async def read(client: socket.socket) -> bytes:
+    client.setblocking(False)
+    return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1000), 10)
+
+
+async def test_a_probe_is_answered_and_all_else_goes_to_the_event_loop(
+    stands_in: Liveness, port: Port
+) -> None:
+    other, silent, left = port.connect(), port.connect(), port.connect()
+    other.send(b"GET /v2 HTTP/1.1\r\n\r\n")
+    left.close()
+
+    async def load() -> str:
+        probe = port.connect()
+        probe.send(f"GET {LIVE} HTTP/1.1\r\n\r\n".encode())
+        assert probe.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert probe.recv(1000) == b""
+        probe.close()
+        return "loaded"
+
+    assert await stands_in.during(load()) == "loaded"
+    for client in (other, silent):
+        assert await read(client) == b"the event loop"
+        client.close()
+
+
+async def test_no_more_connections_are_kept_than_the_bound(
+    stands_in: Liveness, port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(liveness, "KEPT", 2)
+    clients = [port.connect() for _ in range(3)]
+
+    async def load() -> None:
+        until(lambda: port.backlog == 1)
+        hold(3 * liveness.LOOK_EVERY)
+        assert port.backlog == 1
+
+    await stands_in.during(load())
+    for client in clients[:2]:
+        assert await read(client) == b"the event loop"
+    for client in (*clients, port.accept()[0]):
+        client.close()
+
+
+async def test_connections_are_closed_when_the_port_closes_before_the_event_loop_has_them(
+    stands_in: Liveness, port: Port
+) -> None:
+    client = port.connect()
+
+    async def load() -> None:
+        until(lambda: port.backlog == 0)
+        stands_in.close()
+
+    await stands_in.during(load())
+    assert await read(client) == b""
+    client.close()
+
+
+async def test_the_thread_lives_as_long_as_a_load_and_steps_in_for_one_alone(
+    stands_in: Liveness, port: Port
+) -> None:
+    def threads() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name == "liveness"]
+
+    assert not threads()
+    loaded = asyncio.Event()
+    loading = [asyncio.create_task(stands_in.during(loaded.wait())) for _ in range(2)]
+    await asyncio.sleep(0)
+    (thread,) = threads()
+    client = port.connect()
+    hold(liveness.LATE + 3 * liveness.LOOK_EVERY)  # what is none of the load's
+    assert port.backlog == 1
+    loaded.set()
+    await asyncio.gather(*loading)
+    await asyncio.to_thread(thread.join, 10)
+    assert not threads()
+    client.close()
+    port.accept()[0].close()
+
+
+async def test_a_load_that_fails_or_is_cancelled_does_so_as_ever(stands_in: Liveness) -> None:
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("no weights")
+
+    with pytest.raises(ValueError, match="no weights"):
+        await stands_in.during(fails())
+    loading = asyncio.create_task(stands_in.during(asyncio.Event().wait()))
+    await asyncio.sleep(0)
+    loading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await loading
