@@ -46,8 +46,7 @@ class CodecTable(Generic[Codec]):
 
     def by_content_type(self, content_type: str) -> Codec | None:
         _load(content_type)
-        found = self.codecs.get(content_type)
-        return self.added.get(content_type) if found is None else found
+        return self.codecs.get(content_type) or self.added.get(content_type)
 
     def by_payload(self, payload: Any, default: Codec | None = None) -> Codec | None:
         """The first registered codec that can encode `payload`, else `default`, else one that MLServer lacks.
@@ -70,7 +69,7 @@ class CodecTable(Generic[Codec]):
         """
         _load_possible()
         exact, origin = _normal(hint), typing.get_origin(hint)
-        codecs = (*self.codecs.values(), *self.added.values())
+        codecs = tuple((self.codecs | self.added).values())
         for wanted in (exact,) if origin is None else (exact, origin):
             for codec in codecs:
                 if wanted in map(_normal, _hints(codec)):
