@@ -277,8 +277,8 @@ class Cancelled(InferstreamError):
         super().__init__("The client cancelled the request.")
 
 
-class Unsupported(InferstreamError):
-    """The model or the server does not do what was asked."""
+class Unsupported(InferstreamError, NotImplementedError):
+    """The model or the server does not do what was asked; model code that asks its base may catch it as Python's."""
 
     code = Code.UNSUPPORTED
 

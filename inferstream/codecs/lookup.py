@@ -80,7 +80,7 @@ def encode_response_output(
 
     Raises CodecNotFound.
     """
-    codec = input_codec(request_output, index) or find_input_codec(payload=payload) or default_codec
+    codec = input_codec(request_output, index) or find_input_codec(payload=payload, default=default_codec)
     if codec is None:
         raise CodecNotFound(name=request_output.name, payload_type=type(payload).__name__)
     return codec.encode_output(request_output.name, payload)
@@ -93,7 +93,7 @@ def encode_inference_response(
     default_codec: RequestCodecLike | None = None,
 ) -> InferenceResponse:
     """A whole response by the codec that knows the payload. Raises CodecNotFound."""
-    codec = find_request_codec(payload=payload) or default_codec
+    codec = find_request_codec(payload=payload, default=default_codec)
     if codec is None:
         raise CodecNotFound(payload_type=type(payload).__name__, is_request=True)
     return codec.encode_response(model_name, payload, model_version)

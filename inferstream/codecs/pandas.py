@@ -1,6 +1,7 @@
 """pandas data frames, content type `pd`; imported only when frames are in play."""
 
 from datetime import datetime
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,22 @@ def _column(tensor: RequestInput | ResponseOutput, kind: str) -> Any:
     codec = find_input_codec(content_type=name) if name else None
     if codec is not None:
         return codec.decode_input(tensor) if isinstance(tensor, RequestInput) else codec.decode_output(tensor)
-    return tensor.data.flat() if tensor.datatype == "BYTES" else decoded(tensor, kind)
+    return _cells(tensor, kind) if tensor.datatype == "BYTES" else decoded(tensor, kind)
+
+
+def _cells(tensor: RequestInput | ResponseOutput, kind: str) -> list[Any]:
+    """The values of a BYTES column; nested lists that its shape does not lay out are values themselves."""
+    data, shape = tensor.data.peek(), tensor.shape
+    by_row = isinstance(data, list) and len(shape) > 0 and len(data) == shape[0]
+    if by_row and len(shape) == 1:
+        return list(data)
+    try:
+        values = tensor.data.flat()
+    except ValueError as error:
+        if by_row:
+            return list(data)
+        raise CodecError(f'{kind} "{tensor.name}": {error}') from None
+    return list(data) if by_row and len(values) != prod(shape) else values
 
 
 def _columns(frame: pd.DataFrame, use_bytes: bool, kind: str) -> list[dict[str, Any]]:

@@ -17,6 +17,9 @@ OWN = "inferstream.codecs."
 ENTRY_POINTS = "inferstream.codecs"
 """An entry point's name is a content type, its value the module that registers codecs when imported."""
 
+ADDED = frozenset({"json", "dict"})
+"""Content types that MLServer does not have: for a payload, our codecs of them are asked after everybody else's."""
+
 OPTIONAL = {"pd": "pandas"}
 """Content types whose module imports a heavy library: only loaded when the library is, or when asked for."""
 
@@ -28,21 +31,36 @@ class CodecTable(Generic[Codec]):
 
     def __init__(self) -> None:
         self.codecs: dict[str, Codec] = {}
+        self.added: dict[str, Codec] = {}
 
     def register(self, content_type: str, codec: Codec) -> None:
+        own = codec.__module__.startswith(OWN)
         # Ours are loaded late, when a content type is first met: by then an author may have replaced one.
-        if content_type not in self.codecs or not codec.__module__.startswith(OWN):
+        if own and content_type in self.codecs:
+            return
+        if own and content_type in ADDED:
+            self.added[content_type] = codec
+        else:
             self.codecs[content_type] = codec
+            self.added.pop(content_type, None)
 
     def by_content_type(self, content_type: str) -> Codec | None:
         _load(content_type)
-        return self.codecs.get(content_type)
+        return self.codecs.get(content_type) or self.added.get(content_type)
 
-    def by_payload(self, payload: Any) -> Codec | None:
-        """The first registered codec that can encode `payload`."""
+    def by_payload(self, payload: Any, default: Codec | None = None) -> Codec | None:
+        """The first registered codec that can encode `payload`, else `default`, else one that MLServer lacks.
+
+        A runtime's default codec is written for the payloads that no codec of MLServer's knows.
+        """
         _load_possible()
         # A copy, because another thread may be loading a codec meanwhile.
-        return next((codec for codec in tuple(self.codecs.values()) if codec.can_encode(payload)), None)
+        for codec in tuple(self.codecs.values()):
+            if codec.can_encode(payload):
+                return codec
+        if default is not None:
+            return default
+        return next((codec for codec in tuple(self.added.values()) if codec.can_encode(payload)), None)
 
     def by_type_hint(self, hint: Any) -> Codec | None:
         """The codec for values annotated with `hint`, else for what `hint` is a kind of.
@@ -51,7 +69,7 @@ class CodecTable(Generic[Codec]):
         """
         _load_possible()
         exact, origin = _normal(hint), typing.get_origin(hint)
-        codecs = tuple(self.codecs.values())
+        codecs = tuple((self.codecs | self.added).values())
         for wanted in (exact,) if origin is None else (exact, origin):
             for codec in codecs:
                 if wanted in map(_normal, _hints(codec)):
@@ -134,22 +152,36 @@ def register_request_codec(CodecKlass: RequestCodecLike) -> RequestCodecLike:  #
 
 
 def find_input_codec(
-    content_type: str | None = None, payload: Any = None, type_hint: Any = None
+    content_type: str | None = None,
+    payload: Any = None,
+    type_hint: Any = None,
+    default: InputCodecLike | None = None,
 ) -> InputCodecLike | None:
-    """The tensor codec for a content type, else a type hint, else a payload; None when there is none."""
-    return _find(inputs, content_type, payload, type_hint)
+    """The tensor codec for a content type, else a type hint, else a payload; None when there is none.
+
+    For a payload `default` is asked after the codecs that MLServer has, or that were registered.
+    """
+    return _find(inputs, content_type, payload, type_hint, default)
 
 
 def find_request_codec(
-    content_type: str | None = None, payload: Any = None, type_hint: Any = None
+    content_type: str | None = None,
+    payload: Any = None,
+    type_hint: Any = None,
+    default: RequestCodecLike | None = None,
 ) -> RequestCodecLike | None:
-    """The request codec for a content type, else a type hint, else a payload; None when there is none."""
-    return _find(requests, content_type, payload, type_hint)
+    """The request codec for a content type, else a type hint, else a payload; None when there is none.
+
+    For a payload `default` is asked after the codecs that MLServer has, or that were registered.
+    """
+    return _find(requests, content_type, payload, type_hint, default)
 
 
-def _find(table: CodecTable[Codec], content_type: str | None, payload: Any, type_hint: Any) -> Codec | None:
+def _find(
+    table: CodecTable[Codec], content_type: str | None, payload: Any, type_hint: Any, default: Codec | None
+) -> Codec | None:
     if content_type:
         return table.by_content_type(content_type)
     if type_hint is not None:
         return table.by_type_hint(type_hint)
-    return None if payload is None else table.by_payload(payload)
+    return default if payload is None else table.by_payload(payload, default)

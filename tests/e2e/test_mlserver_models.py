@@ -270,7 +270,9 @@ def test_a_models_own_routes_follow_fastapis_rules(serve, tmp_path) -> None:
     assert (teapot.status_code, teapot.json()["error"]) == (418, "no tea")
     assert server.metric("asked_count", model_name="custom") == 2
 
-    assert httpx.get(f"{url}/ask/me").status_code == 404
+    method = httpx.get(f"{url}/ask/me")
+    assert (method.status_code, method.headers["allow"]) == (405, "POST")
+    assert method.json() == {"error": "Method Not Allowed"}
     assert httpx.post(f"{url}/v2/repository/models/custom/unload").status_code == 200
     assert httpx.get(f"{url}/ping").status_code == 404
     assert httpx.post(f"{url}/v2/repository/models/custom/load").status_code == 200

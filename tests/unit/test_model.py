@@ -50,6 +50,8 @@ async def test_a_bare_model_loads_and_unloads_and_answers_nothing() -> None:
         await model.predict(REQUEST)
     with pytest.raises(Unsupported):
         await anext(model.predict_stream(two_requests()))
+    with pytest.raises(NotImplementedError):  # as model code for MLServer catches it
+        await model.predict(REQUEST)
 
 
 def test_name_and_version_are_the_settings() -> None:

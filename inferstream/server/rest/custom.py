@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 from starlette.types import ASGIApp
 
@@ -40,10 +41,12 @@ class CustomRoutes:
         self._routes: list[tuple[str, Any, Execution]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        execution = self._find(scope["method"], scope["path"]) if scope["type"] == "http" else None
-        if execution is None:
+        executions = self._find(scope["path"]) if scope["type"] == "http" else {}
+        if not executions:
             await self._otherwise(scope, receive, send)
             return
+        if (execution := executions.get(scope["method"])) is None:
+            raise HTTPException(405, headers={"allow": ", ".join(executions)})
         try:
             head = Head(scope["headers"])
             body = await read_body(head, partial(receive_all, receive), self._limit)
@@ -76,7 +79,8 @@ class CustomRoutes:
             status, [*headers, (b"content-encoding", encoding)], await compress(body, encoding)
         )
 
-    def _find(self, method: str, path: str) -> Execution | None:
+    def _find(self, path: str) -> dict[str, Execution]:
+        """Who answers a path, by method."""
         routes = self._dataplane.custom_routes()
         if routes is not self._known:
             self._known = routes
@@ -84,7 +88,8 @@ class CustomRoutes:
                 (handler.rest_method, compile_path(handler.rest_path)[0], execution)
                 for handler, execution in routes
             ]
-        for wanted, pattern, execution in self._routes:
-            if wanted == method and pattern.match(path):
-                return execution
-        return None
+        found: dict[str, Execution] = {}
+        for method, pattern, execution in self._routes:
+            if pattern.match(path):
+                found.setdefault(method, execution)
+        return found

@@ -15,6 +15,7 @@ from inferstream.codecs import (
     InputCodec,
     NumpyCodec,
     NumpyRequestCodec,
+    RequestCodec,
     StringCodec,
     decode_inference_request,
     decode_request_input,
@@ -31,10 +32,12 @@ from inferstream.codecs.registry import inputs as table
 from inferstream.errors import CodecError, CodecNotFound
 from inferstream.types import (
     InferenceRequest,
+    InferenceResponse,
     MetadataTensor,
     Parameters,
     RequestInput,
     RequestOutput,
+    ResponseOutput,
     TensorData,
 )
 
@@ -234,6 +237,46 @@ assert find_request_codec(content_type="dict") is not None
 print(find_input_codec(content_type="json") is Mine)
 """
     assert ran(code) == "True"
+
+
+def test_a_payload_that_mlserver_has_no_codec_for_goes_to_whom_an_author_names() -> None:
+    class Mine(RequestCodec):
+        @classmethod
+        def encode_response(cls, model_name: str, payload: object, *_: object) -> InferenceResponse:
+            return InferenceResponse(model_name=f"mine of {model_name}", outputs=[])
+
+    class Cells(InputCodec):
+        @classmethod
+        def encode_output(cls, name: str, payload: object, **_: object) -> ResponseOutput:
+            return StringCodec.encode_output(name, ["mine"])
+
+    for known in ({"a": [1.0]}, {"a": 1}):
+        assert encode_inference_response(known, "m").parameters.content_type == "dict"
+        assert encode_inference_response(known, "m", default_codec=Mine).model_name == "mine of m"
+    assert encode_inference_response(["a"], "m", default_codec=Mine).model_name == "m"
+    asked = RequestOutput(name="x")
+    assert encode_response_output([{"a": 1}], asked).parameters.content_type == "json"
+    assert encode_response_output([{"a": 1}], asked, default_codec=Cells).data.root == [b"mine"]
+
+
+@pytest.mark.parametrize("first", ["", "import inferstream.codecs.json"])
+def test_a_codec_that_is_registered_goes_before_those_that_mlserver_lacks(first: str) -> None:
+    code = f"""
+{first}
+from inferstream.codecs import RequestCodec, register_request_codec
+from inferstream.codecs.registry import find_request_codec
+
+@register_request_codec
+class Mine(RequestCodec):
+    ContentType = "mine"
+
+    @classmethod
+    def can_encode(cls, payload):
+        return isinstance(payload, dict | list)
+
+print(find_request_codec(payload={{"a": 1}}).__name__, find_request_codec(payload=["a"]).__name__)
+"""
+    assert ran(code) == "Mine StringRequestCodec"
 
 
 def test_pandas_waits_until_it_is_asked_for_and_then_serves_every_thread() -> None:

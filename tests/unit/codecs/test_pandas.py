@@ -96,3 +96,25 @@ def test_columns_decoded_by_their_own_codec_are_used_as_they_are() -> None:
 def test_values_are_laid_out_row_after_row() -> None:
     square = RequestInput(name="s", shape=[2, 2], datatype="INT8", data=[1, 2, 3, 4])
     assert PandasCodec.decode_request(InferenceRequest(inputs=[square]))["s"].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("shape", "data", "values"),
+    [
+        ([2], [["a", "b"], []], [["a", "b"], []]),
+        ([2], [["a"], ["b"]], [["a"], ["b"]]),
+        ([2, 1], [["a", "b"], []], [["a", "b"], []]),
+        ([2, 1], [["a", "b"], ["c", "d"]], [["a", "b"], ["c", "d"]]),
+        ([2, 1], [["a"], ["b"]], ["a", "b"]),
+        ([1], "a", ["a"]),
+    ],
+)
+def test_lists_that_the_shape_does_not_lay_out_are_values(shape: list[int], data, values: list) -> None:
+    column = RequestInput(name="c", shape=shape, datatype="BYTES", data=data)
+    assert PandasCodec.decode_request(InferenceRequest(inputs=[column]))["c"].tolist() == values
+
+
+def test_ragged_lists_that_are_no_rows_are_refused_by_name() -> None:
+    column = RequestInput(name="c", shape=[3], datatype="BYTES", data=[["a", "b"], []])
+    with pytest.raises(CodecError, match='input "c": data is ragged'):
+        PandasCodec.decode_request(InferenceRequest(inputs=[column]))
