@@ -8,7 +8,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.scheduling import ByFile
 from tests.serving import Running, write_all_models
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile | None:
+    if config.getoption("dist") != "load":  # what `-n` alone means
+        return None
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
