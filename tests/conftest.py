@@ -26,7 +26,7 @@ def shared_tls_context() -> Iterator[None]:
     Clients that verify against the default certificates share one context.
 
     httpx makes a context for every client, for plain HTTP too, and each reads all certificates of the system:
-    this costs ten times what a request costs.
+    this costs twenty times what a request does.
     """
     default = functools.cache(httpx.create_ssl_context)
 
