@@ -78,11 +78,7 @@ class Running:
         return httpx.post(f"{self.url}/v2/models/{model}/{action}", json=request, timeout=20, **options)
 
     def metric(self, name: str, **labels: str) -> float:
-        wanted = [f'{key}="{value}"' for key, value in labels.items()]
-        for line in httpx.get(f"{self.url}/metrics").text.splitlines():
-            if line.startswith((name + "{", name + " ")) and all(label in line for label in wanted):
-                return float(line.rsplit(" ", 1)[1])
-        return 0.0
+        return metric(httpx.get(f"{self.url}/metrics").text, name, **labels)
 
     def workers(self) -> list[int]:
         """Process ids of the workers."""
@@ -112,6 +108,15 @@ class Running:
                 self.process.kill()
                 self.process.wait(5)
         return self.process.returncode
+
+
+def metric(page: str, name: str, **labels: str) -> float:
+    """The value that a metrics page has for a meter, which is zero for those it does not have."""
+    wanted = [f'{key}="{value}"' for key, value in labels.items()]
+    for line in page.splitlines():
+        if line.startswith((name + "{", name + " ")) and all(label in line for label in wanted):
+            return float(line.rsplit(" ", 1)[1])
+    return 0.0
 
 
 def eventually(condition: Callable[[], object], seconds: float = 5) -> object:
