@@ -24,6 +24,7 @@ class Running:
         self, folder: Path, *flags: str, wait: bool = True, within: float = 30, **environment: str
     ) -> None:
         self.folder = folder
+        self._stopping = False
         self.output = folder.parent / f"{folder.name}.output"
         self.log = folder.parent / f"{folder.name}.log"
         self.log.touch()
@@ -99,9 +100,15 @@ class Running:
         assert answered.json()["outputs"][0]["data"] == [1.0, 2.0], answered.text
         assert self.process.poll() is None
 
+    def begin_stop(self) -> None:
+        """Let the server drain and end; `stop` waits for it."""
+        self._stopping = True
+        self.process.send_signal(signal.SIGTERM)
+
     def stop(self, timeout: float = 15) -> int:
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+            if not self._stopping:
+                self.begin_stop()
             try:
                 self.process.wait(timeout)
             except subprocess.TimeoutExpired:
