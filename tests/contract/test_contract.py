@@ -84,7 +84,6 @@ def test_a_client_that_leaves_ends_the_model(host: Host, door) -> None:
 
 @EVERY_DOOR
 @pytest.mark.parametrize("model", ["slow", "streaming"])
-@EVERY_DOOR
 def test_a_deadline_ends_the_call(host: Host, door, model: str) -> None:
     call = asked(model, timeout=300_000, seconds=60, before=60)
     with pytest.raises(Failed) as failed:
