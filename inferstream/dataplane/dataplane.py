@@ -7,11 +7,11 @@ from typing import Literal
 from ..errors import ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..settings import Settings
+from ..signature import Signature
 from ..types import (
     InferenceRequest,
     MetadataModelResponse,
     MetadataServerResponse,
-    MetadataTensor,
     Parameters,
     RepositoryIndexResponseItem,
 )
@@ -80,9 +80,9 @@ class DataPlane:
         """REST routes of models' own; the same list until a model comes or goes."""
         return self._registry.routes
 
-    def declared_inputs(self, name: str, version: str | None = None) -> list[MetadataTensor]:
-        """The inputs a model declares. Raises ModelNotFound, ModelNotReady."""
-        return self._registry.get(name, version).execution.inputs
+    def signature(self, name: str, version: str | None = None) -> Signature:
+        """What a model takes and returns. Raises ModelNotFound, ModelNotReady."""
+        return self._registry.get(name, version).execution.signature
 
     def streams(self, name: str, version: str | None = None) -> bool:
         """Whether a model makes streams of its own; False for one that is not there."""

@@ -111,13 +111,13 @@ class InferenceDoor:
             chosen = CHOSEN["mlserver"]
         length = exchange.head.header_length(len(body))
         if length == 0:
-            inputs = self._dataplane.declared_inputs(route.model, route.version)
+            inputs = self._dataplane.signature(route.model, route.version).declared_inputs
             return ParsedRequest(*json_requests.raw_request(memoryview(body), inputs), chosen)
         text = body if length is None else body[:length]
         tail = None if length is None else memoryview(body)[length:]
         document = json_requests.load_request(text)
         if route.either and length is None:
-            inputs = self._dataplane.declared_inputs(route.model, route.version)
+            inputs = self._dataplane.signature(route.model, route.version).declared_inputs
             if asked == "triton" or (asked is None and not is_v2(document, inputs)):
                 json_requests.refuse_duplicate_keys(text, None)
                 request = parse_flat(document, inputs)

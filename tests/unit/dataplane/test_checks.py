@@ -7,6 +7,7 @@ from inferstream.compat.mlserver.model import MLModel as MLServersModel
 from inferstream.dataplane.checks import Checks, Strictness, checks_of, fits, strictness_of
 from inferstream.dataplane.outputs import finish_of
 from inferstream.errors import InvalidRequest
+from inferstream.signature import Signature
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, RequestOutput, ResponseOutput
 
 
@@ -40,7 +41,7 @@ def test_a_model_that_selects_is_believed() -> None:
 
 
 def declared(strictness: Strictness) -> Checks:
-    return checks_of([], [], strictness)
+    return checks_of(Signature(), strictness)
 
 
 def texts(shape: list[int], data: object) -> InferenceRequest:
