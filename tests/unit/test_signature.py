@@ -90,6 +90,11 @@ async def test_settings_win_over_annotations_each_side_for_itself() -> None:
     assert (found.declared_inputs, found.declared_outputs) == ((X,), ())
 
 
+def test_settings_that_say_what_annotations_say_are_a_declaration() -> None:
+    same = made(Typed).inputs
+    assert signature_of(made(Typed, inputs=same)).declared_inputs == tuple(same)
+
+
 @pytest.mark.parametrize("attribute", ["inputs", "_inputs"])
 async def test_what_load_assigns_wins_over_annotations(attribute: str) -> None:
     model = made(Typed)
