@@ -1,9 +1,10 @@
 """The one way to a model: a door asks for admission once, and opens its calls through it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, Parameters
 from .call import Call, Operation, identify
 from .priority import apply_parameters
@@ -38,9 +39,14 @@ class Admission:
         self.principal = principal
 
     @property
-    def inputs(self) -> list[MetadataTensor]:
+    def signature(self) -> Signature:
+        """What the model takes and returns."""
+        return self._served.execution.signature
+
+    @property
+    def inputs(self) -> Sequence[MetadataTensor]:
         """The inputs that the model declares."""
-        return self._served.execution.inputs
+        return self._served.execution.signature.declared_inputs
 
     @property
     def streams(self) -> bool:

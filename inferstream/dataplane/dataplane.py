@@ -5,6 +5,7 @@ from typing import Literal
 from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import Settings
+from ..signature import Signature
 from ..types import (
     MetadataModelResponse,
     MetadataServerResponse,
@@ -81,6 +82,10 @@ class DataPlane:
     async def model_metadata(self, name: str, version: str | None = None) -> MetadataModelResponse:
         """What the model says of itself. Raises ModelNotFound, ModelNotReady."""
         return await self._registry.serving(name, version).execution.metadata()
+
+    def signature(self, name: str, version: str | None = None) -> Signature:
+        """What a model takes and returns. Raises ModelNotFound, ModelNotReady."""
+        return self._registry.get(name, version).execution.signature
 
     def models(self) -> list[tuple[str, str | None]]:
         """Name and version of every model that is loaded."""
