@@ -4,17 +4,16 @@ from collections.abc import Iterable
 
 from prometheus_client.core import HistogramMetricFamily, Metric
 
-from .counts import Counts
-from .durations import Durations
+from .histogram import COUNTS, SECONDS, Histogram
 
 
 class BatchMeters:
     """How many requests leave together, how long each has waited for that, and how many waited with it."""
 
     def __init__(self) -> None:
-        self.sizes = Counts()
-        self.waits = Durations()
-        self.depths = Counts()
+        self.sizes = Histogram(COUNTS)
+        self.waits = Histogram(SECONDS)
+        self.depths = Histogram(COUNTS)
 
 
 def collect(found: Iterable[tuple[list[str], BatchMeters]]) -> Iterable[Metric]:

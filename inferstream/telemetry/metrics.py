@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from . import batches, caches, queues, steps, streams
 from .custom import CUSTOM
-from .durations import Durations
+from .histogram import SECONDS, Histogram
 from .rpcs import GrpcMeters
 from .sockets import SocketMeters
 
@@ -31,7 +31,7 @@ class ModelMeters:
         self.labels = [model, version or ""]
         self.in_flight = 0
         self.ends: dict[str, int] = {}
-        self.duration = Durations()
+        self.duration = Histogram(SECONDS)
         self.streams = streams.StreamMeters()
         self.queue = queues.QueueMeters()
         self.batches: batches.BatchMeters | None = None
@@ -71,14 +71,14 @@ class DoorMeters:
     """HTTP requests by method, route template and status."""
 
     def __init__(self) -> None:
-        self.requests: dict[tuple[str, str, str], Durations] = {}
+        self.requests: dict[tuple[str, str, str], Histogram] = {}
         self.in_progress = 0
 
     def ended(self, method: str, path: str, status: str, seconds: float) -> None:
         key = (method, path, status)
         durations = self.requests.get(key)
         if durations is None:
-            durations = self.requests[key] = Durations()
+            durations = self.requests[key] = Histogram(SECONDS)
         durations.observe(seconds)
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from .counts import Counts
-from .durations import Durations
+from .histogram import COUNTS, SECONDS, Histogram
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -16,7 +15,7 @@ class StepChanges(NamedTuple):
     active: int
     waiting: int
     sizes: list[int]
-    states: int
+    states: float
     durations: list[int]
     seconds: float
 
@@ -27,8 +26,8 @@ class StepMeters:
     def __init__(self) -> None:
         self.active = 0
         self.waiting = 0
-        self.sizes = Counts()
-        self.durations = Durations()
+        self.sizes = Histogram(COUNTS)
+        self.durations = Histogram(SECONDS)
         self._drained = (0, 0)
 
     def stepped(self, states: int, seconds: float) -> None:
@@ -44,7 +43,7 @@ class StepMeters:
             return None
         active, waiting = self._drained
         self._drained = gauges
-        self.sizes, self.durations = Counts(), Durations()
+        self.sizes, self.durations = Histogram(COUNTS), Histogram(SECONDS)
         return StepChanges(
             self.active - active,
             self.waiting - waiting,

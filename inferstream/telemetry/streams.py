@@ -5,7 +5,7 @@ from time import perf_counter
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
-from .durations import Durations
+from .histogram import GAPS, SECONDS, Histogram
 
 
 class StreamMeters:
@@ -13,8 +13,8 @@ class StreamMeters:
 
     def __init__(self) -> None:
         self.items = 0
-        self.first = Durations()
-        self.gaps = Durations()
+        self.first = Histogram(SECONDS)
+        self.gaps = Histogram(GAPS)
 
 
 class StreamPace:
