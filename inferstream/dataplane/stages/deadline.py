@@ -6,7 +6,19 @@ from collections.abc import Awaitable
 from ...errors import DeadlineExceeded
 from ..call import Call
 from ..handler import Handler
-from ..reply import Reply
+from ..reply import Reply, Watcher
+
+
+class TimerStop(Watcher):
+    """Cancels the timer of a call that has ended."""
+
+    __slots__ = ("_timer",)
+
+    def __init__(self, timer: asyncio.TimerHandle) -> None:
+        self._timer = timer
+
+    def end(self, error: BaseException | None) -> None:
+        self._timer.cancel()
 
 
 class Deadline:
@@ -35,4 +47,4 @@ class Deadline:
         except BaseException:
             timer.cancel()
             raise
-        return reply.watch(lambda _: timer.cancel())
+        return reply.watch(TimerStop(timer))

@@ -7,12 +7,12 @@ from ...telemetry.queues import QueueMeters
 from ..call import Call
 from ..handler import Handler
 from ..queue import Queue
-from ..reply import Reply
+from ..reply import Reply, Watcher
 
 Turn = asyncio.Future[None]
 
 
-class Limits:
+class Limits(Watcher):
     """At most `slots` calls run, at most `length` more wait; a stream holds its slot to its end.
 
     `aging` is what a step of priority is worth, in seconds of waiting.
@@ -43,7 +43,7 @@ class Limits:
         except BaseException:
             self._release()
             raise
-        return reply.watch(self._release)
+        return reply.watch(self)
 
     async def _wait(self, call: Call) -> None:
         self.refuse_if_full(call.model)
@@ -75,7 +75,11 @@ class Limits:
             raise DeadlineExceeded
         meters.waits.observe(now - came)
 
-    def _release(self, _: BaseException | None = None) -> None:
+    def end(self, error: BaseException | None) -> None:
+        """The reply to a call has ended, and gives its slot back."""
+        self._release()
+
+    def _release(self) -> None:
         while self._waiting.length:
             turn = self._waiting.pop()
             if not turn.done():  # one that has just been cancelled is still here

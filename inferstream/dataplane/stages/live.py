@@ -4,7 +4,20 @@ import asyncio
 
 from ..call import Call
 from ..handler import Handler
-from ..reply import Reply
+from ..reply import Reply, Watcher
+
+
+class LiveStream(Watcher):
+    """Tells `live` when the stream of a call has ended."""
+
+    __slots__ = ("_call", "_live")
+
+    def __init__(self, live: "Live", call: Call) -> None:
+        self._live = live
+        self._call = call
+
+    def end(self, error: BaseException | None) -> None:
+        self._live.leave(self._call)
 
 
 class Live:
@@ -22,28 +35,29 @@ class Live:
         try:
             reply = await self._inner(call)
         except asyncio.CancelledError:
-            self._leave(call)
+            self.leave(call)
             if call.failure is None:
                 raise
             call.take_back_cancel()
             raise call.failed() from None
         except BaseException:
-            self._leave(call)
+            self.leave(call)
             raise
         if call.failure is not None:
             # Ended from outside while the model swallowed the cancel: its answer comes too late.
-            self._leave(call)
+            self.leave(call)
             call.take_back_cancel()
             await reply.aclose(call.failure)
             raise call.failed()
         if reply.single:
-            self._leave(call)
+            self.leave(call)
             return reply
         call.task = None
         call.reply = reply
-        return reply.watch(lambda _: self._leave(call))
+        return reply.watch(LiveStream(self, call))
 
-    def _leave(self, call: Call) -> None:
+    def leave(self, call: Call) -> None:
+        """A call is no longer in progress."""
         self.calls.discard(call)
         call.reply = call.task = None
         if self._emptied is not None and not self.calls:

@@ -6,7 +6,7 @@ from ...errors import InferstreamError
 from ...settings import ModelSettings
 from ..call import Call
 from ..handler import Handler
-from ..reply import Reply
+from ..reply import Reply, Watcher
 from .metrics import kind_of
 
 if TYPE_CHECKING:
@@ -36,12 +36,18 @@ class Tracing:
             return reply
         if reply.first is not None:
             span.happened("first response")
-        return reply.watch(lambda error: _end_stream(span, error))
+        return reply.watch(TracedStream(span))
 
 
-def _end_stream(span: "Span", error: BaseException | None) -> None:
-    if failure := _end(span, error):
-        span.blame_parent(failure)  # its status has been sent long ago
+class TracedStream(Watcher):
+    """Ends the span of a stream with it."""
+
+    def __init__(self, span: "Span") -> None:
+        self._span = span
+
+    def end(self, error: BaseException | None) -> None:
+        if failure := _end(self._span, error):
+            self._span.blame_parent(failure)  # its status has been sent long ago
 
 
 def _end(span: "Span", error: BaseException | None) -> str | None:
