@@ -87,7 +87,7 @@ class DataPlane:
     def streams(self, name: str, version: str | None = None) -> bool:
         """Whether a model makes streams of its own; False for one that is not there."""
         try:
-            return self._registry.get(name, version).execution.capabilities != "predict"
+            return self._registry.get(name, version).execution.capabilities.streams
         except (ModelNotFound, ModelNotReady):
             return False
 

@@ -39,12 +39,12 @@ class Pipeline:
         checks = checks_of(execution.inputs, execution.outputs, execution.strictness)
         limit = settings.request_timeout if settings.request_timeout is not None else request_timeout
 
-        execution.meter(meters.queue, meters.stepping() if "steps" in execution.capabilities else None)
+        execution.meter(meters.queue, meters.stepping() if execution.capabilities.steps else None)
 
         handler: Handler = execution
         slots, aging = execution.slots, settings.priority_aging
         size, wait = settings.max_batch_size, settings.max_batch_time
-        if size > 1 and wait > 0 and "predict" in execution.capabilities:
+        if size > 1 and wait > 0 and execution.capabilities.predict:
             from .stages.batching import Batching, callers  # late, as the cache: what is off does not exist
 
             # Streams share the slots with batches.

@@ -142,7 +142,12 @@ class Serving(ABC):
     def summary(self) -> list[tuple[str, str, str, str]]:
         """Name, version, what it answers and state of every model, for people."""
         rows = [
-            (name, version or "", served.execution.capabilities, "ready" if served.ready else "not ready")
+            (
+                name,
+                version or "",
+                str(served.execution.capabilities),
+                "ready" if served.ready else "not ready",
+            )
             for (name, version), served in self._served.items()
         ]
         rows += [
