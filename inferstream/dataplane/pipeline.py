@@ -45,7 +45,7 @@ class Pipeline:
         slots, aging = execution.slots, settings.priority_aging
         size, wait = settings.max_batch_size, settings.max_batch_time
         if size > 1 and wait > 0 and execution.capabilities.predict:
-            from .stages.batching import Batching, callers  # late, as the cache: what is off does not exist
+            from .stages.batches import Batching, callers  # late, as the cache: what is off does not exist
 
             # Streams share the slots with batches.
             handler = Limits(handler, slots, callers(slots, size), aging, meters.queue)
