@@ -1,7 +1,7 @@
 """Meters of the steps of one model."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from .histogram import COUNTS, SECONDS, Histogram
 
@@ -60,21 +60,23 @@ class StepMeters:
         self.sizes.add(changes.sizes, changes.states)
         self.durations.add(changes.durations, changes.seconds)
 
+    @classmethod
+    def collect(cls, found: Iterable[tuple[list[str], Self]]) -> "Iterable[Metric]":
+        """The families of these models' meters, each with the model's name and version."""
+        from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily  # late: not in workers
 
-def collect(found: Iterable[tuple[list[str], StepMeters]]) -> "Iterable[Metric]":
-    """The families of these models' meters, each with the model's name and version."""
-    from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily  # late: not in workers
-
-    names = ["model", "version"]
-    active = GaugeMetricFamily("inferstream_streams_active", "Streams that advance by steps", labels=names)
-    waiting = GaugeMetricFamily(
-        "inferstream_streams_waiting", "Streams that wait for a place among those", labels=names
-    )
-    sizes = HistogramMetricFamily("inferstream_step_size", "Streams in a step", labels=names)
-    seconds = HistogramMetricFamily("inferstream_step_seconds", "Seconds per step", labels=names)
-    for labels, meters in found:
-        active.add_metric(labels, meters.active)
-        waiting.add_metric(labels, meters.waiting)
-        sizes.add_metric(labels, meters.sizes.buckets(), meters.sizes.total)
-        seconds.add_metric(labels, meters.durations.buckets(), meters.durations.total)
-    return (active, waiting, sizes, seconds)
+        names = ["model", "version"]
+        active = GaugeMetricFamily(
+            "inferstream_streams_active", "Streams that advance by steps", labels=names
+        )
+        waiting = GaugeMetricFamily(
+            "inferstream_streams_waiting", "Streams that wait for a place among those", labels=names
+        )
+        sizes = HistogramMetricFamily("inferstream_step_size", "Streams in a step", labels=names)
+        seconds = HistogramMetricFamily("inferstream_step_seconds", "Seconds per step", labels=names)
+        for labels, meters in found:
+            active.add_metric(labels, meters.active)
+            waiting.add_metric(labels, meters.waiting)
+            sizes.add_metric(labels, meters.sizes.buckets(), meters.sizes.total)
+            seconds.add_metric(labels, meters.durations.buckets(), meters.durations.total)
+        return (active, waiting, sizes, seconds)

@@ -19,14 +19,6 @@ from .merging import BatchKey, deal, key_of, merge
 
 logger = logging.getLogger("inferstream.dataplane")
 
-MANY = 4096
-"""Calls that batching lets in at most, unless two full batches need more: a bound, not a policy."""
-
-
-def callers(slots: int, size: int) -> int:
-    """Calls to let in so that each of `slots` batches can be full while one more gathers."""
-    return min((slots + 1) * size, max(slots, 2 * size, MANY))
-
 
 class BatchedCall:
     """One caller of a batch: waits for its answer, or for the error that is its answer."""

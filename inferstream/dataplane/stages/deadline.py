@@ -7,6 +7,7 @@ from ...errors import DeadlineExceeded
 from ..call import Call
 from ..handler import Handler
 from ..reply import Reply, Watcher
+from .base import Pipeline, Shared
 
 
 class TimerStop(Watcher):
@@ -48,3 +49,13 @@ class Deadline:
             timer.cancel()
             raise
         return reply.watch(TimerStop(timer))
+
+
+def limit_of(model: Pipeline, shared: Shared) -> float | None:
+    """Seconds that a call to a model may take: what its settings say, else what the server's do."""
+    own = model.settings.request_timeout
+    return shared.settings.request_timeout if own is None else own
+
+
+def deadline(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
+    return Deadline(inner, limit_of(model, shared))

@@ -1,6 +1,7 @@
 """Admits so many calls at once, lets so many more wait, and refuses the rest."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from ...errors import DeadlineExceeded, Overloaded
 from ...telemetry.queues import QueueMeters
@@ -8,6 +9,10 @@ from ..call import Call
 from ..handler import Handler
 from ..queue import Queue
 from ..reply import Reply, Watcher
+from .base import Pipeline, Shared
+
+if TYPE_CHECKING:
+    from ...telemetry.metrics import ModelMeters
 
 Turn = asyncio.Future[None]
 
@@ -86,3 +91,29 @@ class Limits(Watcher):
                 turn.set_result(None)
                 return
         self._free += 1
+
+
+class QueueGate:
+    """Says what the queue would say once the request is parsed, which costs more than all of a refusal.
+
+    Counts it as the stages do.
+    """
+
+    def __init__(self, queue: Limits, meters: "ModelMeters") -> None:
+        self._queue = queue
+        self._meters = meters
+
+    def check(self, model: str) -> None:
+        """Raises Overloaded."""
+        try:
+            self._queue.refuse_if_full(model)
+        except Overloaded as refusal:
+            self._meters.ended(0.0, refusal.code.value)
+            raise
+
+
+def limits(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
+    settings, meters = model.settings, model.meters
+    handler = Limits(inner, model.slots, settings.max_queue, settings.priority_aging, meters.queue)
+    model.gate = QueueGate(handler, meters)
+    return handler

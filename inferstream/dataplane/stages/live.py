@@ -5,6 +5,7 @@ import asyncio
 from ..call import Call
 from ..handler import Handler
 from ..reply import Reply, Watcher
+from .base import Pipeline, Shared
 
 
 class LiveStream(Watcher):
@@ -74,3 +75,8 @@ class Live:
         """End every call in progress with `error`."""
         for call in list(self.calls):
             call.fail(error)
+
+
+def live(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
+    model.live = handler = Live(inner)
+    return handler

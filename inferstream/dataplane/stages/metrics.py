@@ -8,6 +8,7 @@ from ...types import InferenceResponse
 from ..call import Call
 from ..handler import Handler
 from ..reply import Reply, Watcher
+from .base import Pipeline, Shared
 
 
 class Metrics:
@@ -67,3 +68,7 @@ def kind_of(error: BaseException | None) -> str:
     if isinstance(error, InferstreamError) and not isinstance(error, Abandoned):
         return error.code.value
     return "cancelled" if isinstance(error, Abandoned) or not isinstance(error, Exception) else "internal"
+
+
+def metrics(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
+    return Metrics(inner, model.meters)

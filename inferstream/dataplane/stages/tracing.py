@@ -7,6 +7,7 @@ from ...settings import ModelSettings
 from ..call import Call
 from ..handler import Handler
 from ..reply import Reply, Watcher
+from .base import Pipeline, Shared
 from .metrics import kind_of
 
 if TYPE_CHECKING:
@@ -59,3 +60,11 @@ def _end(span: "Span", error: BaseException | None) -> str | None:
         failure = error.message if isinstance(error, InferstreamError) else kind
     span.end(failure)
     return failure
+
+
+def tracing(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
+    """Off unless the settings name a collector."""
+    if shared.tracer is None:
+        return None
+    model.gate = None  # a call is to be traced although the queue is full
+    return Tracing(inner, shared.tracer, model.settings)

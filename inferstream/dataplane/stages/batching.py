@@ -1,0 +1,39 @@
+"""Whether requests to a model that arrive close together run as one."""
+
+import logging
+
+from ...telemetry.batches import BatchMeters
+from ..handler import Handler
+from .base import Pipeline, Shared
+from .limits import Limits
+
+logger = logging.getLogger("inferstream.dataplane")
+
+MANY = 4096
+"""Calls that batching lets in at most, unless two full batches need more: a bound, not a policy."""
+
+
+def callers(slots: int, size: int) -> int:
+    """Calls to let in so that each of `slots` batches can be full while one more gathers."""
+    return min((slots + 1) * size, max(slots, 2 * size, MANY))
+
+
+def batching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
+    """Batches, and a limit within that they share with streams; off without a size and a time in the settings."""
+    settings = model.settings
+    size, wait = settings.max_batch_size, settings.max_batch_time
+    if size <= 1:
+        return None
+    if wait <= 0:
+        why = " without max_batch_time"
+    elif not model.execution.capabilities.predict:
+        why = ", because the model only streams"
+    else:
+        from .batches import Batching  # late: what is off costs no import
+
+        slots, meters = model.slots, model.meters
+        model.slots = callers(slots, size)
+        handler = Limits(inner, slots, model.slots, settings.priority_aging, meters.queue)
+        return Batching(handler, model.checks, slots, size, wait, meters.of(BatchMeters), meters.queue)
+    logger.warning("model %s: max_batch_size has no effect%s", settings.name, why)
+    return None
