@@ -35,7 +35,7 @@ STAGES: tuple[StageFactory, ...] = (
 
 
 def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> Shared:
-    """What the stages of all models share; the order of their meters at a scrape is decided here."""
+    """Make what the stages of all models share, and decide on the order of their meters at a scrape."""
     meters.show(BatchMeters)
     store = store_of(settings, meters)
     meters.show(StepMeters)

@@ -11,7 +11,7 @@ from ..types import InferenceResponse
 
 
 class Watcher:
-    """Told what passes through a reply, and how the reply ends. A subclass overrides what it wants to know.
+    """Sees the responses of a reply, and its end. A subclass overrides the methods that it wants called.
 
     Neither method may raise or wait. `Call.fail` ends a reply from within `item`.
     """
@@ -126,7 +126,7 @@ class StreamReply(Reply):
         self._first_read = first is None
         self._watchers: list[Watcher] = []
         self._item: Item | None = None
-        """Tells all who want to know of a response; None without any, which is the cheapest to ask."""
+        """Tells all watchers that override `item`; None without any, because that is the cheapest to test."""
         self._reader: asyncio.Task[object] | None = None
         self._failure: Exception | None = None
         self._interruption: Interruption | None = None

@@ -48,7 +48,7 @@ class ModelMeters:
         self.streams = streams.StreamMeters()
         self.queue = queues.QueueMeters()
         self.stages: dict[type[StageMeters], StageMeters] = {}
-        """Those of single stages; a model shows those alone that a stage has asked for."""
+        """The meters of single stages; a model shows no others than its stages have asked for."""
 
     def of(self, kind: type[OfStage]) -> OfStage:
         """The meters of a stage, made when they are first asked for."""

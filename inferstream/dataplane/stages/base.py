@@ -1,4 +1,4 @@
-"""What the factory of a stage is given, and where it leaves what the dataplane needs of the stage."""
+"""The contract of stage factories: their arguments, and the value that they fill in for the dataplane."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class Pipeline:
         """Calls that the handler runs at once."""
         self.gate: Gate | None = None
         self.at_retirement: list[Callable[[], None]] = []
-        """What to do when the model's last call has ended, before it is unloaded."""
+        """Called after the model's last call, before the model is unloaded."""
 
 
 StageFactory = Callable[[Handler, Pipeline, Shared], Handler | None]

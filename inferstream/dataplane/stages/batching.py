@@ -1,4 +1,4 @@
-"""Whether requests to a model that arrive close together run as one."""
+"""The stage that runs requests as one if they arrive close together."""
 
 import logging
 

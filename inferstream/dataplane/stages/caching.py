@@ -1,4 +1,4 @@
-"""Whether a model's answers are kept, and what keeps them."""
+"""The stage that keeps responses for later calls, and the store that all models share."""
 
 import logging
 from math import inf
@@ -20,7 +20,7 @@ logger = logging.getLogger("inferstream.dataplane")
 
 
 def store_of(settings: Settings, meters: Meters) -> "Store | None":
-    """What the response cache of all models holds; None unless the settings ask for one."""
+    """The store of the response cache; None unless the settings ask for one."""
     if not settings.cache_enabled:
         return None
     from .store import Store  # late: what is off costs no import

@@ -16,6 +16,7 @@ from inferstream.dataplane.handler import Handler
 from inferstream.dataplane.pipeline import STAGES, build_pipeline, build_shared
 from inferstream.dataplane.registry import Registry
 from inferstream.dataplane.reply import Reply
+from inferstream.dataplane.serving import ServedModel
 from inferstream.dataplane.stages.base import Pipeline, Shared
 from inferstream.errors import ModelLoadFailed
 from inferstream.repository.in_memory import InMemoryRepository
@@ -98,6 +99,21 @@ def test_only_a_full_queue_that_would_refuse_every_call_refuses_early() -> None:
     assert gate(False) is not None
     assert gate(True) is None, "a call may be answered from the cache"
     assert gate(False, object()) is None, "a refusal is to be traced"
+
+
+async def test_nothing_is_kept_of_a_model_that_has_retired() -> None:
+    shared = build_shared(Settings(cache_enabled=True), Meters())
+    local = Local(Streams(ModelSettings(implementation=Streams, name="m", cache_enabled=True)))
+    pipeline = build_pipeline(local, shared)
+    call = Call(Operation.STREAM, "m", None, InferenceRequest(id="i", inputs=[]), {}, priority=5)
+    async with await pipeline.handler(call) as reply:
+        async for _ in reply:
+            pass
+    assert shared.store is not None
+    while not shared.store._cached:
+        await asyncio.sleep(0)
+    await ServedModel(local, pipeline).retire(1)
+    assert not shared.store._cached
 
 
 class QuotaMeters:
