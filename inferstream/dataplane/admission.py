@@ -51,7 +51,7 @@ class Admission:
     @property
     def streams(self) -> bool:
         """Whether the model makes streams of its own."""
-        return self._served.execution.capabilities != "predict"
+        return self._served.execution.capabilities.streams
 
     @property
     def takes_any(self) -> bool:

@@ -239,7 +239,7 @@ class Registry(Serving):
             self._states[key] = (State.LOADING, "loading")
         try:
             # A copy, because runtimes change their settings and the repository remembers these.
-            served = await self._loaded(key, settings, settings.model_copy(deep=True))
+            served = await self._loaded(settings, settings.model_copy(deep=True))
         except InferstreamError as error:
             self._outdated_by(error, [key, *gone])
             with model_context(*key):
@@ -256,10 +256,10 @@ class Registry(Serving):
         if served.elsewhere is not None:
             await served.elsewhere.serve()
 
-    async def _loaded(self, key: ModelKey, settings: ModelSettings, own: ModelSettings) -> ServedModel:
+    async def _loaded(self, settings: ModelSettings, own: ModelSettings) -> ServedModel:
         """A version that can take over, here and in every other front end; where one fails, all let go of it."""
         execution = await self._load(own)
-        pipeline = self._around(key, execution)
+        pipeline = await self._around(execution)
         if self._others is None:
             return ServedModel(execution, pipeline)
         try:

@@ -9,15 +9,30 @@ from ..concurrency.interruption import Interruption
 from ..errors import Abandoned
 from ..types import InferenceResponse
 
-End = Callable[[BaseException | None], None]
-"""Told once how a reply ended: None when by itself, `Abandoned` when its reader left."""
+
+class Watcher:
+    """Sees the responses of a reply, and its end. A subclass overrides the methods that it wants called.
+
+    Neither method may raise or wait. `Call.fail` ends a reply from within `item`.
+    """
+
+    __slots__ = ()
+
+    sees_items = False
+    """Whether the class overrides `item`; a reply does not call `item` otherwise."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.sees_items = cls.item is not Watcher.item
+
+    def item(self, response: InferenceResponse) -> None:
+        """Each response in turn: the first when the watcher is added, each other before its reader gets it."""
+
+    def end(self, error: BaseException | None) -> None:
+        """The end, exactly once: None when the reply ended by itself, `Abandoned` when its reader left."""
 
 
-class Counter(Protocol):
-    """What counts the responses after the first."""
-
-    def passed(self) -> None:
-        """One more response is on its way to the client."""
+Item = Callable[[InferenceResponse], None]
 
 
 class Responses(Protocol):
@@ -43,12 +58,14 @@ class Reply:
     def __init__(self, first: InferenceResponse | None) -> None:
         self.first = first
 
-    def count(self, counter: Counter) -> None:
-        """Tell `counter` of every response but the first, which is there already."""
+    def watch(self, watcher: Watcher) -> Self:
+        """Tell `watcher` of every response and of the end; a single answer has already ended.
 
-    def watch(self, end: End) -> Self:
-        """Tell `end` how it ended; a single answer has already ended."""
-        end(None)
+        Watchers are told of a response in the order in which they were added, and of the end in reverse.
+        """
+        if watcher.sees_items and self.first is not None:
+            watcher.item(self.first)
+        watcher.end(None)
         return self
 
     def fail(self, error: Exception) -> None:
@@ -69,6 +86,14 @@ class Reply:
         pass
 
 
+def _both(one: Item, other: Item) -> Item:
+    def item(response: InferenceResponse) -> None:
+        one(response)
+        other(response)
+
+    return item
+
+
 async def _only(response: InferenceResponse | None) -> AsyncIterator[InferenceResponse]:
     assert response is not None
     yield response
@@ -83,14 +108,14 @@ class StreamReply(Reply):
 
     __slots__ = (
         "_closed",
-        "_counter",
-        "_ends",
         "_failure",
         "_first_read",
         "_interruption",
+        "_item",
         "_reader",
         "_rest",
         "_waiting",
+        "_watchers",
     )
 
     single = False
@@ -99,24 +124,23 @@ class StreamReply(Reply):
         super().__init__(first)
         self._rest = rest
         self._first_read = first is None
-        self._ends: list[End] | None = None
-        self._counter: Counter | None = None
+        self._watchers: list[Watcher] = []
+        self._item: Item | None = None
+        """Tells all watchers that override `item`; None without any, because that is the cheapest to test."""
         self._reader: asyncio.Task[object] | None = None
         self._failure: Exception | None = None
         self._interruption: Interruption | None = None
         self._waiting = False
         self._closed = False
 
-    def count(self, counter: Counter) -> None:
-        self._counter = counter
-
-    def watch(self, end: End) -> Self:
+    def watch(self, watcher: Watcher) -> Self:
         if self._closed:
-            end(None)
-            return self
-        if self._ends is None:
-            self._ends = []
-        self._ends.append(end)
+            return super().watch(watcher)
+        if watcher.sees_items:
+            if self.first is not None:
+                watcher.item(self.first)
+            self._item = watcher.item if self._item is None else _both(self._item, watcher.item)
+        self._watchers.append(watcher)
         return self
 
     def fail(self, error: Exception) -> None:
@@ -160,8 +184,8 @@ class StreamReply(Reply):
             self._waiting = False
         if self._failure is not None or reader.cancelling():
             await self._end_despite_model()
-        if self._counter is not None:
-            self._counter.passed()
+        if self._item is not None:
+            self._item(response)
         return response
 
     def _failed(self) -> Exception:
@@ -191,8 +215,8 @@ class StreamReply(Reply):
         try:
             await self._rest.aclose()
         finally:
-            for end in reversed(self._ends or ()):
-                end(error)
+            for watcher in reversed(self._watchers):
+                watcher.end(error)
 
     async def __aenter__(self) -> Self:
         # Once per stream: asking for the current task costs as much as a small response does.

@@ -4,8 +4,6 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from functools import cmp_to_key
-from math import inf
-from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import Draining, ModelNotFound, ModelNotReady
@@ -14,8 +12,8 @@ from ..settings import Settings
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
-from .pipeline import Pipeline
-from .stages.store import Store
+from .pipeline import build_pipeline, build_shared
+from .stages.base import Pipeline
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
@@ -53,7 +51,7 @@ class ServedModel:
         self.handler = pipeline.handler
         self.gate = pipeline.gate
         self.meters = pipeline.meters
-        self._cache = pipeline.cache
+        self._at_retirement = pipeline.at_retirement
 
     @property
     def ready(self) -> bool:
@@ -66,8 +64,8 @@ class ServedModel:
                 await self.live.emptied()
         except TimeoutError:
             self.live.fail(Draining(f"Model {self.execution.settings.name} is being unloaded."))
-        if self._cache is not None:
-            self._cache.clear()
+        for act in self._at_retirement:
+            act()
         if self.elsewhere is not None:
             await self.elsewhere.released()  # its workers, if it has any, run the calls of all front ends
         await self.execution.unload()
@@ -78,9 +76,7 @@ class Serving(ABC):
 
     def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
         self._settings = settings
-        self._meters = meters
-        self._store = _store(settings, meters) if settings.cache_enabled else None
-        self._tracer = tracer
+        self._shared = build_shared(settings, meters, tracer)
         self._served: dict[ModelKey, ServedModel] = {}
         self._defaults: dict[str, ServedModel] = {}
         self.routes: list[tuple[CustomHandler, str]] = []
@@ -142,7 +138,12 @@ class Serving(ABC):
     def summary(self) -> list[tuple[str, str, str, str]]:
         """Name, version, what it answers and state of every model, for people."""
         rows = [
-            (name, version or "", served.execution.capabilities, "ready" if served.ready else "not ready")
+            (
+                name,
+                version or "",
+                str(served.execution.capabilities),
+                "ready" if served.ready else "not ready",
+            )
             for (name, version), served in self._served.items()
         ]
         rows += [
@@ -151,10 +152,13 @@ class Serving(ABC):
         ]
         return sorted(rows)
 
-    def _around(self, key: ModelKey, execution: Execution) -> Pipeline:
-        """The stages of a model."""
-        timeout = self._settings.request_timeout
-        return Pipeline(execution, self._meters.of(*key), timeout, self._store, self._tracer)
+    async def _around(self, execution: Execution) -> Pipeline:
+        """A model with its stages; where that fails, the model is unloaded again. Raises ModelLoadFailed."""
+        try:
+            return build_pipeline(execution, self._shared)
+        except BaseException:
+            await execution.unload()
+            raise
 
     def _put(self, key: ModelKey, served: ServedModel) -> None:
         """Let this answer from now on, and retire what did."""
@@ -205,12 +209,6 @@ class Serving(ABC):
                 await asyncio.gather(*unloading, *self._retiring)
         except TimeoutError:
             logger.error("models were still unloading after %g s", limit)
-
-
-def _store(settings: Settings, meters: Meters) -> Store:
-    """What the response cache of all models holds."""
-    seconds = inf if settings.cache_ttl is None else settings.cache_ttl
-    return Store(settings.cache_size, settings.cache_max_bytes, seconds, monotonic, meters.caching())
 
 
 def _compared(one: ModelKey, other: ModelKey) -> int:

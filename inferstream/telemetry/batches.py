@@ -1,37 +1,37 @@
 """Meters of the batches of one model."""
 
 from collections.abc import Iterable
+from typing import Self
 
 from prometheus_client.core import HistogramMetricFamily, Metric
 
-from .counts import Counts
-from .durations import Durations
+from .histogram import COUNTS, SECONDS, Histogram
 
 
 class BatchMeters:
     """How many requests leave together, how long each has waited for that, and how many waited with it."""
 
     def __init__(self) -> None:
-        self.sizes = Counts()
-        self.waits = Durations()
-        self.depths = Counts()
+        self.sizes = Histogram(COUNTS)
+        self.waits = Histogram(SECONDS)
+        self.depths = Histogram(COUNTS)
 
-
-def collect(found: Iterable[tuple[list[str], BatchMeters]]) -> Iterable[Metric]:
-    """The families of these models' meters, each with the model's name and version."""
-    names = ["model", "version"]
-    sizes = HistogramMetricFamily("inferstream_batch_size", "Requests in a batch", labels=names)
-    waits = HistogramMetricFamily(
-        "inferstream_batch_wait_seconds", "Seconds a request waited for its batch to leave", labels=names
-    )
-    # MLServer's name and labels; dashboards made for it read this one.
-    depths = HistogramMetricFamily(
-        "batch_request_queue",
-        "Requests that waited for a batch when one more came, itself included",
-        labels=["model_name", "model_version"],
-    )
-    for labels, meters in found:
-        sizes.add_metric(labels, meters.sizes.buckets(), meters.sizes.total)
-        waits.add_metric(labels, meters.waits.buckets(), meters.waits.total)
-        depths.add_metric(labels, meters.depths.buckets(), meters.depths.total)
-    return (sizes, waits, depths)
+    @classmethod
+    def collect(cls, found: Iterable[tuple[list[str], Self]]) -> Iterable[Metric]:
+        """The families of these models' meters, each with the model's name and version."""
+        names = ["model", "version"]
+        sizes = HistogramMetricFamily("inferstream_batch_size", "Requests in a batch", labels=names)
+        waits = HistogramMetricFamily(
+            "inferstream_batch_wait_seconds", "Seconds a request waited for its batch to leave", labels=names
+        )
+        # MLServer's name and labels; dashboards made for it read this one.
+        depths = HistogramMetricFamily(
+            "batch_request_queue",
+            "Requests that waited for a batch when one more came, itself included",
+            labels=["model_name", "model_version"],
+        )
+        for labels, meters in found:
+            sizes.add_metric(labels, meters.sizes.buckets(), meters.sizes.total)
+            waits.add_metric(labels, meters.waits.buckets(), meters.waits.total)
+            depths.add_metric(labels, meters.depths.buckets(), meters.depths.total)
+        return (sizes, waits, depths)

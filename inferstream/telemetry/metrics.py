@@ -1,6 +1,8 @@
 """Meters as plain numbers, turned into Prometheus families only when somebody scrapes."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import chain
+from typing import Protocol, Self, TypeVar
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -15,13 +17,24 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from . import batches, caches, queues, steps, streams
+from . import queues, streams
 from .custom import CUSTOM
-from .durations import Durations
+from .histogram import SECONDS, Histogram
 from .rpcs import GrpcMeters
 from .sockets import SocketMeters
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+class StageMeters(Protocol):
+    """The numbers of one stage of one model; made without arguments."""
+
+    @classmethod
+    def collect(cls, found: Iterable[tuple[list[str], Self]]) -> Iterable[Metric]:
+        """The families of these models' meters, each with the model's name and version."""
+
+
+OfStage = TypeVar("OfStage", bound=StageMeters)
 
 
 class ModelMeters:
@@ -31,30 +44,17 @@ class ModelMeters:
         self.labels = [model, version or ""]
         self.in_flight = 0
         self.ends: dict[str, int] = {}
-        self.duration = Durations()
+        self.duration = Histogram(SECONDS)
         self.streams = streams.StreamMeters()
         self.queue = queues.QueueMeters()
-        self.batches: batches.BatchMeters | None = None
-        self.cache: caches.CacheMeters | None = None
-        self.steps: steps.StepMeters | None = None
+        self.stages: dict[type[StageMeters], StageMeters] = {}
+        """The meters of single stages; a model shows no others than its stages have asked for."""
 
-    def batching(self) -> batches.BatchMeters:
-        """The meters of this model's batches; a model that has none shows none."""
-        if self.batches is None:
-            self.batches = batches.BatchMeters()
-        return self.batches
-
-    def caching(self) -> caches.CacheMeters:
-        """The meters of this model's use of the response cache; a model that does not use it shows none."""
-        if self.cache is None:
-            self.cache = caches.CacheMeters()
-        return self.cache
-
-    def stepping(self) -> steps.StepMeters:
-        """The meters of this model's steps; a model that has none shows none."""
-        if self.steps is None:
-            self.steps = steps.StepMeters()
-        return self.steps
+    def of(self, kind: type[OfStage]) -> OfStage:
+        """The meters of a stage, made when they are first asked for."""
+        meters = self.stages.setdefault(kind, kind())
+        assert isinstance(meters, kind)
+        return meters
 
     def ended(self, seconds: float, kind: str) -> None:
         """One call has ended after `seconds`, as `kind`: `success`, or the code of its error."""
@@ -71,14 +71,14 @@ class DoorMeters:
     """HTTP requests by method, route template and status."""
 
     def __init__(self) -> None:
-        self.requests: dict[tuple[str, str, str], Durations] = {}
+        self.requests: dict[tuple[str, str, str], Histogram] = {}
         self.in_progress = 0
 
     def ended(self, method: str, path: str, status: str, seconds: float) -> None:
         key = (method, path, status)
         durations = self.requests.get(key)
         if durations is None:
-            durations = self.requests[key] = Durations()
+            durations = self.requests[key] = Histogram(SECONDS)
         durations.observe(seconds)
 
 
@@ -90,7 +90,7 @@ class Meters(Collector):
         self.rest = DoorMeters()
         self.grpc = GrpcMeters()
         self.sockets = SocketMeters()
-        self.store: caches.StoreMeters | None = None
+        self._shown: dict[type[StageMeters], Collector | None] = {}
         self.elsewhere: Callable[[], Awaitable[bytes]] | None = None
         """Who knows the meters of the whole server, where this process is not all of it."""
         self._rest_prefix = rest_prefix
@@ -109,10 +109,12 @@ class Meters(Collector):
         """The meters of a model; they outlive its reloads, as counters must."""
         return self.models.setdefault((model, version), ModelMeters(model, version))
 
-    def caching(self) -> caches.StoreMeters:
-        """The meters of what the response cache holds; a server that has none shows none."""
-        self.store = caches.StoreMeters()
-        return self.store
+    def show(self, kind: type[StageMeters], shared: Collector | None = None) -> None:
+        """Show the families of a stage from now on, also while no model has any, and what its models share.
+
+        Families that are not shown before appear with the first model that has them, after these.
+        """
+        self._shown[kind] = shared
 
     def exposition(self) -> bytes:
         """All meters of this process in Prometheus' text format."""
@@ -132,18 +134,19 @@ class Meters(Collector):
         yield from queues.collect(
             (model.labels, model.in_flight, model.queue) for model in self.models.values()
         )
-        yield from batches.collect(
-            (model.labels, model.batches) for model in self.models.values() if model.batches is not None
-        )
-        if self.store is not None:
-            users = ((model.labels, model.cache) for model in self.models.values() if model.cache is not None)
-            yield from caches.collect(users, self.store)
-        yield from steps.collect(
-            (model.labels, model.steps) for model in self.models.values() if model.steps is not None
-        )
+        yield from self._collect_stages()
         yield from self._collect_rest()
         yield from self.grpc.collect()
         yield from self.sockets.collect()
+
+    def _collect_stages(self) -> Iterator[Metric]:
+        models = self.models.values()
+        for kind in dict.fromkeys(chain(self._shown, *(model.stages for model in models))):
+            yield from kind.collect(
+                (model.labels, model.stages[kind]) for model in models if kind in model.stages
+            )
+            if (shared := self._shown.get(kind)) is not None:
+                yield from shared.collect()
 
     def _collect_models(self) -> Iterator[Metric]:
         names = ["model", "version"]

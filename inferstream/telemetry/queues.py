@@ -1,11 +1,12 @@
 """Meters of the queue of one model."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from .histogram import SECONDS, Histogram
 
-from .durations import Durations
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 class QueueChanges(NamedTuple):
@@ -22,7 +23,7 @@ class QueueMeters:
 
     def __init__(self) -> None:
         self.depth = 0
-        self.waits = Durations()
+        self.waits = Histogram(SECONDS)
         self.full = 0
         self.expired = 0
         self.cancelled = 0
@@ -39,7 +40,7 @@ class QueueMeters:
         if not any(self.waits.counts) and not self.expired and not self.cancelled:
             return None
         changes = QueueChanges(self.waits.counts, self.waits.total, self.expired, self.cancelled)
-        self.waits = Durations()
+        self.waits = Histogram(SECONDS)
         self.expired = self.cancelled = 0
         return changes
 
@@ -50,8 +51,14 @@ class QueueMeters:
         self.cancelled += changes.cancelled
 
 
-def collect(found: Iterable[tuple[list[str], int, QueueMeters]]) -> Iterable[Metric]:
+def collect(found: Iterable[tuple[list[str], int, QueueMeters]]) -> "Iterable[Metric]":
     """The families of these models' meters, each with the model's name and version and its calls in progress."""
+    from prometheus_client.core import (  # late: not in workers
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+    )
+
     names = ["model", "version"]
     depth = GaugeMetricFamily("inferstream_queue_depth", "Calls that wait for their turn", labels=names)
     active = GaugeMetricFamily("inferstream_calls_active", "Calls that no longer wait", labels=names)

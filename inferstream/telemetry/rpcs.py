@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
-from .durations import Durations
+from .histogram import SECONDS, Histogram
 
 LABELS = ["grpc_type", "grpc_service", "grpc_method"]
 
@@ -26,7 +26,7 @@ class RpcMeters:
         self.received = 0
         self.sent = 0
         self.ends: dict[str, int] = {}
-        self.duration = Durations()
+        self.duration = Histogram(SECONDS)
 
     def ended(self, status: str, seconds: float) -> None:
         """One call has ended after `seconds`, with the gRPC status of this name."""

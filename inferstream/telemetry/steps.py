@@ -1,10 +1,9 @@
 """Meters of the steps of one model."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
-from .counts import Counts
-from .durations import Durations
+from .histogram import COUNTS, SECONDS, Histogram
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -16,7 +15,7 @@ class StepChanges(NamedTuple):
     active: int
     waiting: int
     sizes: list[int]
-    states: int
+    states: float
     durations: list[int]
     seconds: float
 
@@ -27,8 +26,8 @@ class StepMeters:
     def __init__(self) -> None:
         self.active = 0
         self.waiting = 0
-        self.sizes = Counts()
-        self.durations = Durations()
+        self.sizes = Histogram(COUNTS)
+        self.durations = Histogram(SECONDS)
         self._drained = (0, 0)
 
     def stepped(self, states: int, seconds: float) -> None:
@@ -44,7 +43,7 @@ class StepMeters:
             return None
         active, waiting = self._drained
         self._drained = gauges
-        self.sizes, self.durations = Counts(), Durations()
+        self.sizes, self.durations = Histogram(COUNTS), Histogram(SECONDS)
         return StepChanges(
             self.active - active,
             self.waiting - waiting,
@@ -61,21 +60,23 @@ class StepMeters:
         self.sizes.add(changes.sizes, changes.states)
         self.durations.add(changes.durations, changes.seconds)
 
+    @classmethod
+    def collect(cls, found: Iterable[tuple[list[str], Self]]) -> "Iterable[Metric]":
+        """The families of these models' meters, each with the model's name and version."""
+        from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily  # late: not in workers
 
-def collect(found: Iterable[tuple[list[str], StepMeters]]) -> "Iterable[Metric]":
-    """The families of these models' meters, each with the model's name and version."""
-    from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily  # late: not in workers
-
-    names = ["model", "version"]
-    active = GaugeMetricFamily("inferstream_streams_active", "Streams that advance by steps", labels=names)
-    waiting = GaugeMetricFamily(
-        "inferstream_streams_waiting", "Streams that wait for a place among those", labels=names
-    )
-    sizes = HistogramMetricFamily("inferstream_step_size", "Streams in a step", labels=names)
-    seconds = HistogramMetricFamily("inferstream_step_seconds", "Seconds per step", labels=names)
-    for labels, meters in found:
-        active.add_metric(labels, meters.active)
-        waiting.add_metric(labels, meters.waiting)
-        sizes.add_metric(labels, meters.sizes.buckets(), meters.sizes.total)
-        seconds.add_metric(labels, meters.durations.buckets(), meters.durations.total)
-    return (active, waiting, sizes, seconds)
+        names = ["model", "version"]
+        active = GaugeMetricFamily(
+            "inferstream_streams_active", "Streams that advance by steps", labels=names
+        )
+        waiting = GaugeMetricFamily(
+            "inferstream_streams_waiting", "Streams that wait for a place among those", labels=names
+        )
+        sizes = HistogramMetricFamily("inferstream_step_size", "Streams in a step", labels=names)
+        seconds = HistogramMetricFamily("inferstream_step_seconds", "Seconds per step", labels=names)
+        for labels, meters in found:
+            active.add_metric(labels, meters.active)
+            waiting.add_metric(labels, meters.waiting)
+            sizes.add_metric(labels, meters.sizes.buckets(), meters.sizes.total)
+            seconds.add_metric(labels, meters.durations.buckets(), meters.durations.total)
+        return (active, waiting, sizes, seconds)

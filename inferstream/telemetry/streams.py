@@ -1,11 +1,10 @@
 """Meters of the streams of one model."""
 
 from collections.abc import Iterable
-from time import perf_counter
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
-from .durations import Durations
+from .histogram import GAPS, SECONDS, Histogram
 
 
 class StreamMeters:
@@ -13,28 +12,8 @@ class StreamMeters:
 
     def __init__(self) -> None:
         self.items = 0
-        self.first = Durations()
-        self.gaps = Durations()
-
-
-class StreamPace:
-    """Counts the responses of one stream as they pass, and the seconds between them."""
-
-    __slots__ = ("_last", "_meters")
-
-    def __init__(self, meters: StreamMeters, called: float) -> None:
-        self._meters = meters
-        self._last = perf_counter()
-        meters.first.observe(self._last - called)
-        meters.items += 1
-
-    def passed(self) -> None:
-        """One more response is on its way to the client."""
-        now = perf_counter()
-        meters = self._meters
-        meters.items += 1
-        meters.gaps.observe(now - self._last)
-        self._last = now
+        self.first = Histogram(SECONDS)
+        self.gaps = Histogram(GAPS)
 
 
 def collect(found: Iterable[tuple[list[str], StreamMeters]]) -> Iterable[Metric]:

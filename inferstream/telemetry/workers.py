@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from .counts import Counts
 from .files import MetricFiles
+from .histogram import COUNTS, Histogram
 
 
 class WorkerMeters(Collector):
@@ -18,7 +18,7 @@ class WorkerMeters(Collector):
         self._started = 0
         self._ended = 0
         self._retried = 0
-        self._depths = Counts()
+        self._depths = Histogram(COUNTS)
 
     def started(self, pid: int) -> None:
         """A worker process has been started."""

@@ -1,7 +1,7 @@
 """What the dataplane needs of a loaded model, wherever its code runs."""
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ...handlers import CustomHandler, HttpRequest, HttpResponse, RouteHandler
 from ...settings import ModelSettings
@@ -17,6 +17,22 @@ BuildRouteHandler = Callable[[object], Awaitable[RouteHandler | None]]
 """Makes what answers a model's own routes, if it has any; the server's business, because only it knows HTTP."""
 
 
+class Capabilities(NamedTuple):
+    """What a model's author wrote, and hence what it answers."""
+
+    predict: bool
+    """It answers with a single response."""
+    streams: bool
+    """It makes streams of its own, of one item or more."""
+    steps: bool
+    """Its streams advance together, by steps."""
+
+    def __str__(self) -> str:
+        """For people: `predict`, `stream` or `steps`, or `predict` and one of these."""
+        words = [(self.predict, "predict"), (self.streams, "steps" if self.steps else "stream")]
+        return ", ".join(word for there, word in words if there)
+
+
 class Execution(Protocol):
     """A loaded model: the innermost handler, with what stages and doors ask of it."""
 
@@ -27,10 +43,7 @@ class Execution(Protocol):
     """Its outputs are those that requests may ask for, and unknown when the model itself decides on that."""
     routes: list[CustomHandler]
     """REST routes of the model's own."""
-
-    @property
-    def capabilities(self) -> str:
-        """What the model's author wrote: `predict`, `stream` or `steps`, or `predict` and one of these."""
+    capabilities: Capabilities
 
     @property
     def slots(self) -> int:

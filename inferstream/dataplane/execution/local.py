@@ -25,7 +25,7 @@ from ..call import Call, Operation
 from ..checks import checks_of, strictness_of
 from ..outputs import finish_of
 from ..reply import Reply
-from .base import BuildRouteHandler
+from .base import BuildRouteHandler, Capabilities
 from .coroutines import Coroutines, InThread, OnLoop
 from .failures import cause, translated
 from .method_caller import is_async
@@ -72,18 +72,16 @@ class Local:
             settings.threads or THREADS, thread_name_prefix=f"model-{model.name}"
         )
         predicts = type(model).predict is not MLModel.predict
-        self._steps = (
-            Steps(model, settings.max_active, settings.priority_aging)
-            if isinstance(model, StepModel)
-            else None
-        )
+        self._steps: Steps | None = None
+        if isinstance(model, StepModel):
+            self._steps = Steps(model, settings.max_active, settings.priority_aging)
         self._streams = signature.streams
         self._stream_only = self._streams and not predicts
+        self.capabilities = Capabilities(not self._stream_only, self._streams, self._steps is not None)
         self._predict_blocks = predicts and not is_async(model.predict)
-        self._stream_blocks = self._streams and inspect.isgeneratorfunction(
-            inspect.unwrap(model.predict_stream)
-        )
-        self._stream_is_async = inspect.isasyncgenfunction(inspect.unwrap(model.predict_stream))
+        stream = inspect.unwrap(model.predict_stream)
+        self._stream_blocks = self._streams and inspect.isgeneratorfunction(stream)
+        self._stream_is_async = inspect.isasyncgenfunction(stream)
         self._threads = self._own_threads(self._loaded.thread)
         self._coroutines = self._run_coroutines()
         self._stream_thread = (
@@ -124,12 +122,6 @@ class Local:
         return InThread(self._model, self._threads)
 
     @property
-    def capabilities(self) -> str:
-        """What the model's author wrote: `predict`, `stream` or `steps`, or `predict` and one of these."""
-        streams = "stream" if self._steps is None else "steps"
-        return streams if self._stream_only else f"predict, {streams}" if self._streams else "predict"
-
-    @property
     def slots(self) -> int:
         """Calls that may run at once: what the settings say, else one for each thread of a blocking model.
 
@@ -142,9 +134,8 @@ class Local:
             return stepped
         serial = self._threads or (self._loaded.never_suspends and self.settings.max_batch_size > 1)
         if serial and not self._streams:
-            return (
-                self.settings.threads or 1
-            )  # calls wait where they have priorities, and batches where they grow
+            # Calls wait where they have priorities, and batches where they grow.
+            return self.settings.threads or 1
         blocks = self._predict_blocks or self._stream_blocks
         return max(stepped, (self.settings.threads or THREADS) if blocks else UNBLOCKED_SLOTS)
 

@@ -1,21 +1,11 @@
-"""Lets requests that arrive close together run as one, and each caller have its own part of the answer."""
+"""The stage that runs requests as one if they arrive close together."""
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
-from itertools import islice
 
-from ...concurrency.interruption import Interruption
-from ...errors import Code, InferenceFailed, InferstreamError, InvalidOutput, ModelError
-from ...rows import RowErrors
 from ...telemetry.batches import BatchMeters
-from ...telemetry.queues import QueueMeters
-from ...types import InferenceResponse
-from ..call import Call, MergedCall, Operation, new_id
-from ..checks import Checks
 from ..handler import Handler
-from ..reply import Reply
-from .merging import BatchKey, deal, key_of, merge
+from .base import Pipeline, Shared
+from .limits import Limits
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -28,282 +18,22 @@ def callers(slots: int, size: int) -> int:
     return min((slots + 1) * size, max(slots, 2 * size, MANY))
 
 
-class BatchedCall:
-    """One caller of a batch: waits for its answer, or for the error that is its answer."""
+def batching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
+    """Batches, and a limit within that they share with streams; off without a size and a time in the settings."""
+    settings = model.settings
+    size, wait = settings.max_batch_size, settings.max_batch_time
+    if size <= 1:
+        return None
+    if wait <= 0:
+        why = " without max_batch_time"
+    elif not model.execution.capabilities.predict:
+        why = ", because the model only streams"
+    else:
+        from .batches import Batching  # late: what is off costs no import
 
-    __slots__ = ("arrived", "batch", "call", "outcome")
-
-    def __init__(self, call: Call, loop: asyncio.AbstractEventLoop) -> None:
-        self.call = call
-        self.arrived = loop.time()
-        # Errors are results here, because a future complains of an exception that its caller left behind.
-        self.outcome: asyncio.Future[InferenceResponse | Exception] = loop.create_future()
-        self.batch: Batch | None = None
-
-    @property
-    def waits(self) -> bool:
-        return not self.outcome.done()
-
-    def give(self, outcome: InferenceResponse | Exception) -> None:
-        """Answer the caller, if it is still there."""
-        if not self.outcome.done():
-            self.outcome.set_result(outcome)
-
-
-class Batch:
-    """Members that run together, and the task that runs them."""
-
-    __slots__ = ("begun", "call", "members", "task")
-
-    def __init__(self, members: list[BatchedCall]) -> None:
-        self.members = members
-        self.begun = False
-        self.call: Call | None = None
-        self.task: asyncio.Task[None] | None = None
-
-    @property
-    def waits(self) -> bool:
-        """Whether its model has not begun with it."""
-        return not self.begun or (self.call is not None and self.call.waits)
-
-    def left(self) -> None:
-        """A member has left; when nobody waits any more, nobody needs the model to go on.
-
-        A task cancelled before its first step never runs at all, not even to say that it has ended.
-        """
-        task = self.task
-        if task is not None and self.begun and not any(member.waits for member in self.members):
-            Interruption(task, lambda: not task.done())
-
-    def end(self) -> None:
-        """Let go of the members, which know their batch: a circle would keep requests until a collection."""
-        self.members = []
-        self.call = None
-        self.task = None
-
-
-class Pending:
-    """The requests of one key: those that gather, and how many batches of them run."""
-
-    __slots__ = ("key", "members", "running", "timer")
-
-    def __init__(self, key: BatchKey) -> None:
-        self.key = key
-        self.members: dict[BatchedCall, None] = {}
-        self.running = 0
-        self.timer: asyncio.TimerHandle | None = None
-
-    def take(self, count: int) -> list[BatchedCall]:
-        """The members that leave now, the oldest first."""
-        taken = list(islice(self.members, count))
-        for member in taken:
-            del self.members[member]
-        self.stop_timer()
-        return taken
-
-    def stop_timer(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-
-
-class Batching:
-    """Runs at most `slots` batches at once, of at most `size` requests that have one key; streams pass by.
-
-    Requests leave at once when none with their key is running, when there are `size` of them, and when
-    the first has waited for `wait` seconds. So one that comes alone is never delayed.
-    """
-
-    def __init__(
-        self,
-        inner: Handler,
-        checks: Checks,
-        slots: int,
-        size: int,
-        wait: float,
-        meters: BatchMeters,
-        queue: QueueMeters | None = None,
-    ) -> None:
-        self._inner = inner
-        self._checks = checks
-        self._slots = slots
-        self._size = size
-        self._wait = wait
-        self._meters = meters
-        self._queue = queue or QueueMeters()
-        self._running = 0
-        self._pending: dict[BatchKey, Pending] = {}
-        self._ready: dict[Pending, None] = {}
-        """Lines that could leave and have no slot, in their order."""
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def __call__(self, call: Call) -> Awaitable[Reply]:
-        if call.operation is not Operation.INFER:
-            return self._inner(call)
-        key = key_of(call.request, self._checks)
-        return self._inner(call) if key is None else self._share(key, call)
-
-    async def _share(self, key: BatchKey, call: Call) -> Reply:
-        pending = self._pending.get(key)
-        if pending is None:
-            pending = self._pending[key] = Pending(key)
-            if self._running < self._slots:
-                return await self._alone(pending, call)
-        member = BatchedCall(call, asyncio.get_running_loop())
-        pending.members[member] = None
-        self._meters.depths.observe(len(pending.members))
-        if (
-            pending.timer is None or len(pending.members) >= self._size
-        ):  # else it waits, and one more changes nothing
-            self._place(pending)
-            self._send()
-        try:
-            outcome = await member.outcome
-        except asyncio.CancelledError:
-            self._withdraw(pending, member)
-            raise
-        if isinstance(outcome, InferenceResponse):
-            return Reply(outcome)
-        raise outcome
-
-    async def _alone(self, pending: Pending, call: Call) -> Reply:
-        """Run a call for which there is nothing to wait as it came: it costs what it would without batching."""
-        self._started(pending, 1)
-        self._meters.waits.observe(0.0)
-        try:
-            return await self._inner(call)
-        finally:
-            self._ended(pending)
-
-    def _place(self, pending: Pending) -> None:
-        """Decide what a line does next: leave, wait for more, or be forgotten."""
-        if not pending.members:
-            pending.stop_timer()
-            self._ready.pop(pending, None)
-            if not pending.running:
-                del self._pending[pending.key]
-            return
-        loop = asyncio.get_running_loop()
-        due = next(iter(pending.members)).arrived + self._wait
-        if not pending.running or len(pending.members) >= self._size or due <= loop.time():
-            self._ready[pending] = None
-        elif pending.timer is None:
-            pending.timer = loop.call_at(due, self._due, pending)
-
-    def _due(self, pending: Pending) -> None:
-        pending.timer = None
-        self._place(pending)
-        self._send()
-
-    def _send(self) -> None:
-        """Let lines leave in turn for as long as there are slots."""
-        while self._ready and self._running < self._slots:
-            pending = next(iter(self._ready))
-            del self._ready[pending]
-            self._leave(pending)
-            self._place(pending)
-
-    def _leave(self, pending: Pending) -> None:
-        batch = Batch(pending.take(self._size))
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        for member in batch.members:
-            member.batch = batch
-            self._meters.waits.observe(now - member.arrived)
-        self._started(pending, len(batch.members))
-        task = batch.task = loop.create_task(self._run(pending, batch))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _started(self, pending: Pending, size: int) -> None:
-        self._running += 1
-        pending.running += 1
-        self._meters.sizes.observe(size)
-
-    def _ended(self, pending: Pending) -> None:
-        self._running -= 1
-        pending.running -= 1
-        self._place(pending)
-        self._send()
-
-    def _withdraw(self, pending: Pending, member: BatchedCall) -> None:
-        """A caller has been cancelled, or its time is over."""
-        batch = member.batch
-        if batch is None or batch.waits:
-            self._queue.left(member.call.expired)
-        if batch is not None:
-            batch.left()
-            return
-        del pending.members[member]
-        self._place(pending)
-
-    async def _run(self, pending: Pending, batch: Batch) -> None:
-        batch.begun = True
-        try:
-            await self._run_members(batch, batch.members)
-        except Exception as error:
-            logger.error("a batch failed", exc_info=error)
-        finally:
-            for member in batch.members:
-                if member.waits:
-                    member.give(
-                        InferenceFailed("The batch of this request failed; the server's log says why.")
-                    )
-            batch.end()
-            self._ended(pending)
-
-    async def _run_members(self, batch: Batch, members: Sequence[BatchedCall]) -> None:
-        """Run these members as one; where their requests may be to blame, find out whose by running halves."""
-        members = [member for member in members if member.waits]
-        if not members:
-            return
-        requests = [member.call.request for member in members]
-        outcome: InferenceResponse | RowErrors
-        try:
-            outcome = await self._ask(batch, members)
-        except RowErrors as error:
-            outcome = error
-        except InferstreamError as error:
-            if len(members) == 1 or not _blames_request(error):
-                _give_all(members, error)
-                return
-            half = len(members) // 2
-            await self._run_members(batch, members[:half])
-            await self._run_members(batch, members[half:])
-            return
-        if len(members) == 1:
-            members[0].give(outcome)
-            return
-        try:
-            outcomes = deal(outcome, requests)
-        except InvalidOutput as error:
-            logger.error("%s", error)
-            _give_all(members, error)
-            return
-        for member, own in zip(members, outcomes, strict=True):
-            member.give(own)
-
-    async def _ask(self, batch: Batch, members: Sequence[BatchedCall]) -> InferenceResponse:
-        first = members[0].call
-        deadlines = [member.call.deadline for member in members]
-        latest = None if None in deadlines else max(deadline for deadline in deadlines if deadline)
-        if len(members) == 1:
-            request, headers = first.request, first.headers
-        else:
-            request, headers = merge([member.call.request for member in members], new_id()), {}
-        call = MergedCall(Operation.INFER, first.model, first.version, request, headers, deadline=latest)
-        batch.call = call
-        call.priority = min(member.call.priority for member in members)
-        reply = await self._inner(call)
-        assert reply.first is not None
-        return reply.first
-
-
-def _blames_request(error: InferstreamError) -> bool:
-    """Whether model code raised it, so that a batch without some request might not raise it."""
-    return isinstance(error, ModelError) or error.code in (Code.INVALID, Code.INTERNAL)
-
-
-def _give_all(members: Sequence[BatchedCall], error: Exception) -> None:
-    for member in members:
-        member.give(error)
+        slots, meters = model.slots, model.meters
+        model.slots = callers(slots, size)
+        handler = Limits(inner, slots, model.slots, settings.priority_aging, meters.queue)
+        return Batching(handler, model.checks, slots, size, wait, meters.of(BatchMeters), meters.queue)
+    logger.warning("model %s: max_batch_size has no effect%s", settings.name, why)
+    return None

@@ -6,7 +6,20 @@ from collections.abc import Awaitable
 from ...errors import DeadlineExceeded
 from ..call import Call
 from ..handler import Handler
-from ..reply import Reply
+from ..reply import Reply, Watcher
+from .base import Pipeline, Shared
+
+
+class TimerStop(Watcher):
+    """Cancels the timer of a call that has ended."""
+
+    __slots__ = ("_timer",)
+
+    def __init__(self, timer: asyncio.TimerHandle) -> None:
+        self._timer = timer
+
+    def end(self, error: BaseException | None) -> None:
+        self._timer.cancel()
 
 
 class Deadline:
@@ -35,4 +48,14 @@ class Deadline:
         except BaseException:
             timer.cancel()
             raise
-        return reply.watch(lambda _: timer.cancel())
+        return reply.watch(TimerStop(timer))
+
+
+def limit_of(model: Pipeline, shared: Shared) -> float | None:
+    """Seconds that a call to a model may take: what its settings say, else what the server's do."""
+    own = model.settings.request_timeout
+    return shared.settings.request_timeout if own is None else own
+
+
+def deadline(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
+    return Deadline(inner, limit_of(model, shared))

@@ -1,18 +1,23 @@
 """Admits so many calls at once, lets so many more wait, and refuses the rest."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from ...errors import DeadlineExceeded, Overloaded
 from ...telemetry.queues import QueueMeters
 from ..call import Call
 from ..handler import Handler
 from ..queue import Queue
-from ..reply import Reply
+from ..reply import Reply, Watcher
+from .base import Pipeline, Shared
+
+if TYPE_CHECKING:
+    from ...telemetry.metrics import ModelMeters
 
 Turn = asyncio.Future[None]
 
 
-class Limits:
+class Limits(Watcher):
     """At most `slots` calls run, at most `length` more wait; a stream holds its slot to its end.
 
     `aging` is what a step of priority is worth, in seconds of waiting.
@@ -43,7 +48,7 @@ class Limits:
         except BaseException:
             self._release()
             raise
-        return reply.watch(self._release)
+        return reply.watch(self)
 
     async def _wait(self, call: Call) -> None:
         self.refuse_if_full(call.model)
@@ -75,10 +80,40 @@ class Limits:
             raise DeadlineExceeded
         meters.waits.observe(now - came)
 
-    def _release(self, _: BaseException | None = None) -> None:
+    def end(self, error: BaseException | None) -> None:
+        """The reply to a call has ended, and gives its slot back."""
+        self._release()
+
+    def _release(self) -> None:
         while self._waiting.length:
             turn = self._waiting.pop()
             if not turn.done():  # one that has just been cancelled is still here
                 turn.set_result(None)
                 return
         self._free += 1
+
+
+class QueueGate:
+    """Says what the queue would say once the request is parsed, which costs more than all of a refusal.
+
+    Counts it as the stages do.
+    """
+
+    def __init__(self, queue: Limits, meters: "ModelMeters") -> None:
+        self._queue = queue
+        self._meters = meters
+
+    def check(self, model: str) -> None:
+        """Raises Overloaded."""
+        try:
+            self._queue.refuse_if_full(model)
+        except Overloaded as refusal:
+            self._meters.ended(0.0, refusal.code.value)
+            raise
+
+
+def limits(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
+    settings, meters = model.settings, model.meters
+    handler = Limits(inner, model.slots, settings.max_queue, settings.priority_aging, meters.queue)
+    model.gate = QueueGate(handler, meters)
+    return handler

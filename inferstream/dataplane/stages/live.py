@@ -2,13 +2,24 @@
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TypeVar
 
 from ..call import Call, Interruptible
 from ..handler import Handler
-from ..reply import Reply
+from ..reply import Reply, Watcher
+from .base import Pipeline, Result, Shared
 
-Result = TypeVar("Result")
+
+class LiveStream(Watcher):
+    """Tells `live` when the stream of a call has ended."""
+
+    __slots__ = ("_call", "_live")
+
+    def __init__(self, live: "Live", call: Call) -> None:
+        self._live = live
+        self._call = call
+
+    def end(self, error: BaseException | None) -> None:
+        self._live.leave(self._call)
 
 
 class Live:
@@ -26,26 +37,26 @@ class Live:
         try:
             reply = await self._inner(call)
         except asyncio.CancelledError:
-            self._leave(call)
+            self.leave(call)
             if call.failure is None:
                 raise
             call.take_back_cancel()
             raise call.failed() from None
         except BaseException:
-            self._leave(call)
+            self.leave(call)
             raise
         if call.failure is not None:
             # Ended from outside while the model swallowed the cancel: its answer comes too late.
-            self._leave(call)
+            self.leave(call)
             call.take_back_cancel()
             await reply.aclose(call.failure)
             raise call.failed()
         if reply.single:
-            self._leave(call)
+            self.leave(call)
             return reply
         call.task = None
         call.reply = reply
-        return reply.watch(lambda _: self._leave(call))
+        return reply.watch(LiveStream(self, call))
 
     async def run(self, work: Awaitable[Result]) -> Result:
         """Run work of the current task that is no inference, and that is waited for and ended like one."""
@@ -59,9 +70,10 @@ class Live:
             running.take_back_cancel()
             raise running.failed() from None
         finally:
-            self._leave(running)
+            self.leave(running)
 
-    def _leave(self, call: Interruptible) -> None:
+    def leave(self, call: Interruptible) -> None:
+        """A call is no longer in progress."""
         self.calls.discard(call)
         call.reply = call.task = None
         if self._emptied is not None and not self.calls:
@@ -78,3 +90,8 @@ class Live:
         """End every call in progress with `error`."""
         for call in list(self.calls):
             call.fail(error)
+
+
+def live(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
+    model.live = handler = Live(inner)
+    return handler

@@ -4,10 +4,11 @@ from time import perf_counter
 
 from ...errors import Abandoned, InferstreamError
 from ...telemetry.metrics import ModelMeters
-from ...telemetry.streams import StreamPace
+from ...types import InferenceResponse
 from ..call import Call
 from ..handler import Handler
-from ..reply import Reply
+from ..reply import Reply, Watcher
+from .base import Pipeline, Shared
 
 
 class Metrics:
@@ -31,18 +32,33 @@ class Metrics:
             meters.in_flight -= 1
             meters.ended(perf_counter() - started, "success")
             return reply
-        return _watch_stream(reply, meters, started)
+        return reply.watch(MeteredStream(meters, started))
 
 
-def _watch_stream(reply: Reply, meters: ModelMeters, started: float) -> Reply:
-    if reply.first is not None:
-        reply.count(StreamPace(meters.streams, started))
+class MeteredStream(Watcher):
+    """Counts the responses of one stream as they pass, and the seconds between them."""
 
-    def end(error: BaseException | None) -> None:
-        meters.in_flight -= 1
-        meters.ended(perf_counter() - started, kind_of(error))
+    __slots__ = ("_last", "_meters", "_started", "_streams")
 
-    return reply.watch(end)
+    def __init__(self, meters: ModelMeters, started: float) -> None:
+        self._meters = meters
+        self._streams = meters.streams
+        self._started = started
+        self._last = 0.0
+
+    def item(self, response: InferenceResponse) -> None:
+        now = perf_counter()
+        streams = self._streams
+        streams.items += 1
+        if self._last:
+            streams.gaps.observe(now - self._last)
+        else:
+            streams.first.observe(now - self._started)
+        self._last = now
+
+    def end(self, error: BaseException | None) -> None:
+        self._meters.in_flight -= 1
+        self._meters.ended(perf_counter() - self._started, kind_of(error))
 
 
 def kind_of(error: BaseException | None) -> str:
@@ -52,3 +68,7 @@ def kind_of(error: BaseException | None) -> str:
     if isinstance(error, InferstreamError) and not isinstance(error, Abandoned):
         return error.code.value
     return "cancelled" if isinstance(error, Abandoned) or not isinstance(error, Exception) else "internal"
+
+
+def metrics(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
+    return Metrics(inner, model.meters)

@@ -6,7 +6,8 @@ from ...errors import InferstreamError
 from ...settings import ModelSettings
 from ..call import Call
 from ..handler import Handler
-from ..reply import Reply
+from ..reply import Reply, Watcher
+from .base import Pipeline, Shared
 from .metrics import kind_of
 
 if TYPE_CHECKING:
@@ -36,12 +37,18 @@ class Tracing:
             return reply
         if reply.first is not None:
             span.happened("first response")
-        return reply.watch(lambda error: _end_stream(span, error))
+        return reply.watch(TracedStream(span))
 
 
-def _end_stream(span: "Span", error: BaseException | None) -> None:
-    if failure := _end(span, error):
-        span.blame_parent(failure)  # its status has been sent long ago
+class TracedStream(Watcher):
+    """Ends the span of a stream with it."""
+
+    def __init__(self, span: "Span") -> None:
+        self._span = span
+
+    def end(self, error: BaseException | None) -> None:
+        if failure := _end(self._span, error):
+            self._span.blame_parent(failure)  # its status has been sent long ago
 
 
 def _end(span: "Span", error: BaseException | None) -> str | None:
@@ -53,3 +60,11 @@ def _end(span: "Span", error: BaseException | None) -> str | None:
         failure = error.message if isinstance(error, InferstreamError) else kind
     span.end(failure)
     return failure
+
+
+def tracing(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
+    """Off unless the settings name a collector."""
+    if shared.tracer is None:
+        return None
+    model.gate = None  # a call is to be traced although the queue is full
+    return Tracing(inner, shared.tracer, model.settings)

@@ -6,6 +6,7 @@ from ..call import Call
 from ..checks import Checks
 from ..handler import Handler
 from ..reply import Reply
+from .base import Pipeline, Shared
 
 
 class Validation:
@@ -18,3 +19,7 @@ class Validation:
     def __call__(self, call: Call) -> Awaitable[Reply]:
         self._checks.check(call.request)
         return self._inner(call)
+
+
+def validation(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
+    return Validation(inner, model.checks)

@@ -8,6 +8,7 @@ from ...processes.frames import Failure, Frame
 from ...telemetry.queues import QueueChanges
 from ...telemetry.steps import StepChanges
 from ..checks import Strictness
+from ..execution.base import Capabilities
 
 
 class PackedTensor(Frame):
@@ -156,7 +157,7 @@ class Loaded(Frame, tag=12):
 
     instance: int
     signature: bytes
-    capabilities: str
+    capabilities: Capabilities
     slots: int
     routes: list[CustomHandler]
     strictness: Strictness

@@ -65,8 +65,7 @@ class FollowerRegistry(Serving):
 
     async def _prepare(self, loading: Awaitable[Execution]) -> ServedModel:
         execution = await loading
-        key = (execution.settings.name, execution.settings.version)
-        return ServedModel(execution, self._around(key, execution))
+        return ServedModel(execution, await self._around(execution))
 
     async def serve(self, number: int) -> None:
         """Give it the calls of its name and version. Raises ModelLoadFailed when it did not load."""

@@ -14,7 +14,8 @@ from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.checks import checks_of
 from inferstream.dataplane.handler import Handler
 from inferstream.dataplane.reply import Reply
-from inferstream.dataplane.stages.batching import Batching, callers
+from inferstream.dataplane.stages.batches import Batching
+from inferstream.dataplane.stages.batching import callers
 from inferstream.dataplane.stages.limits import Limits
 from inferstream.errors import (
     DeadlineExceeded,

@@ -10,10 +10,12 @@ import pytest
 from inferstream import MLModel, ModelSettings
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution.local import Local
-from inferstream.dataplane.pipeline import Pipeline
+from inferstream.dataplane.pipeline import build_pipeline, build_shared
 from inferstream.dataplane.reply import Reply
+from inferstream.dataplane.stages.base import Pipeline
 from inferstream.errors import InferstreamError
-from inferstream.telemetry.metrics import ModelMeters
+from inferstream.settings import Settings
+from inferstream.telemetry.metrics import Meters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
 
 
@@ -36,7 +38,7 @@ class Ends(MLModel):
 @pytest.fixture
 def pipeline() -> Pipeline:
     settings = ModelSettings(implementation=Ends, name="m", max_concurrency=1, max_queue=1)
-    return Pipeline(Local(Ends(settings)), ModelMeters("m", None), None)
+    return build_pipeline(Local(Ends(settings)), build_shared(Settings(), Meters()))
 
 
 @pytest.fixture

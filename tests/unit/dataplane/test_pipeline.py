@@ -1,18 +1,32 @@
-"""Which stages a model's settings ask for."""
+"""The stages of a model: which of them its settings ask for, and what one more has to bring along."""
 
 import asyncio
+import subprocess
+import sys
+from collections.abc import Awaitable, Iterable
+from typing import Any, Self
 
 import pytest
+from prometheus_client.core import CounterMetricFamily, Metric
 
 from inferstream import MLModel, ModelSettings
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution.local import Local
-from inferstream.dataplane.pipeline import Pipeline
-from inferstream.telemetry.metrics import ModelMeters
-from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
+from inferstream.dataplane.handler import Handler
+from inferstream.dataplane.pipeline import STAGES, build_pipeline, build_shared
+from inferstream.dataplane.registry import Registry
+from inferstream.dataplane.reply import Reply
+from inferstream.dataplane.serving import ServedModel
+from inferstream.dataplane.stages.base import Pipeline, Shared
+from inferstream.errors import ModelLoadFailed
+from inferstream.repository.in_memory import InMemoryRepository
+from inferstream.settings import Settings
+from inferstream.telemetry.batches import BatchMeters
+from inferstream.telemetry.metrics import Meters, ModelMeters
+from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, State
 
 
-class AttachedSlot(MLModel):
+class Held(MLModel):
     """Answers when it is let."""
 
     async def predict(self, payload):
@@ -30,32 +44,32 @@ class Streams(MLModel):
 
 def built(implementation: type[MLModel], **settings) -> tuple[MLModel, Pipeline, ModelMeters]:
     model = implementation(ModelSettings(implementation=implementation, name="m", **settings))
-    meters = ModelMeters("m", None)
-    return model, Pipeline(Local(model), meters, None), meters
+    pipeline = build_pipeline(Local(model), build_shared(Settings(), Meters()))
+    return model, pipeline, pipeline.meters
 
 
 def test_without_settings_there_is_no_batching() -> None:
-    assert built(AttachedSlot)[2].batches is None
-    assert built(AttachedSlot, max_batch_size=1, max_batch_time=1)[2].batches is None
-    assert built(AttachedSlot, max_batch_size=2, max_batch_time=1)[2].batches is not None
+    assert BatchMeters not in built(Held)[2].stages
+    assert BatchMeters not in built(Held, max_batch_size=1, max_batch_time=1)[2].stages
+    assert BatchMeters in built(Held, max_batch_size=2, max_batch_time=1)[2].stages
 
 
 @pytest.mark.parametrize(
     ("implementation", "settings", "why"),
     [
-        (AttachedSlot, {"max_batch_size": 8}, "no effect without max_batch_time"),
+        (Held, {"max_batch_size": 8}, "no effect without max_batch_time"),
         (Streams, {"max_batch_size": 8, "max_batch_time": 1}, "the model only streams"),
     ],
 )
 def test_batching_that_cannot_be_is_warned_of(
     implementation: type[MLModel], settings: dict, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert built(implementation, **settings)[2].batches is None
+    assert BatchMeters not in built(implementation, **settings)[2].stages
     assert why in caplog.text
 
 
 async def test_streams_and_batches_together_stay_within_the_models_slots() -> None:
-    model, pipeline, _ = built(AttachedSlot, max_batch_size=4, max_batch_time=60, max_concurrency=2)
+    model, pipeline, _ = built(Held, max_batch_size=4, max_batch_time=60, max_concurrency=2)
     model.running = model.most = 0
     model.gate = asyncio.Event()
 
@@ -74,3 +88,127 @@ async def test_streams_and_batches_together_stay_within_the_models_slots() -> No
     model.gate.set()
     await asyncio.gather(*asking)
     assert model.most == 2
+
+
+def test_only_a_full_queue_that_would_refuse_every_call_refuses_early() -> None:
+    def gate(enabled: bool, tracer: Any = None) -> object:
+        shared = build_shared(Settings(cache_enabled=enabled), Meters(), tracer)
+        settings = ModelSettings(implementation=Held, name="m", cache_enabled=enabled)
+        return build_pipeline(Local(Held(settings)), shared).gate
+
+    assert gate(False) is not None
+    assert gate(True) is None, "a call may be answered from the cache"
+    assert gate(False, object()) is None, "a refusal is to be traced"
+
+
+async def test_nothing_is_kept_of_a_model_that_has_retired() -> None:
+    shared = build_shared(Settings(cache_enabled=True), Meters())
+    local = Local(Streams(ModelSettings(implementation=Streams, name="m", cache_enabled=True)))
+    pipeline = build_pipeline(local, shared)
+    call = Call(Operation.STREAM, "m", None, InferenceRequest(id="i", inputs=[]), {}, priority=5)
+    async with await pipeline.handler(call) as reply:
+        async for _ in reply:
+            pass
+    assert shared.store is not None
+    while not shared.store._cached:
+        await asyncio.sleep(0)
+    await ServedModel(local, pipeline).retire(1)
+    assert not shared.store._cached
+
+
+class QuotaMeters:
+    """The meters of a stage that nobody but this file knows."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    @classmethod
+    def collect(cls, found: Iterable[tuple[list[str], Self]]) -> Iterable[Metric]:
+        seen = CounterMetricFamily("quota_seen", "Calls seen", labels=["model", "version"])
+        for labels, meters in found:
+            seen.add_metric(labels, meters.seen)
+        yield seen
+
+
+class Quota:
+    def __init__(self, inner: Handler, meters: QuotaMeters) -> None:
+        self._inner, self._meters = inner, meters
+
+    def __call__(self, call: Call) -> Awaitable[Reply]:
+        self._meters.seen += 1
+        return self._inner(call)
+
+
+def quota(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
+    return None if model.settings.name == "free" else Quota(inner, model.meters.of(QuotaMeters))
+
+
+def broken(inner: Handler, model: Pipeline, shared: Shared):
+    return "quota"
+
+
+async def test_one_more_stage_brings_its_meters_and_may_be_off_for_a_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inferstream.dataplane.pipeline.STAGES", (*STAGES, quota))
+    meters = Meters()
+    shared = build_shared(Settings(), meters)
+    for name, asked in (("free", 1), ("metered", 2)):
+        settings = ModelSettings(implementation=Streams, name=name)
+        pipeline = build_pipeline(Local(Streams(settings)), shared)
+        assert isinstance(pipeline.handler, Quota) == (name == "metered")
+        for _ in range(asked):
+            request = InferenceRequest(id="i", inputs=[])
+            async with await pipeline.handler(Call(Operation.STREAM, name, None, request, {})):
+                pass
+    text = meters.exposition().decode()
+    assert 'quota_seen_total{model="metered",version=""} 2.0' in text
+    assert 'quota_seen_total{model="free"' not in text
+    assert 'inferstream_calls_total{end="cancelled",model="free",version=""} 1.0' in text
+
+
+async def test_a_stage_that_is_no_handler_fails_the_load_and_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("inferstream.dataplane.pipeline.STAGES", (*STAGES, broken))
+    unloaded = []
+
+    class Leaves(Streams):
+        async def unload(self) -> bool:
+            unloaded.append(self.name)
+            return True
+
+    async def load(settings: ModelSettings) -> Local:
+        return Local(Leaves(settings))
+
+    repository = InMemoryRepository([ModelSettings(implementation=Leaves, name="m")])
+    registry = Registry(Settings(), repository, load, Meters())
+    await registry.start()
+    why = "stage broken of model m returned a str, not a handler"
+    assert why in caplog.text
+    assert [(item.state, item.reason) for item in await registry.index(False)] == [(State.UNAVAILABLE, why)]
+    assert unloaded == ["m"]
+    with pytest.raises(ModelLoadFailed, match=why):
+        await Registry(Settings(strict=True), repository, load, Meters()).start()
+
+
+def test_families_are_shown_in_one_order_whatever_is_loaded_first() -> None:
+    def families(enabled: bool) -> list[str]:
+        meters = Meters()
+        build_shared(Settings(cache_enabled=enabled), meters)
+        return [metric.name for metric in meters.collect()]
+
+    batches = ["inferstream_batch_size", "inferstream_batch_wait_seconds", "batch_request_queue"]
+    caches = [f"inferstream_cache_{name}" for name in ("lookups", "entries", "bytes", "evicted")]
+    steps = [f"inferstream_{name}" for name in ("streams_active", "streams_waiting", "step_size")]
+    assert " ".join([*batches, *steps]) in " ".join(families(False))
+    assert " ".join([*batches, *caches, *steps]) in " ".join(families(True))
+
+
+def test_what_is_off_costs_no_import() -> None:
+    code = (
+        "import sys, inferstream.dataplane.pipeline; "
+        "print([name for name in sys.modules if name.endswith(('stages.batches', 'stages.cache', 'msgspec'))])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout.strip() == "[]"

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from inferstream.dataplane.reply import Reply, StreamReply
+from inferstream.dataplane.reply import Reply, StreamReply, Watcher
 from inferstream.errors import Abandoned, DeadlineExceeded
 from inferstream.types import InferenceResponse
 
@@ -31,20 +31,37 @@ class Source:
             self.finished = True
 
 
-class Watched:
+class Watched(Watcher):
+    """Watches the stream of a source."""
+
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.later_items = 0
+        self.items: list[str] = []
         self.ends: list[BaseException | None] = []
-        self.reply = StreamReply(response(0), source.responses()).watch(self._end)
-        self.reply.count(self)
+        self.reply = StreamReply(response(0), source.responses()).watch(self)
 
-    def passed(self) -> None:
-        self.later_items += 1
+    def item(self, response: InferenceResponse) -> None:
+        assert not self.ends
+        self.items.append(response.model_name)
 
-    def _end(self, error: BaseException | None) -> None:
-        assert self.source.finished or not self.later_items, "the model's finally comes first"
+    def end(self, error: BaseException | None) -> None:
+        assert self.source.finished or len(self.items) == 1, "the model's finally comes first"
         self.ends.append(error)
+
+
+class Ends(Watcher):
+    """Wants no items."""
+
+    def __init__(self, log: list[tuple[str, object]], name: str = "") -> None:
+        self.log, self.name = log, name
+
+    def end(self, error: BaseException | None) -> None:
+        self.log.append((f"{self.name}end", error))
+
+
+class Everything(Ends):
+    def item(self, response: InferenceResponse) -> None:
+        self.log.append((f"{self.name}item", response.model_name))
 
 
 async def read(reply: Reply, at_most: int = 99) -> list[str]:
@@ -60,7 +77,7 @@ async def read(reply: Reply, at_most: int = 99) -> list[str]:
 async def test_a_full_run() -> None:
     watched = Watched(Source(3))
     assert await read(watched.reply) == ["0", "1", "2"]
-    assert watched.later_items == 2
+    assert watched.items == ["0", "1", "2"]
     assert watched.ends == [None]
 
 
@@ -119,15 +136,69 @@ async def test_a_reply_nobody_reads_is_closed_all_the_same() -> None:
 
 
 async def test_a_single_answer_has_ended_already() -> None:
-    ends: list[BaseException | None] = []
-    reply = Reply(response(0)).watch(ends.append)
-    assert ends == [None]
+    log: list[tuple[str, object]] = []
+    reply = Reply(response(0)).watch(Everything(log)).watch(Ends(log, "other "))
+    assert log == [("item", "0"), ("end", None), ("other end", None)]
     assert reply.single
     assert await read(reply) == ["0"]
+    assert len(log) == 3
 
 
 async def test_a_stream_of_nothing() -> None:
-    ends: list[BaseException | None] = []
-    reply = StreamReply(None, Source(1).responses()).watch(ends.append)
+    log: list[tuple[str, object]] = []
+    reply = StreamReply(None, Source(1).responses()).watch(Everything(log))
     assert await read(reply) == []
-    assert ends == [None]
+    assert log == [("end", None)]
+
+
+async def test_watchers_hear_items_in_order_and_ends_in_reverse_each_once() -> None:
+    log: list[tuple[str, object]] = []
+    reply = StreamReply(response(0), Source(3).responses())
+    for watcher in (Everything(log, "a "), Ends(log, "b "), Everything(log, "c "), Everything(log, "d ")):
+        reply.watch(watcher)
+    seen: list[list[tuple[str, object]]] = []
+    async with reply:
+        async for _ in reply:
+            seen.append(list(log))
+            log.clear()
+        assert log == [("d end", None), ("c end", None), ("b end", None), ("a end", None)]
+    assert len(log) == 4, "leaving the block after the end ends nothing again"
+    assert seen == [[(f"{name} item", str(i)) for name in "acd"] for i in range(3)]
+
+
+async def test_a_late_watcher_is_told_of_the_first_response_and_of_the_end() -> None:
+    log: list[tuple[str, object]] = []
+    reply = StreamReply(response(0), Source(2).responses())
+    async with reply:
+        async for _ in reply:
+            pass
+    reply.watch(Everything(log))
+    assert log == [("item", "0"), ("end", None)]
+
+
+def test_only_watchers_that_override_item_are_told_of_items() -> None:
+    class Inherits(Everything):
+        pass
+
+    assert [kind.sees_items for kind in (Watcher, Ends, Everything, Inherits)] == [False, False, True, True]
+
+
+async def test_a_watcher_may_end_the_reply_at_an_item() -> None:
+    log: list[tuple[str, object]] = []
+    limit = DeadlineExceeded()
+
+    class Stops(Watcher):
+        def item(self, response: InferenceResponse) -> None:
+            if response.model_name == "1":
+                reply.fail(limit)
+
+    source = Source(99)
+    reply = StreamReply(response(0), source.responses()).watch(Ends(log)).watch(Stops())
+    found = []
+    with pytest.raises(DeadlineExceeded):
+        async with reply:
+            async for item in reply:
+                found.append(item.model_name)
+    assert found == ["0", "1"]
+    assert source.finished
+    assert log == [("end", limit)]

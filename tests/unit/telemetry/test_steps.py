@@ -25,7 +25,7 @@ def test_what_is_drained_there_and_added_here_comes_to_the_same() -> None:
 def test_only_models_with_steps_show_them() -> None:
     meters = Meters()
     meters.of("plain", None)
-    stepping = meters.of("stepping", "2").stepping()
+    stepping = meters.of("stepping", "2").of(StepMeters)
     stepping.stepped(3, 0.5)
     stepping.active = 3
     text = meters.exposition().decode()

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from inferstream import Finished, ModelSettings, StepModel, request_context
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution.local import Local
-from inferstream.dataplane.pipeline import Pipeline
+from inferstream.dataplane.pipeline import build_pipeline, build_shared
 from inferstream.errors import DeadlineExceeded, InferstreamError, ModelError
-from inferstream.telemetry.metrics import ModelMeters
+from inferstream.settings import Settings
+from inferstream.telemetry.metrics import Meters
+from inferstream.telemetry.steps import StepMeters
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
 
 REFUSE, FAIL, FINISH = "refuse", "fail", "finish"
@@ -131,8 +133,9 @@ class ServedModel:
     def __init__(self, implementation: type[Scripted], **settings) -> None:
         self.model = implementation(ModelSettings(implementation=implementation, name="m", **settings))
         self.local = Local(self.model)
-        self.meters = ModelMeters("m", None)
-        self.pipeline = Pipeline(self.local, self.meters, None)
+        self.pipeline = build_pipeline(self.local, build_shared(Settings(), Meters()))
+        self.meters = self.pipeline.meters
+        self.steps = self.meters.of(StepMeters)
         self.clients: list[Client] = []
 
     def ask(self, plan: list[int], end: str = FINISH, **options) -> "Client":
@@ -162,7 +165,7 @@ class ServedModel:
                 await asyncio.sleep(0)
         assert self.model.alive == []
         assert self.model.released == self.model.admitted
-        assert (self.meters.steps.active, self.meters.steps.waiting) == (0, 0)
+        assert (self.steps.active, self.steps.waiting) == (0, 0)
         assert not self.pipeline.live.calls
         self.local._steps._caller.close()
 

@@ -74,9 +74,9 @@ async def test_a_place_that_becomes_free_is_taken_in_the_next_step() -> None:
     served = ServedModel(Asynchronous, max_active=2)
     long, short, waiting = served.ask([1] * 9), served.ask([1]), served.ask([1] * 2)
     await turns()
-    assert (served.meters.steps.active, served.meters.steps.waiting) == (2, 1)
+    assert (served.steps.active, served.steps.waiting) == (2, 1)
     await served.tick()
-    assert (served.meters.steps.active, served.meters.steps.waiting) == (2, 0)
+    assert (served.steps.active, served.steps.waiting) == (2, 0)
     assert short.task.done()
     await served.tick()
     assert waiting.items == [0]
@@ -131,7 +131,7 @@ async def test_who_leaves_while_waiting_is_never_admitted() -> None:
     await turns()
     leaving.leave()
     await turns()
-    assert served.meters.steps.waiting == 1
+    assert served.steps.waiting == 1
     await served.finish()
     assert served.model.admitted == 2
     first.check()
@@ -450,7 +450,7 @@ async def test_who_waits_for_a_place_that_a_slow_reader_holds_is_measured() -> N
     await turns(200)
     served.ask([1])
     await turns()
-    assert served.meters.steps.waiting == 1
+    assert served.steps.waiting == 1
     slow.leave()
     await served.finish()
     assert sum(served.meters.queue.waits.counts) == 1
@@ -473,7 +473,7 @@ async def test_who_leaves_or_is_out_of_time_while_waiting_for_a_place_counts_so(
     await turns()
     leaving, late = served.ask([1]), served.ask([1])
     await turns()
-    assert served.meters.steps.waiting == 2
+    assert served.steps.waiting == 2
     leaving.leave()
     late.expire()
     await turns()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from inferstream.dataplane.execution.base import Capabilities
 from inferstream.dataplane.workers.frames import Loaded, LoadInstance
 from inferstream.dataplane.workers.slot import Slot
 from inferstream.errors import ModelLoadFailed, WorkerLost
@@ -32,7 +33,7 @@ class FakeProcess:
         await self.may_load.wait()
         self._outcome(frame)
         self.models[frame.instance] = True
-        return Loaded(frame.instance, b"", "", 1, [], "declared")
+        return Loaded(frame.instance, b"", Capabilities(True, False, False), 1, [], "declared")
 
     async def unload(self, instance: int) -> None:
         self.unloaded.append(instance)

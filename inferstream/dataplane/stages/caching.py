@@ -1,0 +1,52 @@
+"""The stage that keeps responses for later calls, and the store that all models share."""
+
+import logging
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from ...settings import Settings
+from ...telemetry.caches import CacheMeters, StoreMeters
+from ...telemetry.metrics import Meters
+from ..handler import Handler
+from .base import Pipeline, Shared
+from .deadline import Deadline, limit_of
+from .live import Live
+
+if TYPE_CHECKING:
+    from .store import Store
+
+logger = logging.getLogger("inferstream.dataplane")
+
+
+def store_of(settings: Settings, meters: Meters) -> "Store | None":
+    """The store of the response cache; None unless the settings ask for one."""
+    if not settings.cache_enabled:
+        return None
+    from .store import Store  # late: what is off costs no import
+
+    seconds = inf if settings.cache_ttl is None else settings.cache_ttl
+    store_meters = StoreMeters()
+    meters.show(CacheMeters, store_meters)
+    return Store(settings.cache_size, settings.cache_max_bytes, seconds, monotonic, store_meters)
+
+
+def caching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
+    """The response cache, and a time limit within for what it computes; off unless both settings ask for it."""
+    settings = model.settings
+    if not settings.cache_enabled:
+        return None
+    if shared.store is None:
+        logger.warning("model %s: cache_enabled has no effect unless the server enables it", settings.name)
+        return None
+    from .cache import Cache
+
+    limit = limit_of(model, shared)
+    if limit is not None:
+        inner = Live(Deadline(inner, limit))  # computations go on when those who began them leave
+    seconds = settings.cache_ttl or shared.store.seconds
+    most = model.slots + settings.max_queue
+    cache = Cache(inner, shared.store, seconds, most, model.meters.of(CacheMeters))
+    model.at_retirement.append(cache.clear)
+    model.gate = None  # a call may be answered although the queue is full
+    return cache

@@ -1,0 +1,59 @@
+"""What a model can do, as its author wrote it, told to people and to another process."""
+
+import msgspec
+import pytest
+
+from inferstream import MLModel, ModelSettings, StepModel
+from inferstream.dataplane.execution.base import Capabilities
+from inferstream.dataplane.execution.local import Local
+from inferstream.dataplane.workers.frames import Loaded
+
+
+class Predicts(MLModel):
+    async def predict(self, payload): ...
+
+
+class Streams(MLModel):
+    async def predict_stream(self, payloads):
+        yield
+
+
+class Both(Predicts, Streams):
+    pass
+
+
+class Steps(StepModel):
+    def admit(self, request): ...
+
+    def step(self, states): ...
+
+
+class PredictsAndSteps(Predicts, Steps):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("implementation", "capabilities", "text"),
+    [
+        (MLModel, (True, False, False), "predict"),
+        (Predicts, (True, False, False), "predict"),
+        (Streams, (False, True, False), "stream"),
+        (Both, (True, True, False), "predict, stream"),
+        (Steps, (False, True, True), "steps"),
+        (PredictsAndSteps, (True, True, True), "predict, steps"),
+    ],
+)
+def test_what_a_model_can_do(
+    implementation: type[MLModel], capabilities: tuple[bool, bool, bool], text: str
+) -> None:
+    found = Local(implementation(ModelSettings(implementation=implementation, name="m"))).capabilities
+    assert found == Capabilities(*capabilities)
+    assert str(found) == text
+
+
+def test_a_worker_tells_it_as_a_value() -> None:
+    loaded = Loaded(1, b"{}", Capabilities(False, True, True), 1, [], "declared")
+    told = msgspec.msgpack.decode(msgspec.msgpack.encode(loaded), type=Loaded).capabilities
+    assert type(told) is Capabilities
+    assert told.steps
+    assert not told.predict

@@ -1,0 +1,41 @@
+"""Histograms, each with bounds of its own."""
+
+import pytest
+
+from inferstream.telemetry.histogram import COUNTS, GAPS, SECONDS, Bounds, Histogram
+from inferstream.telemetry.metrics import Meters
+
+
+def test_a_value_is_counted_below_the_first_bound_that_it_does_not_exceed() -> None:
+    histogram = Histogram((1, 2.5))
+    for value in (0, 1, 1.1, 2.5, 2.6, 100):
+        histogram.observe(value)
+    assert histogram.buckets() == [("1", 2.0), ("2.5", 4.0), ("+Inf", 6.0)]
+    assert histogram.total == 107.2
+
+
+def test_what_is_added_counts_as_if_it_had_been_observed() -> None:
+    one, other, both = Histogram(COUNTS), Histogram(COUNTS), Histogram(COUNTS)
+    for histogram, value in ((one, 3), (other, 1025)):
+        histogram.observe(value)
+        both.observe(value)
+    one.add(other.counts, other.total)
+    assert one.buckets() == both.buckets()
+    assert one.total == both.total == 1028
+
+
+@pytest.mark.parametrize("bounds", [SECONDS, GAPS, COUNTS])
+def test_bounds_ascend_and_are_written_without_an_exponent(bounds: Bounds) -> None:
+    assert sorted(set(bounds)) == list(bounds)
+    assert not any("e" in bound for bound, _ in Histogram(bounds).buckets())
+
+
+def test_the_gaps_of_a_fast_stream_are_told_apart() -> None:
+    meters = Meters()
+    gaps = meters.of("m", None).streams.gaps
+    for seconds in (0.00005, 0.0004, 0.0009):
+        gaps.observe(seconds)
+    text = meters.exposition().decode()
+    for bound, count in (("0.0001", 1), ("0.0005", 2), ("0.001", 3)):
+        labels = f'le="{bound}",model="m",version=""'
+        assert f"inferstream_time_between_items_seconds_bucket{{{labels}}} {count}.0" in text
