@@ -144,9 +144,8 @@ class Batching:
         member = BatchedCall(call, asyncio.get_running_loop())
         pending.members[member] = None
         self._meters.depths.observe(len(pending.members))
-        if (
-            pending.timer is None or len(pending.members) >= self._size
-        ):  # else it waits, and one more changes nothing
+        # Else it waits, and one more changes nothing.
+        if pending.timer is None or len(pending.members) >= self._size:
             self._place(pending)
             self._send()
         try:
