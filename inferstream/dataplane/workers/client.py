@@ -15,9 +15,17 @@ from ...rows import RowErrors
 from ...types import MetadataModelResponse
 from ..call import Call
 from . import frames
-from .lost import NeverStarted
 from .packing import unpack_response
 from .remote_call import RemoteCall
+
+
+class NeverStarted(WorkerLost):
+    """The worker has ended before it came to this call, which another may therefore run."""
+
+
+class Suspected(WorkerLost):
+    """The worker has ended while it changed several models; nobody knows which of them ended it."""
+
 
 Hung = Callable[["WorkerClient"], None]
 """Told of a worker in which a call does not end."""

@@ -17,12 +17,10 @@ from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
 from ..cloudevents import wanted
-from .client import WorkerClient
+from .client import Suspected, WorkerClient
 from .frames import Loaded, LoadInstance, Start
-from .instance_meters import InstanceMeters
-from .lost import Suspected
-from .process import REAPED, WorkerProcess
-from .scheduling import Group
+from .pool import Group
+from .process import REAPED, InstanceMeters, WorkerProcess
 from .slot import Slot
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from ...types import Headers
 from ..execution.failures import translated
 from ..execution.local import Local
 from . import frames
-from .instance import Instance, Models
+from .instance import Instance, Models, RemoteRequests, RunningCall
 from .packing import unpack_request
-from .running_call import RemoteRequests, RunningCall
 
 MakeLink = Callable[..., Link]
 """Makes the link from its decoder, and what to call for each frame and at its end."""

@@ -7,9 +7,8 @@ from time import monotonic
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...telemetry.workers import WorkerMeters
-from .client import WorkerClient
+from .client import Suspected, WorkerClient
 from .frames import LoadInstance
-from .lost import Suspected
 from .process import WorkerProcess
 
 logger = logging.getLogger("inferstream.worker")

@@ -4,16 +4,22 @@ import asyncio
 import gc
 import logging
 import os
+import socket
 import sys
 import threading
 from contextlib import suppress
+from functools import partial
 
 from ... import processors
+from ...concurrency.event_loop import new_event_loop
 from ...errors import InferstreamError, own_status
 from ...garbage import settle
 from ...imports.folders import share_folders
 from ...processes.frames import Frame
+from ...processes.link import Link
+from ...processes.membership import belong_to
 from ...settings import ModelSettings
+from ...telemetry.custom import CUSTOM
 from ...telemetry.logs import configure_logging
 from ..cloudevents import CloudEvents
 from ..execution.base import BuildRouteHandler
@@ -190,3 +196,35 @@ async def _metadata_after_load(local: Local) -> bytes | None:
         return (await local.metadata()).model_dump_json().encode()
     except Exception:
         return None  # the model can still answer inferences; whoever asks for its metadata gets the error
+
+
+def main(
+    build_route_handler: BuildRouteHandler,
+    parent: int,
+    end: int,
+    lifeline: int,
+    incoming: int,
+    outgoing: int,
+    intake: int | None = None,
+) -> None:
+    """Serve the process `parent` through descriptors that it has opened, until it says stop or is gone.
+
+    Through `intake` come the ways of further front ends.
+    """
+    belong_to(parent, end, lifeline, incoming, outgoing, *(() if intake is None else (intake,)))
+
+    async def serve() -> None:
+        link = partial(Link, socket.socket(fileno=end))
+        worker = CUSTOM.sink = Worker(link, incoming, outgoing, build_route_handler)
+        if intake is not None:
+            from ...processes.descriptors import Intake  # late: most servers have one front end
+
+            Intake(
+                socket.socket(fileno=intake),
+                lambda _, end, *memory: worker.admit(partial(Link, end), memory),
+            )
+        await asyncio.Event().wait()
+
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    loop.run_until_complete(serve())

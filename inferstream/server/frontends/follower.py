@@ -18,7 +18,7 @@ from ... import processors
 from ...concurrency.event_loop import new_event_loop
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.workers.loads import WorkerLoads
+from ...dataplane.workers.shared import WorkerLoads
 from ...errors import InferenceFailed, InferstreamError
 from ...garbage import settle
 from ...imports.folders import share_folders
@@ -38,8 +38,7 @@ from ..ports import bind
 from ..rest.liveness import Liveness
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
-from .follower_registry import FollowerRegistry
-from .loading import Loading
+from .follower_registry import FollowerRegistry, Loading
 
 logger = logging.getLogger("inferstream.server")
 

@@ -1,7 +1,7 @@
 """What a process adds to the meters of steps, and takes back when it ends."""
 
 from inferstream.dataplane.workers.frames import Queued, Stepped
-from inferstream.dataplane.workers.instance_meters import InstanceMeters
+from inferstream.dataplane.workers.process import InstanceMeters
 from inferstream.telemetry.queues import QueueMeters
 from inferstream.telemetry.steps import StepChanges, StepMeters
 

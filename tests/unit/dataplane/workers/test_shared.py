@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from inferstream.dataplane.workers.loads import MOST, ROWS, CountedCalls, WorkerLoads, created
+from inferstream.dataplane.workers.shared import MOST, ROWS, CountedCalls, WorkerLoads, created
 
 CALL = cast(Any, SimpleNamespace())
 

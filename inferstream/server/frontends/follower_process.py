@@ -33,12 +33,12 @@ _Encoded = msgspec.msgpack.Encoder().encode
 class Leader(Protocol):
     """Who answers what a follower asks."""
 
-    def asked(self, member: "Member", frame: frames.Query) -> None: ...
+    def asked(self, follower: "FollowerProcess", frame: frames.Query) -> None: ...
 
     def replace(self, frame: frames.Replace) -> None: ...
 
 
-class Member:
+class FollowerProcess:
     """A process of its own. What it is told begins in this order."""
 
     def __init__(self, leader: Leader, variables: dict[str, str], loads: int) -> None:
