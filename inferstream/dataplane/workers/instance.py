@@ -1,4 +1,4 @@
-"""A model in a worker, and a call that it runs."""
+"""A model in a worker, its calls, and how their responses are sent."""
 
 import asyncio
 import logging
@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Self
 
 from ...concurrency.interruption import Interruption
+from ...concurrency.wakeup import Wakeup
 from ...context import RequestContext, enter, request_context
 from ...errors import InferenceFailed, InferstreamError
 from ...processes.frames import UNENCODABLE, pack_failure
@@ -47,21 +48,9 @@ class Instance:
         self.queue, self.steps = QueueMeters(), StepMeters()
         local.meter(self.queue, self.steps)
         aging = local.settings.priority_aging
-        self.handler: Handler = Limits(Started(local), local.slots, 2**31, aging, self.queue)
+        self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.queue)
         if tracing is not None:
             self.handler = _in_span(self.handler, tracing)
-
-
-class Started:
-    """Notes where the caller can read it, even after this process has died, that a call's model code runs."""
-
-    def __init__(self, inner: Handler) -> None:
-        self._inner = inner
-
-    def __call__(self, call: Call) -> Awaitable[Reply]:
-        assert isinstance(call, RunningCall)
-        call.arena.flags[call.number] = 1
-        return self._inner(call)
 
 
 class Models:
@@ -71,6 +60,16 @@ class Models:
         self.instances: dict[int, Instance] = {}
         self.events: CloudEvents | None = None
         self.tracing: Tracer | None = None
+
+
+def _started(inner: Handler) -> Handler:
+    """A handler that says of each call when its turn has come."""
+
+    def handle(call: Call) -> Awaitable[Reply]:
+        call.started()
+        return inner(call)
+
+    return handle
 
 
 def _in_span(inner: Handler, tracing: "Tracer") -> Handler:
@@ -84,18 +83,18 @@ def _in_span(inner: Handler, tracing: "Tracer") -> Handler:
     return handle
 
 
-class RunningCall(Call):
-    """A call that came from the server: runs it, and sends what comes of it at the pace of its reader."""
+class WorkerCall(Call):
+    """A call in a worker. Its caller can read whether it has started, even after this process has died."""
 
-    __slots__ = ("_link", "_room", "_sizes", "_unread", "_waiting", "arena", "number")
+    __slots__ = ("_flags", "_number")
 
     def __init__(
         self,
         frame: Open,
         request: InferenceRequest,
         settings: ModelSettings,
-        link: Link,
-        arena: Outgoing,
+        more: "RemoteRequests | None",
+        flags: memoryview,
     ) -> None:
         deadline = None
         if frame.remaining is not None:
@@ -106,18 +105,36 @@ class RunningCall(Call):
             settings.version,
             request,
             {},
-            RemoteRequests(frame.call, link) if frame.more else None,
+            more,
             deadline,
             priority=frame.priority,
         )
-        self.number = frame.call
         self.trace = frame.trace
+        self._flags = flags
+        self._number = frame.call
+
+    def started(self) -> None:
+        self._flags[self._number] = 1
+
+
+class ResponseSender:
+    """Runs a call that a front end has sent, and sends its responses at the pace of their reader."""
+
+    __slots__ = ("_arena", "_credited", "_link", "_room", "_sizes", "_unread", "call", "more", "number")
+
+    def __init__(
+        self, call: Call, frame: Open, more: "RemoteRequests | None", link: Link, arena: Outgoing
+    ) -> None:
+        self.call = call
+        self.number = frame.call
+        self.more = more
         self._link = link
-        self.arena = arena
-        self._room = frame.window
-        self._unread = 0
-        self._sizes: deque[int] = deque()
-        self._waiting: asyncio.Future[None] | None = None
+        self._arena = arena
+        if frame.stream:
+            self._room = frame.window
+            self._unread = 0
+            self._sizes: deque[int] = deque()
+            self._credited = Wakeup()
 
     async def run(self, handler: Handler) -> None:
         """Run the call to its end, of which the server learns in every case."""
@@ -129,7 +146,7 @@ class RunningCall(Call):
         except InferstreamError as error:
             self._fail(error)
         except BaseException:
-            logger.exception("request %s failed", self.request.id)
+            logger.exception("request %s failed", self.call.request.id)
             failed = InferenceFailed("The worker failed; the server's log says why.")
             self._link.send(Failed(self.number, pack_failure(failed)))
 
@@ -147,7 +164,7 @@ class RunningCall(Call):
         if isinstance(error, RowErrors):
             try:
                 errors = {row: (each.message, each.status_code) for row, each in error.errors.items()}
-                rest = None if error.response is None else pack_response(error.response, self.arena.put)
+                rest = None if error.response is None else pack_response(error.response, self._arena.put)
                 self._send(Partly(self.number, errors, rest))
                 return
             except InferstreamError as unencodable:
@@ -155,49 +172,44 @@ class RunningCall(Call):
         self._link.send(Failed(self.number, pack_failure(error)))
 
     async def _run(self, handler: Handler) -> None:
-        async with await handler(self) as reply:
-            if self.operation is Operation.INFER:
+        async with await handler(self.call) as reply:
+            if self.call.operation is Operation.INFER:
                 assert reply.first is not None
-                self._send(Completed(self.number, pack_response(reply.first, self.arena.put)))
+                self._send(Completed(self.number, pack_response(reply.first, self._arena.put)))
                 return
             async for response in reply:
-                before = self.arena.written
-                size = self._send(Item(self.number, pack_response(response, self.arena.put)))
-                size += self.arena.written - before
+                before = self._arena.written
+                size = self._send(Item(self.number, pack_response(response, self._arena.put)))
+                size += self._arena.written - before
                 self._sizes.append(size)
                 self._unread += size
                 self._room -= 1
                 while self._room <= 0 or self._unread > WINDOW_BYTES:
-                    await self._credit()
+                    await self._wait_for_credit()
         self._link.send(Ended(self.number))
 
     def _send(self, frame: Completed | Item | Partly) -> int:
         try:
             return self._link.send(frame)
         except UNENCODABLE as error:
-            self.arena.free(places_in(frame.response.outputs) if frame.response else [])
-            raise unencodable(error, self.model) from error
+            self._arena.free(places_in(frame.response.outputs) if frame.response else [])
+            raise unencodable(error, self.call.model) from error
 
-    async def _credit(self) -> None:
+    async def _wait_for_credit(self) -> None:
         self._link.send(Full(self.number))
-        self._waiting = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiting
-        finally:
-            self._waiting = None
+        await self._credited.wait()
 
     def credit(self, count: int) -> None:
         """The reader has taken `count` more responses."""
         self._room += count
         for _ in range(count):
             self._unread -= self._sizes.popleft()
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+        self._credited.wake()
 
     def cancel(self, expired: bool = False) -> None:
         """Nobody waits any more, because the time is over if it is `expired`."""
-        self.expired = expired
-        task = self.task
+        self.call.expired = expired
+        task = self.call.task
         if task is not None:
             Interruption(task, lambda: not task.done())
 
@@ -211,7 +223,7 @@ class RemoteRequests(AsyncIterator[InferenceRequest]):
         self._there: deque[InferenceRequest] = deque()
         self._asked = 0
         self._end: Exception | None = None
-        self._waiting: asyncio.Future[None] | None = None
+        self._news = Wakeup()
 
     def __aiter__(self) -> Self:
         return self
@@ -224,11 +236,7 @@ class RemoteRequests(AsyncIterator[InferenceRequest]):
         while not self._there:
             if self._end is not None:
                 raise self._end
-            self._waiting = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiting
-            finally:
-                self._waiting = None
+            await self._news.wait()
         return self._there.popleft()
 
     def came(self, request: InferenceRequest | None, end: Exception | None = None) -> None:
@@ -238,5 +246,4 @@ class RemoteRequests(AsyncIterator[InferenceRequest]):
         else:
             self._asked -= 1
             self._there.append(request)
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+        self._news.wake()
