@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 
+from ...concurrency.questions import Questions
 from ...errors import ModelLoadFailed, WorkerLost
 from ...processes import shared_memory
 from ...processes.link import Link
@@ -75,14 +76,14 @@ class WorkerProcess(WorkerClient):
         self._frames |= {
             frames.Loaded: self._loaded,
             frames.LoadFailed: self._load_failed,
-            frames.Unloaded: lambda frame: self._settle(frame.instance, None),
+            frames.Unloaded: lambda frame: self._changes.settle(frame.instance, None),
             frames.Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
             frames.Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
             frames.Stepped: instance_meters.came,
             frames.Queued: instance_meters.waited,
             frames.Pong: self._ponged,
         }
-        self._changes: dict[int, asyncio.Future[frames.Loaded | None]] = {}
+        self._changes: Questions[frames.Loaded | None] = Questions()
         self._pong = asyncio.Event()
         self._others = 0
         self._connect(self._child.pid, partial(Link, self._child.socket, lost=self._child.kill))
@@ -107,32 +108,19 @@ class WorkerProcess(WorkerClient):
     ) -> frames.Loaded | None:
         if self.ended.is_set():
             raise WorkerLost(f"The worker process {self.how}.")
-        change: asyncio.Future[frames.Loaded | None] = self._loop.create_future()
-        self._changes[instance] = change
+        change = self._changes.ask(instance)
         self._link.send(frame)
-        try:
-            return await change
-        finally:
-            self._changes.pop(instance, None)
-
-    def _settle(self, instance: int, result: frames.Loaded | None, error: Exception | None = None) -> None:
-        change = self._changes.get(instance)
-        if change is None or change.done():
-            return
-        if error is not None:
-            change.set_exception(error)
-        else:
-            change.set_result(result)
+        return await change
 
     def _loaded(self, frame: frames.Loaded) -> None:
         if frame.instance not in self._changes:
             self._link.send(frames.UnloadInstance(frame.instance))  # whoever wanted it no longer waits
             return
         self.models[frame.instance] = True  # here, so that nothing comes between this and the process's end
-        self._settle(frame.instance, frame)
+        self._changes.settle(frame.instance, frame)
 
     def _load_failed(self, frame: frames.LoadFailed) -> None:
-        self._settle(frame.instance, None, ModelLoadFailed(frame.message, frame.status_code))
+        self._changes.fail(frame.instance, ModelLoadFailed(frame.message, frame.status_code))
 
     def _ponged(self, frame: frames.Pong) -> None:
         self._others = frame.others
@@ -188,7 +176,4 @@ class WorkerProcess(WorkerClient):
         self._pong.set()
         self._instance_meters.gone()
         blame = Suspected if len(self._changes) > 1 else WorkerLost
-        error = blame(f"its worker process {self._child.how}")
-        for change in self._changes.values():
-            if not change.done():
-                change.set_exception(error)
+        self._changes.fail_all(blame(f"its worker process {self._child.how}"))

@@ -16,6 +16,8 @@ import msgspec
 
 from ... import processors
 from ...concurrency.event_loop import new_event_loop
+from ...concurrency.questions import Questions
+from ...concurrency.tasks import Tasks
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.workers.shared import WorkerLoads
@@ -52,8 +54,8 @@ class Follower:
     def __init__(self, end: socket.socket, intake: socket.socket, loads: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._questions: dict[int, asyncio.Future[bytes]] = {}
+        self._spawn = Tasks().start
+        self._questions: Questions[bytes] = Questions()
         self._numbers = count(1)
         self._workers = WorkerMeters(MetricFiles(None))
         self._doors: Doors | None = None
@@ -157,29 +159,17 @@ class Follower:
         await asyncio.sleep(0)  # what is sent leaves when the loop turns
         then()
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def _ask(self, what: str, name: str) -> bytes:
         number = next(self._numbers)
-        result: asyncio.Future[bytes] = self._loop.create_future()
-        self._questions[number] = result
+        result = self._questions.ask(number)
         self._send(frames.Query(number, what, name))
-        try:
-            return await result
-        finally:
-            del self._questions[number]
+        return await result
 
     def _query_result(self, frame: frames.QueryResult) -> None:
-        question = self._questions.get(frame.question)
-        if question is None or question.done():
-            return
         if frame.failure is not None:
-            question.set_exception(unpack_failure(frame.failure))
+            self._questions.fail(frame.question, unpack_failure(frame.failure))
         else:
-            question.set_result(frame.data)
+            self._questions.settle(frame.question, frame.data)
 
     def _count(self, operation: int) -> None:
         families = families_of(chain(self._meters.collect(), self._workers.collect()))

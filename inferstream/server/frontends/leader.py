@@ -3,13 +3,12 @@
 import asyncio
 import logging
 import os
-from collections.abc import Coroutine
 from itertools import count
 from time import monotonic
-from typing import Any
 
 import orjson
 
+from ...concurrency.tasks import Tasks
 from ...dataplane.execution.base import Execution
 from ...dataplane.registry import LoadModel, Registry
 from ...dataplane.workers.group import WorkerGroup
@@ -59,7 +58,7 @@ class FrontEnds:
         self._memory = created(self.count)
         self._loads = WorkerLoads(self._memory, 0, self.count)
         self._past = Sums()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._keepers: list[asyncio.Task[None]] = []
         self._complete = asyncio.Event()
         self._given_up: InferstreamError | None = None
@@ -193,7 +192,7 @@ class FrontEnds:
         process.share(self._loads.begin(worker))
         for follower in self._models.followers:
             self._introduce(follower, worker, group, process)
-        self._spawn(self._mourn(worker, process))
+        self._tasks.start(self._mourn(worker, process))
 
     def _introduce(
         self, follower: FollowerProcess, worker: int, group: WorkerGroup, process: SharedProcess
@@ -226,7 +225,7 @@ class FrontEnds:
 
     def asked(self, follower: FollowerProcess, frame: frames.Query) -> None:
         """A follower asks on behalf of a client."""
-        self._spawn(self._answer(follower, frame))
+        self._tasks.start(self._answer(follower, frame))
 
     async def _answer(self, follower: FollowerProcess, frame: frames.Query) -> None:
         try:
@@ -279,12 +278,6 @@ class FrontEnds:
         for keeper in self._keepers:
             keeper.cancel()
         ended = await asyncio.gather(*(follower.end(seconds) for follower in followers))
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
         os.close(self._memory)
         return all(ended)
-
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
