@@ -15,6 +15,7 @@ from ...processes.link import Link
 from ...processes.shared_memory import Outgoing
 from ...rows import RowErrors
 from ...settings import ModelSettings
+from ...telemetry.meter_set import MeterSet
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest
@@ -45,8 +46,9 @@ class Instance:
     def __init__(self, local: Local, tracing: "Tracer | None") -> None:
         self.local = local
         self.ready = True
-        self.queue, self.steps = QueueMeters(), StepMeters()
-        local.meter(self.queue, self.steps)
+        self.queue, steps = QueueMeters(), StepMeters()
+        self.meters: dict[str, MeterSet] = {"queue": self.queue, "steps": steps}
+        local.meter(self.queue, steps)
         aging = local.settings.priority_aging
         self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.queue)
         if tracing is not None:

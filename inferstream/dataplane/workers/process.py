@@ -9,11 +9,10 @@ from functools import partial
 from ...concurrency.questions import Questions
 from ...errors import ModelLoadFailed, WorkerLost
 from ...processes import shared_memory
+from ...processes.custom_metrics import RECEIVERS
 from ...processes.link import Link
 from ...processes.spawning import Child, Program
-from ...telemetry.custom import CUSTOM
-from ...telemetry.queues import QueueMeters
-from ...telemetry.steps import StepMeters
+from ...telemetry.meter_set import MeterSet
 from . import frames
 from .client import Suspected, WorkerClient
 
@@ -27,38 +26,35 @@ BLOCKED = 2.0
 
 
 class InstanceMeters:
-    """Counts into `meters` and `queues`, by instance; a process that ends takes its streams out of the gauges."""
+    """Adds what one worker process has counted to `meters`, which it finds by instance and name.
 
-    def __init__(
-        self, meters: Mapping[int, StepMeters], queues: Mapping[int, QueueMeters] | None = None
-    ) -> None:
+    A process that ends takes its share of the gauges with it.
+    """
+
+    def __init__(self, meters: Mapping[int, Mapping[str, MeterSet]]) -> None:
         self._meters = meters
-        self._queues = {} if queues is None else queues
-        self._streams: dict[int, tuple[int, int]] = {}
+        self._gauges: dict[tuple[int, str], list[int]] = {}
 
-    def came(self, frame: frames.Stepped) -> None:
-        """The process has told what its steps have done."""
-        meters = self._meters.get(frame.instance)
-        if meters is None:
-            return
-        meters.add(frame.changes)
-        active, waiting = self._streams.get(frame.instance, (0, 0))
-        self._streams[frame.instance] = (active + frame.changes.active, waiting + frame.changes.waiting)
-
-    def waited(self, frame: frames.Queued) -> None:
-        """The process has told what became of calls that waited in it."""
-        queue = self._queues.get(frame.instance)
-        if queue is not None:
-            queue.add(frame.changes)
+    def add(self, frame: frames.Numbers) -> None:
+        """The process has told what it has counted."""
+        meters = self._of(frame.instance, frame.meters)
+        if meters is not None:
+            meters.add(frame.changes)
+            changed = frame.changes.gauges
+            key = (frame.instance, frame.meters)
+            known = self._gauges.get(key, [0] * len(changed))
+            self._gauges[key] = [gauge + change for gauge, change in zip(known, changed, strict=True)]
 
     def gone(self) -> None:
-        """The process has ended, and its streams with it."""
-        for instance, (active, waiting) in self._streams.items():
-            meters = self._meters.get(instance)
+        """The process has ended."""
+        for key, gauges in self._gauges.items():
+            meters = self._of(*key)
             if meters is not None:
-                meters.active -= active
-                meters.waiting -= waiting
-        self._streams.clear()
+                meters.take_back(gauges)
+        self._gauges.clear()
+
+    def _of(self, instance: int, name: str) -> MeterSet | None:
+        return self._meters.get(instance, {}).get(name)
 
 
 class WorkerProcess(WorkerClient):
@@ -77,12 +73,10 @@ class WorkerProcess(WorkerClient):
             frames.Loaded: self._loaded,
             frames.LoadFailed: self._load_failed,
             frames.Unloaded: lambda frame: self._changes.settle(frame.instance, None),
-            frames.Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
-            frames.Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
-            frames.Stepped: instance_meters.came,
-            frames.Queued: instance_meters.waited,
+            frames.Numbers: instance_meters.add,
             frames.Pong: self._ponged,
         }
+        self._frames |= RECEIVERS
         self._changes: Questions[frames.Loaded | None] = Questions()
         self._pong = asyncio.Event()
         self._others = 0

@@ -6,7 +6,6 @@ import logging
 import os
 import socket
 import sys
-import threading
 from contextlib import suppress
 from functools import partial
 
@@ -15,6 +14,7 @@ from ...concurrency.event_loop import new_event_loop
 from ...errors import InferstreamError, own_status
 from ...garbage import settle
 from ...imports.folders import share_folders
+from ...processes.custom_metrics import CustomMetricSender
 from ...processes.frames import Frame
 from ...processes.link import Link
 from ...processes.membership import belong_to
@@ -45,8 +45,6 @@ class Worker:
         self, link: MakeLink, incoming: int, outgoing: int, build_route_handler: BuildRouteHandler
     ) -> None:
         self._build_route_handler = build_route_handler
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
         self._models = Models()
         self._instances = self._models.instances
         self._followers: set[Peer] = set()
@@ -66,6 +64,7 @@ class Worker:
         )
         self._send = self._leader.send
         self._spawn = self._leader.spawn
+        self.metrics = CustomMetricSender(self._send)
         self._spawn(self._watch())
 
     def admit(self, link: MakeLink, memory: tuple[int, int]) -> None:
@@ -166,26 +165,10 @@ class Worker:
                 self._tell_numbers(number, instance)
 
     def _tell_numbers(self, number: int, instance: Instance) -> None:
-        steps = instance.steps.drain()
-        if steps is not None:
-            self._send(frames.Stepped(number, steps))
-        queue = instance.queue.drain()
-        if queue is not None:
-            self._send(frames.Queued(number, queue))
-
-    def registered(self, name: str, description: str) -> None:
-        """Model code has registered a metric."""
-        self._send_from_anywhere(frames.Registered(name, description))
-
-    def logged(self, model: str, version: str, values: dict[str, float]) -> None:
-        """Model code has logged a metric."""
-        self._send_from_anywhere(frames.Logged(model, version, values))
-
-    def _send_from_anywhere(self, frame: Frame) -> None:
-        if threading.get_ident() == self._thread:
-            self._send(frame)
-        else:
-            self._loop.call_soon_threadsafe(self._send, frame)
+        for name, meters in instance.meters.items():
+            changes = meters.drain()
+            if changes is not None:
+                self._send(frames.Numbers(number, name, changes))
 
 
 async def _metadata_after_load(local: Local) -> bytes | None:
@@ -215,7 +198,8 @@ def main(
 
     async def serve() -> None:
         link = partial(Link, socket.socket(fileno=end))
-        worker = CUSTOM.sink = Worker(link, incoming, outgoing, build_route_handler)
+        worker = Worker(link, incoming, outgoing, build_route_handler)
+        CUSTOM.sink = worker.metrics
         if intake is not None:
             from ...processes.descriptors import Intake  # late: most servers have one front end
 

@@ -5,7 +5,6 @@ import logging
 import os
 import socket
 import sys
-import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -24,6 +23,7 @@ from ...dataplane.workers.shared import WorkerLoads
 from ...errors import InferenceFailed, InferstreamError
 from ...garbage import settle
 from ...imports.folders import share_folders
+from ...processes.custom_metrics import CustomMetricSender
 from ...processes.descriptors import Intake
 from ...processes.frames import pack_failure, unpack_failure
 from ...processes.link import Link
@@ -53,7 +53,6 @@ class Follower:
 
     def __init__(self, end: socket.socket, intake: socket.socket, loads: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
         self._spawn = Tasks().start
         self._questions: Questions[bytes] = Questions()
         self._numbers = count(1)
@@ -76,6 +75,7 @@ class Follower:
         decoder = msgspec.msgpack.Decoder(frames.ToFollower)
         self._link = Link(end, decoder, self._received, lambda: os._exit(0))
         self._send = self._link.send
+        self.metrics = CustomMetricSender(self._send)
         self._intake = intake
         self._loads = loads
 
@@ -180,20 +180,6 @@ class Follower:
             await asyncio.sleep(PUSH)
             self._count(0)
 
-    def registered(self, name: str, description: str) -> None:
-        """Model code has registered a metric."""
-        self._send_from_anywhere(frames.Registered(name, description))
-
-    def logged(self, model: str, version: str, values: dict[str, float]) -> None:
-        """Model code has logged a metric."""
-        self._send_from_anywhere(frames.Logged(model, version, values))
-
-    def _send_from_anywhere(self, frame: frames.Logged | frames.Registered) -> None:
-        if threading.get_ident() == self._thread:
-            self._send(frame)
-        else:
-            self._loop.call_soon_threadsafe(self._send, frame)
-
 
 def _end() -> None:
     logging.shutdown()
@@ -207,7 +193,8 @@ def main(parent: int, end: int, lifeline: int, intake: int, loads: int) -> None:
     belong_to(parent, end, lifeline, intake, loads)
 
     async def serve() -> None:
-        CUSTOM.sink = Follower(socket.socket(fileno=end), socket.socket(fileno=intake), loads)
+        follower = Follower(socket.socket(fileno=end), socket.socket(fileno=intake), loads)
+        CUSTOM.sink = follower.metrics
         await asyncio.Event().wait()
 
     loop = new_event_loop()

@@ -16,10 +16,10 @@ from ...dataplane.workers.process import REAPED
 from ...dataplane.workers.shared import SharedProcess
 from ...errors import InferstreamError, WorkerLost
 from ...processes import descriptors
+from ...processes.custom_metrics import RECEIVERS
 from ...processes.frames import unpack_failure
 from ...processes.link import Link
 from ...processes.spawning import Child, Program
-from ...telemetry.custom import CUSTOM
 from ...telemetry.sums import Family
 from . import frames
 
@@ -61,8 +61,7 @@ class FollowerProcess:
             frames.Query: lambda frame: leader.asked(self, frame),
             frames.Counted: self._counted,
             frames.Replace: leader.replace,
-            frames.Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
-            frames.Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
+            **RECEIVERS,
         }
         decoder = msgspec.msgpack.Decoder(frames.FollowerFrame)
         self._link = Link(self._child.socket, decoder, self._received, self._child.kill)

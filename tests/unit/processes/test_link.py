@@ -5,7 +5,8 @@ import socket
 
 import msgspec
 
-from inferstream.dataplane.workers.frames import Cancel, Credit, Logged
+from inferstream.dataplane.workers.frames import Cancel, Credit
+from inferstream.processes.frames import Logged
 from inferstream.processes.link import Link
 
 DECODER = msgspec.msgpack.Decoder(Cancel | Credit | Logged)

@@ -1,12 +1,13 @@
-"""What a process adds to the meters of steps, and takes back when it ends."""
+"""What a process adds to the meters of its models, and takes back when it ends."""
 
-from inferstream.dataplane.workers.frames import Queued, Stepped
+from inferstream.dataplane.workers.frames import Numbers
 from inferstream.dataplane.workers.process import InstanceMeters
+from inferstream.telemetry.meter_set import Changes
 from inferstream.telemetry.queues import QueueMeters
-from inferstream.telemetry.steps import StepChanges, StepMeters
+from inferstream.telemetry.steps import StepMeters
 
 
-def changes(active: int, waiting: int) -> StepChanges:
+def changes(active: int, waiting: int) -> Changes:
     meters = StepMeters()
     meters.active, meters.waiting = active, waiting
     meters.stepped(2, 0.1)
@@ -17,10 +18,10 @@ def changes(active: int, waiting: int) -> StepChanges:
 
 def test_a_process_that_ends_takes_its_streams_along_and_leaves_its_counts() -> None:
     meters = StepMeters()
-    dying, living = InstanceMeters({1: meters}), InstanceMeters({1: meters})
-    dying.came(Stepped(1, changes(3, 2)))
-    living.came(Stepped(1, changes(4, 0)))
-    dying.came(Stepped(1, changes(-1, 1)))
+    dying, living = InstanceMeters({1: {"steps": meters}}), InstanceMeters({1: {"steps": meters}})
+    dying.add(Numbers(1, "steps", changes(3, 2)))
+    living.add(Numbers(1, "steps", changes(4, 0)))
+    dying.add(Numbers(1, "steps", changes(-1, 1)))
     assert (meters.active, meters.waiting) == (6, 3)
     dying.gone()
     dying.gone()
@@ -29,25 +30,27 @@ def test_a_process_that_ends_takes_its_streams_along_and_leaves_its_counts() -> 
 
 
 def test_steps_of_a_model_that_has_gone_count_nowhere() -> None:
-    meters: dict[int, StepMeters] = {1: StepMeters()}
+    meters = {1: {"steps": StepMeters()}}
     instance_meters = InstanceMeters(meters)
-    instance_meters.came(Stepped(1, changes(3, 2)))
+    instance_meters.add(Numbers(1, "steps", changes(3, 2)))
     del meters[1]
-    instance_meters.came(Stepped(1, changes(3, 2)))
+    instance_meters.add(Numbers(1, "steps", changes(3, 2)))
     instance_meters.gone()
     assert meters == {}
 
 
 def test_what_waited_in_a_process_counts_for_its_model_which_may_come_later() -> None:
-    queues: dict[int, QueueMeters] = {}
-    instance_meters = InstanceMeters({}, queues)
+    meters: dict[int, dict[str, QueueMeters]] = {}
+    instance_meters = InstanceMeters(meters)
     there = QueueMeters()
     there.left(expired=True)
     there.waits.observe(3.0)
     changes = there.drain()
     assert changes is not None
-    instance_meters.waited(Queued(1, changes))
-    here = queues[1] = QueueMeters()
-    instance_meters.waited(Queued(1, changes))
-    instance_meters.waited(Queued(2, changes))
+    instance_meters.add(Numbers(1, "queue", changes))
+    here = QueueMeters()
+    meters[1] = {"queue": here}
+    instance_meters.add(Numbers(1, "queue", changes))
+    instance_meters.add(Numbers(2, "queue", changes))
+    instance_meters.gone()
     assert (here.expired, here.cancelled, here.waits.total) == (1, 0, 3.0)

@@ -25,10 +25,10 @@ from inferstream.dataplane.workers.frames import (
     LoadFailed,
     LoadInstance,
     More,
+    Numbers,
     Open,
     Ping,
     Pong,
-    Queued,
     Readiness,
     Stop,
     Unloaded,
@@ -205,8 +205,8 @@ async def test_a_call_that_is_cancelled_before_it_began_is_told_its_end(inside: 
     inside.tell(Cancel(7))
     assert await inside.next() == Ended(7)
     queued = await inside.next()
-    assert isinstance(queued, Queued)
-    assert (queued.changes.expired, queued.changes.cancelled) == (0, 1)
+    assert isinstance(queued, Numbers)
+    assert (queued.meters, queued.changes.counters) == ("queue", [0, 1])
 
 
 async def test_a_call_whose_time_was_over_before_it_began_is_told_as_such(inside: Inside) -> None:
@@ -215,8 +215,8 @@ async def test_a_call_whose_time_was_over_before_it_began_is_told_as_such(inside
     inside.tell(Cancel(7, expired=True))
     assert await inside.next() == Ended(7)
     queued = await inside.next()
-    assert isinstance(queued, Queued)
-    assert (queued.changes.expired, queued.changes.cancelled) == (1, 0)
+    assert isinstance(queued, Numbers)
+    assert (queued.meters, queued.changes.counters) == ("queue", [1, 0])
 
 
 async def test_what_a_model_is_after_its_load_is_told_with_it(inside: Inside) -> None:
