@@ -1,7 +1,7 @@
-"""Workers that several front ends call: their owner's side, that of the others, and what each has to do.
+"""Workers that several front ends call: as their owner sees them, and as the others do.
 
-How many calls every front end has in every worker stands in memory that all front ends see. Each chooses the
-least busy worker by it: what only one of them knew would send calls to a worker that others keep busy.
+The number of calls that each front end has in each worker stands in memory that all front ends see. Each of them
+chooses the least busy worker by it. With its own numbers alone it would choose one that others keep busy.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ MOST = 2**16 - 1
 """Calls that are told apart from more."""
 
 OWNERS_WORD = 0.5
-"""Seconds that the owner may take to say how a worker has ended that is there no more."""
+"""Seconds that the owner of a worker may take to say how it has ended."""
 
 
-def created(count: int) -> int:
-    """A file descriptor of such memory, empty, for so many front ends."""
+def create_loads(count: int) -> int:
+    """A file descriptor of memory for the loads, empty, for so many front ends."""
     descriptor = os.memfd_create("inferstream", os.MFD_CLOEXEC)
     os.ftruncate(descriptor, ROWS * count * 2)
     return descriptor

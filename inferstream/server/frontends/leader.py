@@ -13,7 +13,7 @@ from ...dataplane.execution.base import Execution
 from ...dataplane.registry import LoadModel, Registry
 from ...dataplane.workers.group import WorkerGroup
 from ...dataplane.workers.process import WorkerProcess
-from ...dataplane.workers.shared import SharedProcess, WorkerLoads, created
+from ...dataplane.workers.shared import SharedProcess, WorkerLoads, create_loads
 from ...errors import InferenceFailed, InferstreamError, WorkerLost
 from ...imports.folders import shared_folders
 from ...processes.frames import pack_failure
@@ -55,7 +55,7 @@ class FrontEnds:
         self._models = SharedModels(settings.model_load_timeout)
         self._workers: dict[int, tuple[WorkerGroup, SharedProcess]] = {}
         self._numbers = count(1)
-        self._memory = created(self.count)
+        self._memory = create_loads(self.count)
         self._loads = WorkerLoads(self._memory, 0, self.count)
         self._past = Sums()
         self._tasks = Tasks()
