@@ -28,7 +28,8 @@ async def test_all_have_ended_only_when_those_have_that_started_meanwhile() -> N
     tasks, order = Tasks(), []
 
     async def second() -> None:
-        await asyncio.sleep(0)
+        for _ in range(9):
+            await asyncio.sleep(0)
         order.append("second")
 
     async def first() -> None:
