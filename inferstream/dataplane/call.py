@@ -37,6 +37,9 @@ class Interruptible:
         self.reply: Reply | None = None
         self._interruption: Interruption | None = None
 
+    def started(self) -> None:
+        """Its turn has come in the process that runs the model: from now on it may have had effects."""
+
     def fail(self, error: Exception) -> None:
         """End this from outside with `error`, whether it is still opening or already streams."""
         self.expired = self.expired or isinstance(error, DeadlineExceeded)

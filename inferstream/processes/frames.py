@@ -23,6 +23,21 @@ class Failure(Frame):
     retry_after: int | None = None
 
 
+class Logged(Frame, tag=40):
+    """Values that model code has logged as metrics."""
+
+    model: str
+    version: str
+    values: dict[str, float]
+
+
+class Registered(Frame, tag=41):
+    """A metric that model code has registered."""
+
+    name: str
+    description: str
+
+
 UNENCODABLE = (TypeError, ValueError, OverflowError, NotImplementedError, msgspec.MsgspecError)
 """What packing and encoding raise for values that only live inside a process."""
 

@@ -1,4 +1,4 @@
-"""One end of the socket between the server and a worker."""
+"""One end of a socket between two processes."""
 
 import asyncio
 import logging

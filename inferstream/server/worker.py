@@ -1,6 +1,6 @@
 """The composition root of a worker process."""
 
-from ..dataplane.workers.main import main as serve
+from ..dataplane.workers.worker import main as serve
 from .custom import build_route_handler
 
 

@@ -1,25 +1,20 @@
 """Meters of the queue of one model."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from .histogram import SECONDS, Histogram
+from .meter_set import MeterSet
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 
-class QueueChanges(NamedTuple):
-    """What has happened since the last look to calls that waited: how long each did, and how many left."""
-
-    waits: list[int]
-    seconds: float
-    expired: int
-    cancelled: int
-
-
-class QueueMeters:
+class QueueMeters(MeterSet):
     """How many calls wait, how long those waited that had to, and how many left before their turn."""
+
+    counters = ("expired", "cancelled")
+    histograms = ("waits",)
 
     def __init__(self) -> None:
         self.depth = 0
@@ -34,21 +29,6 @@ class QueueMeters:
             self.expired += 1
         else:
             self.cancelled += 1
-
-    def drain(self) -> QueueChanges | None:
-        """What has happened since this was last asked, for meters elsewhere; None if nothing has."""
-        if not any(self.waits.counts) and not self.expired and not self.cancelled:
-            return None
-        changes = QueueChanges(self.waits.counts, self.waits.total, self.expired, self.cancelled)
-        self.waits = Histogram(SECONDS)
-        self.expired = self.cancelled = 0
-        return changes
-
-    def add(self, changes: QueueChanges) -> None:
-        """Count what has happened elsewhere."""
-        self.waits.add(changes.waits, changes.seconds)
-        self.expired += changes.expired
-        self.cancelled += changes.cancelled
 
 
 def collect(found: Iterable[tuple[list[str], int, QueueMeters]]) -> "Iterable[Metric]":

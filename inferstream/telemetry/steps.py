@@ -1,64 +1,31 @@
 """Meters of the steps of one model."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from .histogram import COUNTS, SECONDS, Histogram
+from .meter_set import MeterSet
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 
-class StepChanges(NamedTuple):
-    """What has happened since the last look: changes of the gauges, and histograms of that time alone."""
-
-    active: int
-    waiting: int
-    sizes: list[int]
-    states: float
-    durations: list[int]
-    seconds: float
-
-
-class StepMeters:
+class StepMeters(MeterSet):
     """How many streams advance or wait for a place, how many were in each step, and how long it took."""
+
+    gauges = ("active", "waiting")
+    histograms = ("sizes", "durations")
 
     def __init__(self) -> None:
         self.active = 0
         self.waiting = 0
         self.sizes = Histogram(COUNTS)
         self.durations = Histogram(SECONDS)
-        self._drained = (0, 0)
 
     def stepped(self, states: int, seconds: float) -> None:
         """One step over so many states has taken so many seconds."""
         self.sizes.observe(states)
         self.durations.observe(seconds)
-
-    def drain(self) -> StepChanges | None:
-        """What has happened since this was last asked, for meters elsewhere; None if nothing has."""
-        gauges = (self.active, self.waiting)
-        sizes, durations = self.sizes, self.durations
-        if gauges == self._drained and not any(sizes.counts):
-            return None
-        active, waiting = self._drained
-        self._drained = gauges
-        self.sizes, self.durations = Histogram(COUNTS), Histogram(SECONDS)
-        return StepChanges(
-            self.active - active,
-            self.waiting - waiting,
-            sizes.counts,
-            sizes.total,
-            durations.counts,
-            durations.total,
-        )
-
-    def add(self, changes: StepChanges) -> None:
-        """Count what has happened elsewhere."""
-        self.active += changes.active
-        self.waiting += changes.waiting
-        self.sizes.add(changes.sizes, changes.states)
-        self.durations.add(changes.durations, changes.seconds)
 
     @classmethod
     def collect(cls, found: Iterable[tuple[list[str], Self]]) -> "Iterable[Metric]":

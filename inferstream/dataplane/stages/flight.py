@@ -3,6 +3,7 @@
 import asyncio
 
 from ...concurrency.interruption import Interruption
+from ...concurrency.wakeup import Wakeup
 from ...types import InferenceResponse
 from ..call import Call
 from ..reply import Reply, StreamReply
@@ -33,7 +34,7 @@ class Flight:
         self._forgotten = 0
         self._readers: set[Reader] = set()
         self._waiting: set[asyncio.Future[None]] = set()
-        self._paused: asyncio.Future[None] | None = None
+        self._next_wanted = Wakeup()
 
     @property
     def readers(self) -> int:
@@ -83,11 +84,7 @@ class Flight:
     async def wanted(self) -> None:
         """Wait until a reader has read everything, and no other is too far behind."""
         while not self._waiting or (not self.retained and self.size > WINDOW):
-            self._paused = asyncio.get_running_loop().create_future()
-            try:
-                await self._paused
-            finally:
-                self._paused = None
+            await self._next_wanted.wait()
 
     def at(self, position: int) -> Snapshot | None:
         """The response at this position, if it is there already."""
@@ -98,7 +95,7 @@ class Flight:
         """Ask for one more response, and wait until there is one or there are no more."""
         waiting = asyncio.get_running_loop().create_future()
         self._waiting.add(waiting)
-        self._go_on()
+        self._next_wanted.wake()
         try:
             await waiting
         finally:
@@ -132,11 +129,7 @@ class Flight:
             self.size -= snapshot.size
         del self.responses[: lowest - self._forgotten]
         self._forgotten = lowest
-        self._go_on()
-
-    def _go_on(self) -> None:
-        if self._paused is not None and not self._paused.done():
-            self._paused.set_result(None)
+        self._next_wanted.wake()
 
     def _wake_readers(self) -> None:
         for waiting in self._waiting:

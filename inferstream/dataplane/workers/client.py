@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ...concurrency.questions import Questions
 from ...errors import InferstreamError, ModelError, Overloaded, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
 from ...processes import shared_memory
@@ -15,9 +16,17 @@ from ...rows import RowErrors
 from ...types import MetadataModelResponse
 from ..call import Call
 from . import frames
-from .lost import NeverStarted
 from .packing import unpack_response
 from .remote_call import RemoteCall
+
+
+class NeverStarted(WorkerLost):
+    """The worker has ended before it came to this call, which another may therefore run."""
+
+
+class Suspected(WorkerLost):
+    """The worker has ended while it changed several models; nobody knows which of them ended it."""
+
 
 Hung = Callable[["WorkerClient"], None]
 """Told of a worker in which a call does not end."""
@@ -46,13 +55,13 @@ class WorkerClient:
             frames.Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
             frames.Partly: self._partly,
             frames.Wanted: self._wanted,
-            frames.Described: lambda frame: self._settle_question(frame.call, frame.metadata),
-            frames.RouteCalled: lambda frame: self._settle_question(frame.call, frame.response),
+            frames.Described: lambda frame: self._questions.settle(frame.call, frame.metadata),
+            frames.RouteCalled: lambda frame: self._questions.settle(frame.call, frame.response),
             frames.Readiness: self._readiness,
             frames.Free: lambda frame: self._outgoing.free(frame.places),
         }
         self._calls: dict[int, RemoteCall] = {}
-        self._questions: dict[int, asyncio.Future[Any]] = {}
+        self._questions: Questions[Any] = Questions()
         self._number = 0
         self.pid = 0
         self.models: dict[int, bool] = {}
@@ -111,12 +120,9 @@ class WorkerClient:
         if self.ended.is_set():
             raise WorkerLost(f"The worker process {self.how}.")
         number = self._next_number()
-        future = self._questions[number] = self._loop.create_future()
+        result = self._questions.ask(number)
         self._link.send(question(number))
-        try:
-            return await future
-        finally:
-            del self._questions[number]
+        return await result
 
     def _received(self, frame: Frame) -> None:
         self._frames[type(frame)](frame)
@@ -156,20 +162,13 @@ class WorkerClient:
         if remote is not None:
             self.completed += 1
             remote.ended(error)
-            return
-        question = self._questions.get(number)
-        if question is not None and error is not None and not question.done():
-            question.set_exception(error)
+        elif error is not None:
+            self._questions.fail(number, error)
 
     def _wanted(self, frame: frames.Wanted) -> None:
         remote = self._calls.get(frame.call)
         if remote is not None:
             remote.wanted(frame.count)
-
-    def _settle_question(self, call: int, future: Any) -> None:
-        question = self._questions.get(call)
-        if question is not None and not question.done():
-            question.set_result(future)
 
     def _readiness(self, frame: frames.Readiness) -> None:
         if frame.instance in self.models:
@@ -187,9 +186,7 @@ class WorkerClient:
             remote.ended(WorkerLost(lost) if started else NeverStarted(lost))
         self._calls.clear()
         self._close_memory()
-        for question in self._questions.values():
-            if not question.done():
-                question.set_exception(WorkerLost(lost))
+        self._questions.fail_all(WorkerLost(lost))
 
     def _freed(self) -> None:
         """Called from whatever thread drops the last view of a tensor."""

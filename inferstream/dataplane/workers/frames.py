@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...handlers import CustomHandler, HttpRequest, HttpResponse
-from ...processes.frames import Failure, Frame
-from ...telemetry.queues import QueueChanges
-from ...telemetry.steps import StepChanges
+from ...processes.frames import Failure, Frame, Logged, Registered
+from ...telemetry.meter_set import Changes
 from ..checks import Strictness
 from ..execution.base import Capabilities
 
@@ -238,33 +237,12 @@ class Wanted(Frame, tag=21):
     count: int
 
 
-class Logged(Frame, tag=22):
-    """Values that model code has logged as metrics."""
-
-    model: str
-    version: str
-    values: dict[str, float]
-
-
-class Registered(Frame, tag=23):
-    """A metric that model code has registered."""
-
-    name: str
-    description: str
-
-
-class Stepped(Frame, tag=29):
-    """What the steps of a model have done since the last such frame."""
+class Numbers(Frame, tag=29):
+    """What the meters of this name have counted of a model in the worker since the last such frame."""
 
     instance: int
-    changes: StepChanges
-
-
-class Queued(Frame, tag=30):
-    """What has become of calls of a model that waited in the worker since the last such frame."""
-
-    instance: int
-    changes: QueueChanges
+    meters: str
+    changes: Changes
 
 
 class Pong(Frame, tag=24):
@@ -296,8 +274,7 @@ FromWorker = (
     | Wanted
     | Logged
     | Registered
-    | Stepped
-    | Queued
+    | Numbers
     | Pong
     | Full
     | Free

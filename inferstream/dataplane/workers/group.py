@@ -13,16 +13,15 @@ from ...errors import ModelLoadFailed, WorkerLost
 from ...imports.folders import shared_folders
 from ...processes.spawning import Program
 from ...settings import ModelSettings, Settings
+from ...telemetry.meter_set import MeterSet
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
 from ..cloudevents import wanted
-from .client import WorkerClient
+from .client import Suspected, WorkerClient
 from .frames import Loaded, LoadInstance, Start
-from .instance_meters import InstanceMeters
-from .lost import Suspected
-from .process import REAPED, WorkerProcess
-from .scheduling import Group
+from .pool import Group
+from .process import REAPED, InstanceMeters, WorkerProcess
 from .slot import Slot
 
 if TYPE_CHECKING:
@@ -73,8 +72,7 @@ class WorkerGroup(Group[Slot]):
             len(programs),
         )
         self._models: dict[int, LoadInstance] = {}
-        self._queues: dict[int, QueueMeters] = {}
-        self._steps: dict[int, StepMeters] = {}
+        self._meters: dict[int, dict[str, MeterSet]] = {}
         self._loading = 0
         self._verdict = asyncio.Lock()
 
@@ -90,9 +88,7 @@ class WorkerGroup(Group[Slot]):
 
     def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:
         """Count here what the workers tell of a model's calls that waited there, and of its steps."""
-        self._queues[instance] = queue
-        if steps is not None:
-            self._steps[instance] = steps
+        self._meters[instance] = {"queue": queue} if steps is None else {"queue": queue, "steps": steps}
 
     def replace(self, process: WorkerClient, why: str) -> None:
         """Put another process in the place of this one."""
@@ -151,7 +147,7 @@ class WorkerGroup(Group[Slot]):
         return Slot(spawn, self._models, self.meters, self._settings.shutdown_grace, retired)
 
     def _spawn(self, program: Program) -> WorkerProcess:
-        instance_meters = InstanceMeters(self._steps, self._queues)
+        instance_meters = InstanceMeters(self._meters)
         if self._others is None:
             return WorkerProcess(program, self._start, instance_meters)
         from .shared import SharedProcess  # late: most servers have one front end
@@ -182,8 +178,7 @@ class WorkerGroup(Group[Slot]):
         await asyncio.gather(
             *(self._unload(process, instance) for process in processes if process is not None)
         )
-        self._queues.pop(instance, None)
-        self._steps.pop(instance, None)
+        self._meters.pop(instance, None)
 
     async def _unload(self, process: WorkerProcess, instance: int) -> None:
         """Wait for a model's `unload`, however long it takes, but not for other code that blocks its worker."""

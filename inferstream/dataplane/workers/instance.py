@@ -1,20 +1,43 @@
-"""A model in a worker, and what all calls in a worker have in common."""
+"""A model in a worker, its calls, and how their responses are sent."""
 
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable
+from typing import TYPE_CHECKING, Self
 
+from ...concurrency.interruption import Interruption
+from ...concurrency.wakeup import Wakeup
+from ...context import RequestContext, enter, request_context
+from ...errors import InferenceFailed, InferstreamError
+from ...processes.frames import UNENCODABLE, pack_failure
+from ...processes.link import Link
+from ...processes.shared_memory import Outgoing
+from ...rows import RowErrors
+from ...settings import ModelSettings
+from ...telemetry.meter_set import MeterSet
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
-from ..call import Call
+from ...types import InferenceRequest
+from ..call import Call, Operation
 from ..cloudevents import CloudEvents
 from ..execution.local import Local
 from ..handler import Handler
 from ..reply import Reply
 from ..stages.limits import Limits
-from .running_call import RunningCall
+from .frames import Completed, Ended, Failed, Full, Item, Open, Partly, Wanted
+from .packing import pack_response, places_in, unencodable
 
 if TYPE_CHECKING:
     from ...telemetry.tracing import Tracer
+
+logger = logging.getLogger("inferstream.worker")
+
+WINDOW_BYTES = 2**18
+"""Bytes of responses a stream may be ahead of its reader, and one response more."""
+
+AHEAD = 8
+"""Later requests asked for before the model wants them: enough to hide the way between the processes."""
 
 
 class Instance:
@@ -23,24 +46,13 @@ class Instance:
     def __init__(self, local: Local, tracing: "Tracer | None") -> None:
         self.local = local
         self.ready = True
-        self.queue, self.steps = QueueMeters(), StepMeters()
-        local.meter(self.queue, self.steps)
+        self.queue, steps = QueueMeters(), StepMeters()
+        self.meters: dict[str, MeterSet] = {"queue": self.queue, "steps": steps}
+        local.meter(self.queue, steps)
         aging = local.settings.priority_aging
-        self.handler: Handler = Limits(Started(local), local.slots, 2**31, aging, self.queue)
+        self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.queue)
         if tracing is not None:
             self.handler = _in_span(self.handler, tracing)
-
-
-class Started:
-    """Notes where the caller can read it, even after this process has died, that a call's model code runs."""
-
-    def __init__(self, inner: Handler) -> None:
-        self._inner = inner
-
-    def __call__(self, call: Call) -> Awaitable[Reply]:
-        assert isinstance(call, RunningCall)
-        call.arena.flags[call.number] = 1
-        return self._inner(call)
 
 
 class Models:
@@ -52,6 +64,16 @@ class Models:
         self.tracing: Tracer | None = None
 
 
+def _started(inner: Handler) -> Handler:
+    """A handler that says of each call when its turn has come."""
+
+    def handle(call: Call) -> Awaitable[Reply]:
+        call.started()
+        return inner(call)
+
+    return handle
+
+
 def _in_span(inner: Handler, tracing: "Tracer") -> Handler:
     """A handler whose calls, and what model code does in them, lie in the span that came with them."""
 
@@ -61,3 +83,169 @@ def _in_span(inner: Handler, tracing: "Tracer") -> Handler:
         return inner(call)
 
     return handle
+
+
+class WorkerCall(Call):
+    """A call in a worker. Its caller can read whether it has started, even after this process has died."""
+
+    __slots__ = ("_flags", "_number")
+
+    def __init__(
+        self,
+        frame: Open,
+        request: InferenceRequest,
+        settings: ModelSettings,
+        more: "RemoteRequests | None",
+        flags: memoryview,
+    ) -> None:
+        deadline = None
+        if frame.remaining is not None:
+            deadline = asyncio.get_running_loop().time() + frame.remaining
+        super().__init__(
+            Operation.STREAM if frame.stream else Operation.INFER,
+            settings.name,
+            settings.version,
+            request,
+            {},
+            more,
+            deadline,
+            priority=frame.priority,
+        )
+        self.trace = frame.trace
+        self._flags = flags
+        self._number = frame.call
+
+    def started(self) -> None:
+        self._flags[self._number] = 1
+
+
+class ResponseSender:
+    """Runs a call that a front end has sent, and sends its responses at the pace of their reader."""
+
+    __slots__ = ("_arena", "_credited", "_link", "_room", "_sizes", "_unread", "call", "more", "number")
+
+    def __init__(
+        self, call: Call, frame: Open, more: "RemoteRequests | None", link: Link, arena: Outgoing
+    ) -> None:
+        self.call = call
+        self.number = frame.call
+        self.more = more
+        self._link = link
+        self._arena = arena
+        if frame.stream:
+            self._room = frame.window
+            self._unread = 0
+            self._sizes: deque[int] = deque()
+            self._credited = Wakeup()
+
+    async def run(self, handler: Handler) -> None:
+        """Run the call to its end, of which the server learns in every case."""
+        enter(RequestContext())  # for a call that ends before its model runs
+        try:
+            await self._run(handler)
+        except asyncio.CancelledError:
+            self._end_cancelled()
+        except InferstreamError as error:
+            self._fail(error)
+        except BaseException:
+            logger.exception("request %s failed", self.call.request.id)
+            failed = InferenceFailed("The worker failed; the server's log says why.")
+            self._link.send(Failed(self.number, pack_failure(failed)))
+
+    def _end_cancelled(self) -> None:
+        """Say that nothing more will come; code in a thread cannot be interrupted, and may go on."""
+        thread = request_context().thread
+        if thread is None or thread.done():
+            self._link.send(Ended(self.number))
+            return
+        self._link.send(Ended(self.number, lingering=True))
+        loop, end = asyncio.get_running_loop(), Ended(self.number)
+        thread.add_done_callback(lambda _: loop.call_soon_threadsafe(self._link.send, end))
+
+    def _fail(self, error: InferstreamError) -> None:
+        if isinstance(error, RowErrors):
+            try:
+                errors = {row: (each.message, each.status_code) for row, each in error.errors.items()}
+                rest = None if error.response is None else pack_response(error.response, self._arena.put)
+                self._send(Partly(self.number, errors, rest))
+                return
+            except InferstreamError as unencodable:
+                error = unencodable
+        self._link.send(Failed(self.number, pack_failure(error)))
+
+    async def _run(self, handler: Handler) -> None:
+        async with await handler(self.call) as reply:
+            if self.call.operation is Operation.INFER:
+                assert reply.first is not None
+                self._send(Completed(self.number, pack_response(reply.first, self._arena.put)))
+                return
+            async for response in reply:
+                before = self._arena.written
+                size = self._send(Item(self.number, pack_response(response, self._arena.put)))
+                size += self._arena.written - before
+                self._sizes.append(size)
+                self._unread += size
+                self._room -= 1
+                while self._room <= 0 or self._unread > WINDOW_BYTES:
+                    await self._wait_for_credit()
+        self._link.send(Ended(self.number))
+
+    def _send(self, frame: Completed | Item | Partly) -> int:
+        try:
+            return self._link.send(frame)
+        except UNENCODABLE as error:
+            self._arena.free(places_in(frame.response.outputs) if frame.response else [])
+            raise unencodable(error, self.call.model) from error
+
+    async def _wait_for_credit(self) -> None:
+        self._link.send(Full(self.number))
+        await self._credited.wait()
+
+    def credit(self, count: int) -> None:
+        """The reader has taken `count` more responses."""
+        self._room += count
+        for _ in range(count):
+            self._unread -= self._sizes.popleft()
+        self._credited.wake()
+
+    def cancel(self, expired: bool = False) -> None:
+        """Nobody waits any more, because the time is over if it is `expired`."""
+        self.call.expired = expired
+        task = self.call.task
+        if task is not None:
+            Interruption(task, lambda: not task.done())
+
+
+class RemoteRequests(AsyncIterator[InferenceRequest]):
+    """The requests of a bidirectional stream after the first, asked for a few ahead."""
+
+    def __init__(self, call: int, link: Link) -> None:
+        self._call = call
+        self._link = link
+        self._there: deque[InferenceRequest] = deque()
+        self._asked = 0
+        self._end: Exception | None = None
+        self._news = Wakeup()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> InferenceRequest:
+        if self._asked + len(self._there) <= AHEAD // 2 and self._end is None:
+            count = AHEAD - self._asked - len(self._there)
+            self._asked += count
+            self._link.send(Wanted(self._call, count))
+        while not self._there:
+            if self._end is not None:
+                raise self._end
+            await self._news.wait()
+        return self._there.popleft()
+
+    def came(self, request: InferenceRequest | None, end: Exception | None = None) -> None:
+        """The next request is there; or there are no more, for the reason `end`."""
+        if request is None:
+            self._end = end or StopAsyncIteration()
+        else:
+            self._asked -= 1
+            self._there.append(request)
+        self._news.wake()

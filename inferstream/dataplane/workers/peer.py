@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ...concurrency.tasks import Tasks
 from ...errors import InferstreamError, WorkerLost
 from ...processes.frames import Frame, pack_failure, unpack_failure
 from ...processes.link import Link
@@ -15,9 +16,8 @@ from ...types import Headers
 from ..execution.failures import translated
 from ..execution.local import Local
 from . import frames
-from .instance import Instance, Models
+from .instance import Instance, Models, RemoteRequests, ResponseSender, WorkerCall
 from .packing import unpack_request
-from .running_call import RemoteRequests, RunningCall
 
 MakeLink = Callable[..., Link]
 """Makes the link from its decoder, and what to call for each frame and at its end."""
@@ -44,9 +44,10 @@ class Peer:
         self._incoming = Incoming(incoming, self._freed)
         self._outgoing = Outgoing(outgoing)
         self._freeing = False
-        self._calls: dict[int, RunningCall] = {}
+        self._calls: dict[int, ResponseSender] = {}
         self._cancelled: set[int] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
+        self.spawn = self._tasks.start
         self._frames: dict[type[Frame], Callable[[Any], object]] = {
             frames.Open: self._open,
             frames.More: self._more,
@@ -68,13 +69,6 @@ class Peer:
     def _received(self, frame: Frame) -> None:
         self._frames[type(frame)](frame)
 
-    def spawn(self, coroutine: Any) -> "asyncio.Task[None]":
-        """Do this beside the calls."""
-        task: asyncio.Task[None] = self._loop.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
     def _open(self, frame: frames.Open) -> None:
         request = unpack_request(frame.request, self._incoming.view)
         instance = self._models.instances.get(frame.instance)
@@ -84,46 +78,47 @@ class Peer:
         local = instance.local
         if self._models.events is not None:
             self._models.events.add_to(request, local.settings.name)
-        call = RunningCall(frame, request, local.settings, self._link, self._outgoing)
-        self._calls[call.number] = call
-        task = call.task = self._loop.create_task(call.run(instance.handler))
-        task.add_done_callback(partial(self._done, call, instance))
+        more = RemoteRequests(frame.call, self._link) if frame.more else None
+        call = WorkerCall(frame, request, local.settings, more, self._outgoing.flags)
+        sender = self._calls[frame.call] = ResponseSender(call, frame, more, self._link, self._outgoing)
+        task = call.task = self._loop.create_task(sender.run(instance.handler))
+        task.add_done_callback(partial(self._done, sender, instance))
 
     def _refuse(self, call: int) -> None:
         """The model has gone, and its caller has not been told yet."""
         error = WorkerLost("The worker process does not have the model of this request any more.")
         self.send(frames.Failed(call, pack_failure(error)))
 
-    def _done(self, call: RunningCall, instance: Instance, task: "asyncio.Task[None]") -> None:
-        number = call.number
+    def _done(self, sender: ResponseSender, instance: Instance, task: "asyncio.Task[None]") -> None:
+        number = sender.number
         del self._calls[number]
         if self._cancelled:
             self._cancelled.discard(number)
         if task.cancelled():
             # Cancelled before its first step, so that nothing of it ever ran.
-            instance.queue.left(call.expired)
+            instance.queue.left(sender.call.expired)
             self.send(frames.Ended(number))
 
     def _more(self, frame: frames.More) -> None:
         # Unpacked even when nobody waits: dropping the tensors is what frees their place.
         request = None if frame.request is None else unpack_request(frame.request, self._incoming.view)
-        call = self._calls.get(frame.call)
-        if call is None or not isinstance(call.more, RemoteRequests):
+        sender = self._calls.get(frame.call)
+        if sender is None or sender.more is None:
             return
         if request is not None and self._models.events is not None:
-            self._models.events.add_to(request, call.model)
-        call.more.came(request, unpack_failure(frame.failure) if frame.failure is not None else None)
+            self._models.events.add_to(request, sender.call.model)
+        sender.more.came(request, unpack_failure(frame.failure) if frame.failure is not None else None)
 
     def _credit(self, frame: frames.Credit) -> None:
-        call = self._calls.get(frame.call)
-        if call is not None:
-            call.credit(frame.count)
+        sender = self._calls.get(frame.call)
+        if sender is not None:
+            sender.credit(frame.count)
 
     def _cancel(self, frame: frames.Cancel) -> None:
-        call = self._calls.get(frame.call)
-        if call is not None:
+        sender = self._calls.get(frame.call)
+        if sender is not None:
             self._cancelled.add(frame.call)
-            call.cancel(frame.expired)
+            sender.cancel(frame.expired)
 
     async def _describe(self, frame: frames.Describe) -> None:
         instance = self._models.instances.get(frame.instance)
@@ -156,13 +151,13 @@ class Peer:
     def end(self) -> None:
         """The front end is gone: nobody waits for its calls any more."""
         self._link.close()
-        for call in self._calls.values():
-            call.cancel()
+        for sender in self._calls.values():
+            sender.cancel()
         self.spawn(self._let_go())
 
     async def _let_go(self) -> None:
         """Give its memory back once no call writes there."""
-        while tasks := [call.task for call in self._calls.values() if call.task is not None]:
+        while tasks := [sender.call.task for sender in self._calls.values() if sender.call.task is not None]:
             await asyncio.wait(tasks)
             await asyncio.sleep(0)
         self._incoming.close()

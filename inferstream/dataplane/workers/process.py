@@ -2,18 +2,19 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 
+from ...concurrency.questions import Questions
 from ...errors import ModelLoadFailed, WorkerLost
 from ...processes import shared_memory
+from ...processes.custom_metrics import RECEIVERS
 from ...processes.link import Link
 from ...processes.spawning import Child, Program
-from ...telemetry.custom import CUSTOM
+from ...telemetry.meter_set import MeterSet
 from . import frames
-from .client import WorkerClient
-from .instance_meters import InstanceMeters
-from .lost import Suspected
+from .client import Suspected, WorkerClient
 
 logger = logging.getLogger("inferstream.worker")
 
@@ -22,6 +23,38 @@ REAPED = 0.25
 
 BLOCKED = 2.0
 """Seconds without an answer to a ping after which a worker's event loop counts as blocked."""
+
+
+class InstanceMeters:
+    """Adds what one worker process has counted to `meters`, which it finds by instance and name.
+
+    A process that ends takes its share of the gauges with it.
+    """
+
+    def __init__(self, meters: Mapping[int, Mapping[str, MeterSet]]) -> None:
+        self._meters = meters
+        self._gauges: dict[tuple[int, str], list[int]] = {}
+
+    def add(self, frame: frames.Numbers) -> None:
+        """The process has told what it has counted."""
+        meters = self._of(frame.instance, frame.meters)
+        if meters is not None:
+            meters.add(frame.changes)
+            changed = frame.changes.gauges
+            key = (frame.instance, frame.meters)
+            known = self._gauges.get(key, [0] * len(changed))
+            self._gauges[key] = [gauge + change for gauge, change in zip(known, changed, strict=True)]
+
+    def gone(self) -> None:
+        """The process has ended."""
+        for key, gauges in self._gauges.items():
+            meters = self._of(*key)
+            if meters is not None:
+                meters.take_back(gauges)
+        self._gauges.clear()
+
+    def _of(self, instance: int, name: str) -> MeterSet | None:
+        return self._meters.get(instance, {}).get(name)
 
 
 class WorkerProcess(WorkerClient):
@@ -39,14 +72,12 @@ class WorkerProcess(WorkerClient):
         self._frames |= {
             frames.Loaded: self._loaded,
             frames.LoadFailed: self._load_failed,
-            frames.Unloaded: lambda frame: self._settle(frame.instance, None),
-            frames.Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
-            frames.Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
-            frames.Stepped: instance_meters.came,
-            frames.Queued: instance_meters.waited,
+            frames.Unloaded: lambda frame: self._changes.settle(frame.instance, None),
+            frames.Numbers: instance_meters.add,
             frames.Pong: self._ponged,
         }
-        self._changes: dict[int, asyncio.Future[frames.Loaded | None]] = {}
+        self._frames |= RECEIVERS
+        self._changes: Questions[frames.Loaded | None] = Questions()
         self._pong = asyncio.Event()
         self._others = 0
         self._connect(self._child.pid, partial(Link, self._child.socket, lost=self._child.kill))
@@ -71,32 +102,19 @@ class WorkerProcess(WorkerClient):
     ) -> frames.Loaded | None:
         if self.ended.is_set():
             raise WorkerLost(f"The worker process {self.how}.")
-        change: asyncio.Future[frames.Loaded | None] = self._loop.create_future()
-        self._changes[instance] = change
+        change = self._changes.ask(instance)
         self._link.send(frame)
-        try:
-            return await change
-        finally:
-            self._changes.pop(instance, None)
-
-    def _settle(self, instance: int, result: frames.Loaded | None, error: Exception | None = None) -> None:
-        change = self._changes.get(instance)
-        if change is None or change.done():
-            return
-        if error is not None:
-            change.set_exception(error)
-        else:
-            change.set_result(result)
+        return await change
 
     def _loaded(self, frame: frames.Loaded) -> None:
         if frame.instance not in self._changes:
             self._link.send(frames.UnloadInstance(frame.instance))  # whoever wanted it no longer waits
             return
         self.models[frame.instance] = True  # here, so that nothing comes between this and the process's end
-        self._settle(frame.instance, frame)
+        self._changes.settle(frame.instance, frame)
 
     def _load_failed(self, frame: frames.LoadFailed) -> None:
-        self._settle(frame.instance, None, ModelLoadFailed(frame.message, frame.status_code))
+        self._changes.fail(frame.instance, ModelLoadFailed(frame.message, frame.status_code))
 
     def _ponged(self, frame: frames.Pong) -> None:
         self._others = frame.others
@@ -152,7 +170,4 @@ class WorkerProcess(WorkerClient):
         self._pong.set()
         self._instance_meters.gone()
         blame = Suspected if len(self._changes) > 1 else WorkerLost
-        error = blame(f"its worker process {self._child.how}")
-        for change in self._changes.values():
-            if not change.done():
-                change.set_exception(error)
+        self._changes.fail_all(blame(f"its worker process {self._child.how}"))

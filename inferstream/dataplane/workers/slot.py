@@ -5,11 +5,11 @@ import logging
 from collections.abc import Callable
 from time import monotonic
 
+from ...concurrency.tasks import Tasks
 from ...errors import ModelLoadFailed, WorkerLost
 from ...telemetry.workers import WorkerMeters
-from .client import WorkerClient
+from .client import Suspected, WorkerClient
 from .frames import LoadInstance
-from .lost import Suspected
 from .process import WorkerProcess
 
 logger = logging.getLogger("inferstream.worker")
@@ -44,7 +44,7 @@ class Slot:
         self._grace = grace
         self._withdraw = retired
         self._retired = asyncio.Event()
-        self._retiring: set[asyncio.Task[None]] = set()
+        self._retiring = Tasks()
         self._crashes: dict[int, int] = {}
         self._catching_up: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()
@@ -95,9 +95,7 @@ class Slot:
             self._meters.ended(process.pid)
             logger.error("worker %d %s; starting another", process.pid, process.how)
         else:
-            retiring = asyncio.create_task(self._retire(process))
-            self._retiring.add(retiring)
-            retiring.add_done_callback(self._retiring.discard)
+            self._retiring.start(self._retire(process))
 
     def catch_up(self) -> None:
         """Load what the process does not have yet; soon, and again and again while it fails."""
@@ -172,8 +170,7 @@ class Slot:
         self._keeping.cancel()
         self._stop_catching_up()
         process, self.process = self.process, None
-        for task in self._retiring:
-            task.cancel()
+        self._retiring.cancel()
         if process is not None:
             self._meters.stopped(process.pid)
             if not process.ended.is_set():

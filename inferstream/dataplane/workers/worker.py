@@ -4,17 +4,23 @@ import asyncio
 import gc
 import logging
 import os
+import socket
 import sys
-import threading
 from contextlib import suppress
+from functools import partial
 
 from ... import processors
+from ...concurrency.event_loop import new_event_loop
 from ...errors import InferstreamError, own_status
 from ...garbage import settle
 from ...imports.folders import share_folders
+from ...processes.custom_metrics import CustomMetricSender
 from ...processes.frames import Frame
+from ...processes.link import Link
+from ...processes.membership import belong_to
 from ...settings import ModelSettings
 from ...signature import SIGNATURE
+from ...telemetry.custom import CUSTOM
 from ...telemetry.logs import configure_logging
 from ..cloudevents import CloudEvents
 from ..execution.base import BuildRouteHandler
@@ -39,8 +45,6 @@ class Worker:
         self, link: MakeLink, incoming: int, outgoing: int, build_route_handler: BuildRouteHandler
     ) -> None:
         self._build_route_handler = build_route_handler
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
         self._models = Models()
         self._instances = self._models.instances
         self._followers: set[Peer] = set()
@@ -60,6 +64,7 @@ class Worker:
         )
         self._send = self._leader.send
         self._spawn = self._leader.spawn
+        self.metrics = CustomMetricSender(self._send)
         self._spawn(self._watch())
 
     def admit(self, link: MakeLink, memory: tuple[int, int]) -> None:
@@ -159,26 +164,10 @@ class Worker:
                 self._tell_numbers(number, instance)
 
     def _tell_numbers(self, number: int, instance: Instance) -> None:
-        steps = instance.steps.drain()
-        if steps is not None:
-            self._send(frames.Stepped(number, steps))
-        queue = instance.queue.drain()
-        if queue is not None:
-            self._send(frames.Queued(number, queue))
-
-    def registered(self, name: str, description: str) -> None:
-        """Model code has registered a metric."""
-        self._send_from_anywhere(frames.Registered(name, description))
-
-    def logged(self, model: str, version: str, values: dict[str, float]) -> None:
-        """Model code has logged a metric."""
-        self._send_from_anywhere(frames.Logged(model, version, values))
-
-    def _send_from_anywhere(self, frame: Frame) -> None:
-        if threading.get_ident() == self._thread:
-            self._send(frame)
-        else:
-            self._loop.call_soon_threadsafe(self._send, frame)
+        for name, meters in instance.meters.items():
+            changes = meters.drain()
+            if changes is not None:
+                self._send(frames.Numbers(number, name, changes))
 
 
 async def _metadata_after_load(local: Local) -> bytes | None:
@@ -189,3 +178,36 @@ async def _metadata_after_load(local: Local) -> bytes | None:
         return (await local.metadata()).model_dump_json().encode()
     except Exception:
         return None  # the model can still answer inferences; whoever asks for its metadata gets the error
+
+
+def main(
+    build_route_handler: BuildRouteHandler,
+    parent: int,
+    end: int,
+    lifeline: int,
+    incoming: int,
+    outgoing: int,
+    intake: int | None = None,
+) -> None:
+    """Serve the process `parent` through descriptors that it has opened, until it says stop or is gone.
+
+    Through `intake` come the ways of further front ends.
+    """
+    belong_to(parent, end, lifeline, incoming, outgoing, *(() if intake is None else (intake,)))
+
+    async def serve() -> None:
+        link = partial(Link, socket.socket(fileno=end))
+        worker = Worker(link, incoming, outgoing, build_route_handler)
+        CUSTOM.sink = worker.metrics
+        if intake is not None:
+            from ...processes.descriptors import Intake  # late: most servers have one front end
+
+            Intake(
+                socket.socket(fileno=intake),
+                lambda _, end, *memory: worker.admit(partial(Link, end), memory),
+            )
+        await asyncio.Event().wait()
+
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    loop.run_until_complete(serve())

@@ -5,7 +5,6 @@ import logging
 import os
 import socket
 import sys
-import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -16,12 +15,15 @@ import msgspec
 
 from ... import processors
 from ...concurrency.event_loop import new_event_loop
+from ...concurrency.questions import Questions
+from ...concurrency.tasks import Tasks
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.workers.loads import WorkerLoads
+from ...dataplane.workers.shared import WorkerLoads
 from ...errors import InferenceFailed, InferstreamError
 from ...garbage import settle
 from ...imports.folders import share_folders
+from ...processes.custom_metrics import CustomMetricSender
 from ...processes.descriptors import Intake
 from ...processes.frames import pack_failure, unpack_failure
 from ...processes.link import Link
@@ -38,8 +40,7 @@ from ..ports import bind
 from ..rest.liveness import Liveness
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
-from .follower_registry import FollowerRegistry
-from .loading import Loading
+from .follower_registry import FollowerRegistry, Loading
 
 logger = logging.getLogger("inferstream.server")
 
@@ -52,9 +53,8 @@ class Follower:
 
     def __init__(self, end: socket.socket, intake: socket.socket, loads: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._questions: dict[int, asyncio.Future[bytes]] = {}
+        self._spawn = Tasks().start
+        self._questions: Questions[bytes] = Questions()
         self._numbers = count(1)
         self._workers = WorkerMeters(MetricFiles(None))
         self._doors: Doors | None = None
@@ -75,6 +75,7 @@ class Follower:
         decoder = msgspec.msgpack.Decoder(frames.ToFollower)
         self._link = Link(end, decoder, self._received, lambda: os._exit(0))
         self._send = self._link.send
+        self.metrics = CustomMetricSender(self._send)
         self._intake = intake
         self._loads = loads
 
@@ -158,29 +159,17 @@ class Follower:
         await asyncio.sleep(0)  # what is sent leaves when the loop turns
         then()
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def _ask(self, what: str, name: str) -> bytes:
         number = next(self._numbers)
-        result: asyncio.Future[bytes] = self._loop.create_future()
-        self._questions[number] = result
+        result = self._questions.ask(number)
         self._send(frames.Query(number, what, name))
-        try:
-            return await result
-        finally:
-            del self._questions[number]
+        return await result
 
     def _query_result(self, frame: frames.QueryResult) -> None:
-        question = self._questions.get(frame.question)
-        if question is None or question.done():
-            return
         if frame.failure is not None:
-            question.set_exception(unpack_failure(frame.failure))
+            self._questions.fail(frame.question, unpack_failure(frame.failure))
         else:
-            question.set_result(frame.data)
+            self._questions.settle(frame.question, frame.data)
 
     def _count(self, operation: int) -> None:
         families = families_of(chain(self._meters.collect(), self._workers.collect()))
@@ -190,20 +179,6 @@ class Follower:
         while True:
             await asyncio.sleep(PUSH)
             self._count(0)
-
-    def registered(self, name: str, description: str) -> None:
-        """Model code has registered a metric."""
-        self._send_from_anywhere(frames.Registered(name, description))
-
-    def logged(self, model: str, version: str, values: dict[str, float]) -> None:
-        """Model code has logged a metric."""
-        self._send_from_anywhere(frames.Logged(model, version, values))
-
-    def _send_from_anywhere(self, frame: frames.Logged | frames.Registered) -> None:
-        if threading.get_ident() == self._thread:
-            self._send(frame)
-        else:
-            self._loop.call_soon_threadsafe(self._send, frame)
 
 
 def _end() -> None:
@@ -218,7 +193,8 @@ def main(parent: int, end: int, lifeline: int, intake: int, loads: int) -> None:
     belong_to(parent, end, lifeline, intake, loads)
 
     async def serve() -> None:
-        CUSTOM.sink = Follower(socket.socket(fileno=end), socket.socket(fileno=intake), loads)
+        follower = Follower(socket.socket(fileno=end), socket.socket(fileno=intake), loads)
+        CUSTOM.sink = follower.metrics
         await asyncio.Event().wait()
 
     loop = new_event_loop()

@@ -4,7 +4,7 @@ Frames with an `operation` are answered by `Done`, or `Counted`, with the same n
 """
 
 from ...dataplane.workers.frames import Loaded
-from ...processes.frames import Failure, Frame
+from ...processes.frames import Failure, Frame, Logged, Registered
 from ...telemetry.sums import Family
 
 
@@ -141,21 +141,6 @@ class Replace(Frame, tag=24):
 
     worker: int
     why: str
-
-
-class Logged(Frame, tag=25):
-    """Values that model code has logged as metrics."""
-
-    model: str
-    version: str
-    values: dict[str, float]
-
-
-class Registered(Frame, tag=26):
-    """A metric that model code has registered."""
-
-    name: str
-    description: str
 
 
 class WorkerConnection(Frame):

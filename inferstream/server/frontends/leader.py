@@ -3,28 +3,28 @@
 import asyncio
 import logging
 import os
-from collections.abc import Coroutine
 from itertools import count
 from time import monotonic
-from typing import Any
 
+import orjson
+
+from ...concurrency.tasks import Tasks
 from ...dataplane.execution.base import Execution
 from ...dataplane.registry import LoadModel, Registry
-from ...dataplane.workers import loads
 from ...dataplane.workers.group import WorkerGroup
 from ...dataplane.workers.process import WorkerProcess
-from ...dataplane.workers.shared import SharedProcess
-from ...errors import InferstreamError, WorkerLost
+from ...dataplane.workers.shared import SharedProcess, WorkerLoads, create_loads
+from ...errors import InferenceFailed, InferstreamError, WorkerLost
 from ...imports.folders import shared_folders
+from ...processes.frames import pack_failure
 from ...settings import ModelSettings, Settings
 from ...telemetry.files import MetricFiles
 from ...telemetry.frontends import FrontEndMeters
 from ...telemetry.metrics import Meters
 from ...telemetry.sums import Sums, families_of
-from . import frames, shares
-from .member import Member
-from .models import SharedModel, SharedModels
-from .queries import run_query
+from . import frames
+from .follower_process import FollowerProcess
+from .models import SharedModel, SharedModels, divide, warn
 
 logger = logging.getLogger("inferstream.server")
 
@@ -55,10 +55,10 @@ class FrontEnds:
         self._models = SharedModels(settings.model_load_timeout)
         self._workers: dict[int, tuple[WorkerGroup, SharedProcess]] = {}
         self._numbers = count(1)
-        self._memory = loads.created(self.count)
-        self._loads = loads.WorkerLoads(self._memory, 0, self.count)
+        self._memory = create_loads(self.count)
+        self._loads = WorkerLoads(self._memory, 0, self.count)
         self._past = Sums()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._keepers: list[asyncio.Task[None]] = []
         self._complete = asyncio.Event()
         self._given_up: InferstreamError | None = None
@@ -88,14 +88,14 @@ class FrontEnds:
         """`load`, for models of which this front end gets its share of the limits."""
 
         async def load_share(settings: ModelSettings) -> Execution:
-            shares.divide(settings, 0, self.count)
+            divide(settings, 0, self.count)
             return await load(settings)
 
         return load_share
 
     async def add(self, settings: ModelSettings, execution: Execution) -> SharedModel:
         """Have a model loaded by every follower. Raises ModelLoadFailed."""
-        shares.warn(settings, self.count)
+        warn(settings, self.count)
         return await self._models.add(settings, execution)
 
     async def agree(self) -> None:
@@ -133,87 +133,89 @@ class FrontEnds:
         """Start a follower and return at its end; whether it has served."""
         try:
             variables = self._files.variables() if self._settings.metrics_endpoint else {}
-            member = Member(self, variables, self._memory)
+            follower = FollowerProcess(self, variables, self._memory)
         except OSError as error:
             logger.error("a front end cannot be started: %s", error.strerror)
             return False
         self._own.started += 1
-        self._files.started(member.pid)
-        joining = asyncio.create_task(self._join(member, self._greet(index, member)))
+        self._files.started(follower.pid)
+        joining = asyncio.create_task(self._join(follower, self._greet(index, follower)))
         served = False
         try:
-            await member.ended.wait()
+            await follower.ended.wait()
         finally:
             joining.cancel()
-            served = member.served
-            self._models.members.remove(member)
-            self._past.add(member.families, over=True)
-            self._files.ended(member.pid)
+            served = follower.served
+            self._models.followers.remove(follower)
+            self._past.add(follower.families, over=True)
+            self._files.ended(follower.pid)
             self._loads.forget(index)
             self._count_serving()
         self._own.lost += 1
-        logger.error("front end %d %s", member.pid, member.how)
+        logger.error("front end %d %s", follower.pid, follower.how)
         return served
 
-    def _greet(self, index: int, member: Member) -> list[asyncio.Task[None]]:
+    def _greet(self, index: int, follower: FollowerProcess) -> list[asyncio.Task[None]]:
         """Tell a new follower all there is, before anything else can be told to it; what it has to do with it."""
         settings = self._settings.model_dump_json(by_alias=True).encode()
-        member.send(frames.Configure(settings, index, self.count, self._ports, shared_folders()))
+        follower.send(frames.Configure(settings, index, self.count, self._ports, shared_folders()))
         for worker, (group, process) in self._workers.items():
-            self._introduce(member, worker, group, process)
-        self._models.members.append(member)
-        return self._models.replay(member)
+            self._introduce(follower, worker, group, process)
+        self._models.followers.append(follower)
+        return self._models.replay(follower)
 
-    async def _join(self, member: Member, replaying: list[asyncio.Task[None]]) -> None:
+    async def _join(self, follower: FollowerProcess, replaying: list[asyncio.Task[None]]) -> None:
         """Let a follower open its ports once it is in step with this server."""
         try:
             await asyncio.gather(*replaying)
             state = self._state()
-            await member.do(lambda operation: frames.Tell(operation, *state), self._models.patience)
-            await member.do(frames.OpenPorts, self._models.patience)
+            await follower.do(lambda operation: frames.Tell(operation, *state), self._models.patience)
+            await follower.do(frames.OpenPorts, self._models.patience)
         except WorkerLost:
             return
         except InferstreamError as error:
-            logger.error("front end %d cannot serve: %s", member.pid, error.message)
-            member.kill()
+            logger.error("front end %d cannot serve: %s", follower.pid, error.message)
+            follower.kill()
             return
-        member.serves = member.served = True
+        follower.serves = follower.served = True
         self._count_serving()
         if self._own.serving == self.count:
             self._complete.set()
 
     def _count_serving(self) -> None:
-        self._own.serving = 1 + sum(member.serves for member in self._models.members)
+        self._own.serving = 1 + sum(follower.serves for follower in self._models.followers)
 
     def introduce(self, group: WorkerGroup, process: SharedProcess) -> None:
         """Give every follower a way to a worker that has started."""
         worker = next(self._numbers)
         self._workers[worker] = (group, process)
         process.share(self._loads.begin(worker))
-        for member in self._models.members:
-            self._introduce(member, worker, group, process)
-        self._spawn(self._mourn(worker, process))
+        for follower in self._models.followers:
+            self._introduce(follower, worker, group, process)
+        self._tasks.start(self._mourn(worker, process))
 
-    def _introduce(self, member: Member, worker: int, group: WorkerGroup, process: SharedProcess) -> None:
+    def _introduce(
+        self, follower: FollowerProcess, worker: int, group: WorkerGroup, process: SharedProcess
+    ) -> None:
         try:
-            member.introduce(worker, group.number, process)
+            follower.introduce(worker, group.number, process)
         except OSError as error:
-            if not process.ended.is_set() and not member.ended.is_set():
-                logger.error("front end %d goes without worker %d: %s", member.pid, process.pid, error)
+            if not process.ended.is_set() and not follower.ended.is_set():
+                logger.error("front end %d goes without worker %d: %s", follower.pid, process.pid, error)
 
     async def _mourn(self, worker: int, process: SharedProcess) -> None:
         await process.ended.wait()
         self._workers.pop(worker, None)
-        for member in self._models.members:
-            member.send(frames.Lost(worker, process.how))
+        for follower in self._models.followers:
+            follower.send(frames.Lost(worker, process.how))
 
     def withdraw(self, process: WorkerProcess) -> None:
         """A worker gets no more calls."""
         for worker, (_, known) in list(self._workers.items()):
             if known is process:
                 del self._workers[worker]
-                for member in self._models.members:
-                    member.send(frames.Retired(worker))
+                for follower in self._models.followers:
+                    follower.send(frames.Retired(worker))
 
     def replace(self, frame: frames.Replace) -> None:
         """A follower has found that a worker is of no use any more."""
@@ -221,17 +223,43 @@ class FrontEnds:
             group, process = self._workers[frame.worker]
             group.replace(process, frame.why)
 
-    def asked(self, member: Member, frame: frames.Query) -> None:
+    def asked(self, follower: FollowerProcess, frame: frames.Query) -> None:
         """A follower asks on behalf of a client."""
-        self._spawn(run_query(member, frame, self._registry, self.exposition))
+        self._tasks.start(self._answer(follower, frame))
+
+    async def _answer(self, follower: FollowerProcess, frame: frames.Query) -> None:
+        try:
+            result = frames.QueryResult(frame.question, None, await self._run_query(frame))
+        except InferstreamError as error:
+            result = frames.QueryResult(frame.question, pack_failure(error))
+        except Exception:
+            logger.exception("what front end %d asked for failed", follower.pid)
+            failed = InferenceFailed("The server failed; its log says why.")
+            result = frames.QueryResult(frame.question, pack_failure(failed))
+        follower.send(result)
+
+    async def _run_query(self, frame: frames.Query) -> bytes:
+        match frame.what:
+            case "load":
+                await self._registry.load(frame.name)
+                return b""
+            case "unload":
+                return b"known" if await self._registry.unload(frame.name) else b""
+            case "metrics":
+                return await self.exposition()
+            case _:
+                items = await self._registry.index(ready=frame.what == "ready")
+                return orjson.dumps([item.model_dump(mode="json") for item in items])
 
     async def exposition(self) -> bytes:
         """The meters of all front ends in Prometheus' text format."""
-        await asyncio.gather(*(member.count(SCRAPE) for member in self._models.members if member.serves))
+        await asyncio.gather(
+            *(follower.count(SCRAPE) for follower in self._models.followers if follower.serves)
+        )
         sums = Sums()
         sums.add(families_of(self._meters.families()))
-        for member in self._models.members:
-            sums.add(member.families)
+        for follower in self._models.followers:
+            sums.add(follower.families)
         sums.add(families_of(self._past.collect()))
         return sums.exposition()
 
@@ -239,23 +267,17 @@ class FrontEnds:
         """Have every follower refuse new calls, and wait until those in progress have ended."""
         self._draining = True
         draining = (
-            member.do(lambda operation: frames.Drain(operation, grace), None)
-            for member in self._models.members
+            follower.do(lambda operation: frames.Drain(operation, grace), None)
+            for follower in self._models.followers
         )
         await asyncio.gather(*draining, return_exceptions=True)
 
     async def stop(self, seconds: float) -> bool:
         """End every follower within so many seconds; False when one had to be killed."""
-        members = list(self._models.members)
+        followers = list(self._models.followers)
         for keeper in self._keepers:
             keeper.cancel()
-        ended = await asyncio.gather(*(member.end(seconds) for member in members))
-        for task in self._tasks:
-            task.cancel()
+        ended = await asyncio.gather(*(follower.end(seconds) for follower in followers))
+        self._tasks.cancel()
         os.close(self._memory)
         return all(ended)
-
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

@@ -12,7 +12,7 @@ from ...dataplane.workers.pool import Pool
 from ...errors import InferstreamError, ModelLoadFailed, WorkerLost, own_status
 from ...settings import ModelSettings
 from . import frames
-from .member import Member
+from .follower_process import FollowerProcess
 
 logger = logging.getLogger("inferstream.server")
 
@@ -52,7 +52,7 @@ class SharedModel:
     async def released(self) -> None:
         """Wait until nobody there holds on to it."""
         self._models.forget(self)
-        await asyncio.gather(*(member.released(self.number) for member in self._models.members))
+        await asyncio.gather(*(follower.released(self.number) for follower in self._models.followers))
 
 
 class SharedModels:
@@ -62,7 +62,7 @@ class SharedModels:
         self.patience = timeout + OPERATION_LIMIT
         """Seconds after which a follower that has not done what it was told is ended."""
         self._models: dict[int, SharedModel] = {}
-        self.members: list[Member] = []
+        self.followers: list[FollowerProcess] = []
 
     async def add(self, settings: ModelSettings, execution: Execution) -> SharedModel:
         """Have a model loaded by every follower there is. Raises ModelLoadFailed, and none keeps it then.
@@ -72,7 +72,7 @@ class SharedModels:
         model = SharedModel(self, settings, execution)
         self._models[model.number] = model
         try:
-            preparing = (self._prepare(member, model) for member in self.members)
+            preparing = (self._prepare(follower, model) for follower in self.followers)
             for failure in await asyncio.gather(*preparing, return_exceptions=True):
                 if isinstance(failure, BaseException) and not isinstance(failure, WorkerLost):
                     raise failure
@@ -84,28 +84,28 @@ class SharedModels:
             raise
         return model
 
-    def _prepare(self, member: Member, model: SharedModel) -> asyncio.Task[None]:
-        member.hold(model.number)
-        return member.do(model.prepare, self.patience)
+    def _prepare(self, follower: FollowerProcess, model: SharedModel) -> asyncio.Task[None]:
+        follower.hold(model.number)
+        return follower.do(model.prepare, self.patience)
 
-    def replay(self, member: Member) -> list[asyncio.Task[None]]:
+    def replay(self, follower: FollowerProcess) -> list[asyncio.Task[None]]:
         """Tell a follower that has just come of every model; what it has to do to be where the others are."""
         serving = []
         for model in list(self._models.values()):
-            preparing = self._prepare(member, model)
+            preparing = self._prepare(follower, model)
             if model.serving:  # if not, whoever adds it learns of a failure when it is to serve
-                serving += [preparing, member.do(model.to_serve, self.patience)]
+                serving += [preparing, follower.do(model.to_serve, self.patience)]
         return serving
 
     async def everywhere(self, make: Callable[[int], frames.FollowerOperation]) -> None:
         """Have every follower do this; one that cannot is replaced by one that can."""
-        members = list(self.members)
-        doing = [member.do(make, self.patience) for member in members]
+        followers = list(self.followers)
+        doing = [follower.do(make, self.patience) for follower in followers]
         outcomes = await asyncio.gather(*doing, return_exceptions=True)
-        for member, outcome in zip(members, outcomes, strict=True):
+        for follower, outcome in zip(followers, outcomes, strict=True):
             if isinstance(outcome, InferstreamError) and not isinstance(outcome, WorkerLost):
-                logger.error("front end %d: %s; ending it", member.pid, outcome.message)
-                member.kill()
+                logger.error("front end %d: %s; ending it", follower.pid, outcome.message)
+                follower.kill()
             elif isinstance(outcome, BaseException) and not isinstance(outcome, WorkerLost):
                 raise outcome
 
@@ -124,3 +124,29 @@ def _workers(execution: Execution) -> frames.Workers | None:
 
 def _dump(settings: ModelSettings) -> bytes:
     return json.dumps(settings.model_dump(by_alias=True, exclude_unset=True, mode="json")).encode()
+
+
+def divide(settings: ModelSettings, index: int, count: int) -> None:
+    """Leave in these settings what the front end of this index, of so many, may run and let wait.
+
+    The shares add up to the limit, unless it is smaller than the number of front ends: each gets one then.
+    """
+    for name in ("max_concurrency", "max_queue"):
+        limit = getattr(settings, name)
+        if limit:
+            setattr(settings, name, max(1, limit // count + (index < limit % count)))
+
+
+def warn(settings: ModelSettings, count: int) -> None:
+    """Say which limits of a model cannot be kept exactly."""
+    for name in ("max_concurrency", "max_queue"):
+        limit = getattr(settings, name)
+        if limit and limit < count:
+            logger.warning(
+                "model %s: %s %d is less than one for each of %d front ends, so it is %d in all",
+                settings.name,
+                name,
+                limit,
+                count,
+                count,
+            )

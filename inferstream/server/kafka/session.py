@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import ConsumerRebalanceListener
 from aiokafka.errors import CommitFailedError, IllegalStateError, MessageSizeTooLargeError
 
+from ...concurrency.tasks import Tasks
 from ...dataplane.dataplane import DataPlane
 from ...errors import Draining, InferstreamError, PayloadTooLarge
 from ...settings import Settings
@@ -49,7 +50,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._topic = settings.kafka_topic_output
         self._consumer = consumer
         self._producer = producer
-        self._running: set[asyncio.Task[None]] = set()
+        self._running = Tasks(self._done)
         self._offsets: dict[Any, Offsets] = {}
         self._failure: BaseException | None = None
         self._progress = asyncio.Event()
@@ -66,11 +67,12 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             await asyncio.wait((reading, committing, leaving), return_when=asyncio.FIRST_COMPLETED)
             reading.cancel()
             if self.leaving.is_set():
-                await self._idle()
+                await self._running.all_ended()
                 await self._commit()
         finally:
-            for task in (reading, committing, leaving, *self._running):
+            for task in (reading, committing, leaving):
                 task.cancel()
+            self._running.cancel()
             ends = await asyncio.gather(reading, committing, return_exceptions=True)
         for end in (self._failure, *ends):
             if isinstance(end, Exception):
@@ -79,18 +81,15 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     async def _read(self) -> None:
         while self._failure is None:
             while len(self._running) >= self._most:
-                await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+                await self._running.one_ended()
             found = await self._consumer.getmany(timeout_ms=POLL, max_records=self._most - len(self._running))
             for partition, records in found.items():
                 offsets = self._offsets.setdefault(partition, Offsets())
                 for record in records:
                     offsets.begin(record.offset)
-                    task = asyncio.create_task(self._serve(record, offsets))
-                    self._running.add(task)
-                    task.add_done_callback(self._done)
+                    self._running.start(self._serve(record, offsets))
 
     def _done(self, task: "asyncio.Task[None]") -> None:
-        self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failure = self._failure or error
             self._progress.set()
@@ -159,15 +158,11 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             # The group has given the partition to another server, which answers from its last commit on.
             logger.warning("offsets could not be committed, some messages may be answered twice: %s", error)
 
-    async def _idle(self) -> None:
-        while self._running:
-            await asyncio.wait(self._running)
-
     async def on_partitions_revoked(self, revoked: Any) -> None:
         """Finish and commit what is being answered, before another server begins where this one ends."""
         try:
             async with asyncio.timeout(HANDOVER):
-                await self._idle()
+                await self._running.all_ended()
         except TimeoutError:
             logger.warning("a partition changes hands while its messages are being answered")
         await self._commit()

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
+from ...concurrency.tasks import Tasks
 from ...dataplane.execution.stretches import in_stretches
 from ...telemetry.context import model_name_var
 from .metadata import ALIVE
@@ -131,7 +132,7 @@ class _StandIn:
         """When such code first ran in this turn of the event loop; None if none has."""
         self._kept: dict[socket.socket, Listener] = {}
         self._undecided: list[socket.socket] = []
-        self._handing_over: set[asyncio.Task[Any]] = set()
+        self._handing_over = Tasks()
         threading.Thread(target=self._run, name="liveness", daemon=True).start()
 
     def held(self, until: float) -> None:
@@ -200,9 +201,7 @@ class _StandIn:
             if listener not in self._listeners:
                 sock.close()
                 continue
-            task = self._loop.create_task(self._loop.connect_accepted_socket(listener.protocol, sock))
-            self._handing_over.add(task)
-            task.add_done_callback(self._handing_over.discard)
+            self._handing_over.start(self._loop.connect_accepted_socket(listener.protocol, sock))
 
 
 def probed(received: bytes) -> str | None:

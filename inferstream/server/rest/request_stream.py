@@ -1,8 +1,8 @@
 """The later requests of a call, between the client that sends them and the model that takes them."""
 
-import asyncio
 from collections import deque
 
+from ...concurrency.wakeup import Wakeup
 from ...types import InferenceRequest
 from .reading import Reading
 
@@ -19,7 +19,7 @@ class RequestStream:
         self._requests: deque[tuple[InferenceRequest, int]] = deque()
         self._size = 0
         self._over = False
-        self._wanted: asyncio.Future[None] | None = None
+        self._news = Wakeup()
 
     def add(self, request: InferenceRequest, size: int) -> None:
         """The next request, which took `size` bytes; one that comes after the end is nobody's."""
@@ -29,12 +29,12 @@ class RequestStream:
         self._size += size
         if self._full:
             self._reading.hold(self)
-        self._wake()
+        self._news.wake()
 
     def end(self) -> None:
         """There are no more."""
         self._over = True
-        self._wake()
+        self._news.wake()
 
     def close(self) -> None:
         """Nobody takes any more."""
@@ -46,10 +46,6 @@ class RequestStream:
     def _full(self) -> bool:
         return len(self._requests) >= WAITING or self._size >= WAITING_BYTES
 
-    def _wake(self) -> None:
-        if self._wanted is not None and not self._wanted.done():
-            self._wanted.set_result(None)
-
     def __aiter__(self) -> "RequestStream":
         return self
 
@@ -57,8 +53,7 @@ class RequestStream:
         while not self._requests:
             if self._over:
                 raise StopAsyncIteration
-            self._wanted = asyncio.get_running_loop().create_future()
-            await self._wanted
+            await self._news.wait()
         request, size = self._requests.popleft()
         self._size -= size
         if not self._full:

@@ -5,10 +5,15 @@ import socket
 
 import msgspec
 
-from inferstream.dataplane.workers.frames import Cancel, Credit, Logged
+from inferstream.processes.frames import Frame, Logged
 from inferstream.processes.link import Link
 
-DECODER = msgspec.msgpack.Decoder(Cancel | Credit | Logged)
+
+class Cancel(Frame, tag=1):
+    call: int
+
+
+DECODER = msgspec.msgpack.Decoder(Cancel | Logged)
 
 
 class Ends:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from inferstream.dataplane.workers.frames import Start
-from inferstream.dataplane.workers.instance_meters import InstanceMeters
-from inferstream.dataplane.workers.process import WorkerProcess
+from inferstream.dataplane.workers.process import InstanceMeters, WorkerProcess
 from inferstream.dataplane.workers.shared import SharedProcess
 from inferstream.processes.spawning import Program
 

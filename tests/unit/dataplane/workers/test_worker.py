@@ -25,10 +25,10 @@ from inferstream.dataplane.workers.frames import (
     LoadFailed,
     LoadInstance,
     More,
+    Numbers,
     Open,
     Ping,
     Pong,
-    Queued,
     Readiness,
     Stop,
     Unloaded,
@@ -154,6 +154,7 @@ class Inside:
         self.sent: asyncio.Queue[Frame] = asyncio.Queue()
         with shared_memory.created() as requests, shared_memory.created() as responses:
             self.arena = shared_memory.Outgoing(requests)
+            self.flags = shared_memory.Incoming(responses, lambda: None).flags
             self.worker = Worker(self._link, requests, responses, build_route_handler)
 
     def _link(self, decoder: Any, received: Any, lost: object) -> "Inside":
@@ -171,8 +172,8 @@ class Inside:
         async with asyncio.timeout(5):
             return await self.sent.get()
 
-    async def load(self, model: type[MLModel]) -> Frame:
-        settings = {"implementation": f"{model.__module__}.{model.__qualname__}", "name": "m"}
+    async def load(self, model: type[MLModel], **more: object) -> Frame:
+        settings = {"implementation": f"{model.__module__}.{model.__qualname__}", "name": "m", **more}
         self.tell(LoadInstance(1, json.dumps(settings).encode(), None, 5))
         return await self.next()
 
@@ -181,8 +182,8 @@ class Inside:
         tensor = RequestInput(name="x", shape=[count], datatype="FP32", data=data)
         return pack_request(InferenceRequest(id="r", inputs=[tensor]), (memory or self.arena).put)
 
-    def open(self, count: int = 1) -> None:
-        self.tell(Open(7, 1, False, 8, False, None, 5, self.request(count)))
+    def open(self, count: int = 1, number: int = 7) -> None:
+        self.tell(Open(number, 1, False, 8, False, None, 5, self.request(count)))
 
 
 @pytest.fixture
@@ -199,14 +200,30 @@ async def test_a_call_is_answered(inside: Inside) -> None:
     assert isinstance(await inside.next(), Completed)
 
 
+async def test_a_caller_can_read_which_of_its_calls_have_started(inside: Inside) -> None:
+    Waiting.may = asyncio.Event()
+    await inside.load(Waiting, worker_concurrency=1)
+    inside.open(number=7)
+    inside.open(number=8)
+    async with asyncio.timeout(5):
+        while not inside.flags[7]:
+            await asyncio.sleep(0)
+    assert inside.flags[8] == 0
+    Waiting.may.set()
+    ends = [
+        frame.call for frame in (await inside.next(), await inside.next()) if isinstance(frame, Completed)
+    ]
+    assert (ends, inside.flags[8]) == ([7, 8], 1)
+
+
 async def test_a_call_that_is_cancelled_before_it_began_is_told_its_end(inside: Inside) -> None:
     await inside.load(Echo)
     inside.open()
     inside.tell(Cancel(7))
     assert await inside.next() == Ended(7)
     queued = await inside.next()
-    assert isinstance(queued, Queued)
-    assert (queued.changes.expired, queued.changes.cancelled) == (0, 1)
+    assert isinstance(queued, Numbers)
+    assert (queued.meters, queued.changes.counters) == ("queue", [0, 1])
 
 
 async def test_a_call_whose_time_was_over_before_it_began_is_told_as_such(inside: Inside) -> None:
@@ -215,8 +232,8 @@ async def test_a_call_whose_time_was_over_before_it_began_is_told_as_such(inside
     inside.tell(Cancel(7, expired=True))
     assert await inside.next() == Ended(7)
     queued = await inside.next()
-    assert isinstance(queued, Queued)
-    assert (queued.changes.expired, queued.changes.cancelled) == (1, 0)
+    assert isinstance(queued, Numbers)
+    assert (queued.meters, queued.changes.counters) == ("queue", [1, 0])
 
 
 async def test_what_a_model_is_after_its_load_is_told_with_it(inside: Inside) -> None:

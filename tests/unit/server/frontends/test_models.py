@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferstream.server.frontends.shares import divide
+from inferstream.server.frontends.models import divide
 from inferstream.settings import ModelSettings
 
 

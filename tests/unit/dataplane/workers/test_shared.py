@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from inferstream.dataplane.workers.loads import MOST, ROWS, CountedCalls, WorkerLoads, created
+from inferstream.dataplane.workers.shared import MOST, ROWS, CountedCalls, WorkerLoads, create_loads
 
 CALL = cast(Any, SimpleNamespace())
 
 
 @pytest.fixture
 def both() -> Iterator[tuple[WorkerLoads, WorkerLoads]]:
-    descriptor = created(2)
+    descriptor = create_loads(2)
     yield WorkerLoads(descriptor, 0, 2), WorkerLoads(descriptor, 1, 2)
     os.close(descriptor)
 

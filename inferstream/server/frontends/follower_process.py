@@ -11,14 +11,15 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ...concurrency.questions import Questions
 from ...dataplane.workers.process import REAPED
 from ...dataplane.workers.shared import SharedProcess
 from ...errors import InferstreamError, WorkerLost
 from ...processes import descriptors
+from ...processes.custom_metrics import RECEIVERS
 from ...processes.frames import unpack_failure
 from ...processes.link import Link
 from ...processes.spawning import Child, Program
-from ...telemetry.custom import CUSTOM
 from ...telemetry.sums import Family
 from . import frames
 
@@ -33,12 +34,12 @@ _Encoded = msgspec.msgpack.Encoder().encode
 class Leader(Protocol):
     """Who answers what a follower asks."""
 
-    def asked(self, member: "Member", frame: frames.Query) -> None: ...
+    def asked(self, follower: "FollowerProcess", frame: frames.Query) -> None: ...
 
     def replace(self, frame: frames.Replace) -> None: ...
 
 
-class Member:
+class FollowerProcess:
     """A process of its own. What it is told begins in this order."""
 
     def __init__(self, leader: Leader, variables: dict[str, str], loads: int) -> None:
@@ -52,16 +53,15 @@ class Member:
             self._intake.close()
             raise
         self._operations = count(1)
-        self._waiting: dict[int, asyncio.Future[None]] = {}
-        self._held: dict[int, asyncio.Future[None]] = {}
+        self._waiting: Questions[None] = Questions()
+        self._held: Questions[None] = Questions()
         self._frames: dict[type[Any], Callable[[Any], object]] = {
             frames.Done: self._done,
-            frames.Released: lambda frame: self._let_go(frame.model),
+            frames.Released: lambda frame: self._held.settle(frame.model, None),
             frames.Query: lambda frame: leader.asked(self, frame),
             frames.Counted: self._counted,
             frames.Replace: leader.replace,
-            frames.Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
-            frames.Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
+            **RECEIVERS,
         }
         decoder = msgspec.msgpack.Decoder(frames.FollowerFrame)
         self._link = Link(self._child.socket, decoder, self._received, self._child.kill)
@@ -88,23 +88,21 @@ class Member:
         That raises WorkerLost when the process has ended, also for taking longer, and what it failed with.
         """
         number = next(self._operations)
-        self._waiting[number] = self._loop.create_future()
+        done = self._waiting.ask(number)
+        if self.ended.is_set():
+            done.set_exception(self._lost())
         self.send(make(number))
-        doing = self._loop.create_task(self._doing(number, seconds))
+        doing = self._loop.create_task(self._doing(done, seconds))
         doing.add_done_callback(lambda task: task.cancelled() or task.exception())  # also if nobody waits
         return doing
 
-    async def _doing(self, number: int, seconds: float | None) -> None:
+    async def _doing(self, done: asyncio.Future[None], seconds: float | None) -> None:
         try:
-            if self.ended.is_set():
-                raise self._lost()
             async with asyncio.timeout(seconds):
-                await self._waiting[number]
+                await done
         except TimeoutError:
             self.kill()
             raise self._lost() from None
-        finally:
-            del self._waiting[number]
 
     async def count(self, seconds: float) -> None:
         """Learn its numbers of now, if it tells them within this time."""
@@ -114,7 +112,7 @@ class Member:
 
     def hold(self, model: int) -> None:
         """Know that it has, or will have, this model until it says otherwise."""
-        self._held[model] = self._loop.create_future()
+        self._held.ask(model)
 
     async def released(self, model: int) -> None:
         """Wait until it does not hold on to this model any more."""
@@ -151,22 +149,14 @@ class Member:
         self._frames[type(frame)](frame)
 
     def _done(self, frame: frames.Done) -> None:
-        waiting = self._waiting.get(frame.operation)
-        if waiting is None or waiting.done():
-            return
         if frame.failure is not None:
-            waiting.set_exception(unpack_failure(frame.failure))
+            self._waiting.fail(frame.operation, unpack_failure(frame.failure))
         else:
-            waiting.set_result(None)
+            self._waiting.settle(frame.operation, None)
 
     def _counted(self, frame: frames.Counted) -> None:
         self.families = frame.families
         self._done(frames.Done(frame.operation))
-
-    def _let_go(self, model: int) -> None:
-        held = self._held.pop(model, None)
-        if held is not None and not held.done():
-            held.set_result(None)
 
     def _lost(self) -> WorkerLost:
         return WorkerLost(f"the front end {self.pid} {self.how}")
@@ -177,8 +167,6 @@ class Member:
         self._intake.close()
         self.serves = False
         self.ended.set()
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_exception(self._lost())
+        self._waiting.fail_all(self._lost())
         for model in list(self._held):
-            self._let_go(model)
+            self._held.settle(model, None)

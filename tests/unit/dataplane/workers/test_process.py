@@ -1,0 +1,56 @@
+"""What a process adds to the meters of its models, and takes back when it ends."""
+
+from inferstream.dataplane.workers.frames import Numbers
+from inferstream.dataplane.workers.process import InstanceMeters
+from inferstream.telemetry.meter_set import Changes
+from inferstream.telemetry.queues import QueueMeters
+from inferstream.telemetry.steps import StepMeters
+
+
+def changes(active: int, waiting: int) -> Changes:
+    meters = StepMeters()
+    meters.active, meters.waiting = active, waiting
+    meters.stepped(2, 0.1)
+    found = meters.drain()
+    assert found is not None
+    return found
+
+
+def test_a_process_that_ends_takes_its_streams_along_and_leaves_its_counts() -> None:
+    meters = StepMeters()
+    dying, living = InstanceMeters({1: {"steps": meters}}), InstanceMeters({1: {"steps": meters}})
+    dying.add(Numbers(1, "steps", changes(3, 2)))
+    living.add(Numbers(1, "steps", changes(4, 0)))
+    dying.add(Numbers(1, "steps", changes(-1, 1)))
+    assert (meters.active, meters.waiting) == (6, 3)
+    dying.gone()
+    dying.gone()
+    assert (meters.active, meters.waiting) == (4, 0)
+    assert meters.sizes.total == 6
+
+
+def test_steps_of_a_model_that_has_gone_count_nowhere() -> None:
+    meters = {1: {"steps": StepMeters()}}
+    instance_meters = InstanceMeters(meters)
+    instance_meters.add(Numbers(1, "steps", changes(3, 2)))
+    del meters[1]
+    instance_meters.add(Numbers(1, "steps", changes(3, 2)))
+    instance_meters.gone()
+    assert meters == {}
+
+
+def test_what_waited_in_a_process_counts_for_its_model_which_may_come_later() -> None:
+    meters: dict[int, dict[str, QueueMeters]] = {}
+    instance_meters = InstanceMeters(meters)
+    there = QueueMeters()
+    there.left(expired=True)
+    there.waits.observe(3.0)
+    changes = there.drain()
+    assert changes is not None
+    instance_meters.add(Numbers(1, "queue", changes))
+    here = QueueMeters()
+    meters[1] = {"queue": here}
+    instance_meters.add(Numbers(1, "queue", changes))
+    instance_meters.add(Numbers(2, "queue", changes))
+    instance_meters.gone()
+    assert (here.expired, here.cancelled, here.waits.total) == (1, 0, 3.0)
