@@ -26,7 +26,7 @@ import uvicorn
 
 from ...dataplane.execution.stretches import in_stretches
 from ...telemetry.context import model_name_var
-from .metadata import ALIVE
+from .dialects.metadata import ALIVE
 from .transport import MAX_HEADERS
 
 logger = logging.getLogger("inferstream.model")

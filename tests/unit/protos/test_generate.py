@@ -38,7 +38,7 @@ def test_a_body_is_parsed_once(text: bytes, monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_a_key_that_is_given_twice_is_named(text: bytes) -> None:
-    with pytest.raises(InvalidRequest, match='key "(text|parameters)" is given twice'):
+    with pytest.raises(InvalidRequest, match=r'key "(text|parameters)" is given twice'):
         parse(text)
 
 
