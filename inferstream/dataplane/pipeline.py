@@ -7,6 +7,7 @@ from ..telemetry.metrics import ModelMeters
 from .checks import checks_of
 from .execution.base import Execution
 from .handler import Handler
+from .stages.compute import Compute
 from .stages.deadline import Deadline
 from .stages.gate import Gate
 from .stages.limits import Limits
@@ -41,9 +42,9 @@ class Pipeline:
 
         execution.meter(meters.queue, meters.stepping() if "steps" in execution.capabilities else None)
 
-        handler: Handler = execution
         slots, aging = execution.slots, settings.priority_aging
         size, wait = settings.max_batch_size, settings.max_batch_time
+        handler: Handler = Compute(execution, meters.compute, rows=size > 1)
         if size > 1 and wait > 0 and "predict" in execution.capabilities:
             from .stages.batching import Batching, callers  # late, as the cache: what is off does not exist
 
