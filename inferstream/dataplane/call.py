@@ -82,6 +82,7 @@ class Call(Interruptible):
         "request",
         "trace",
         "version",
+        "waited",
         "waits",
     )
 
@@ -115,6 +116,8 @@ class Call(Interruptible):
         self.principal = principal
         self.waits = False
         """Whether it waits in a queue for its turn."""
+        self.waited = 0.0
+        """Seconds for which it has waited there."""
         self.trace: Mapping[str, str] | None = None
         self.reply = None
         self._interruption = None

@@ -44,7 +44,9 @@ class Pipeline:
 
         slots, aging = execution.slots, settings.priority_aging
         size, wait = settings.max_batch_size, settings.max_batch_time
-        handler: Handler = Compute(execution, meters.compute, rows=size > 1)
+        handler: Handler = execution
+        if size > 1 or settings.cache_enabled or meters.compute is not None:
+            handler = Compute(handler, meters.computing(), rows=size > 1)
         if size > 1 and wait > 0 and "predict" in execution.capabilities:
             from .stages.batching import Batching, callers  # late, as the cache: what is off does not exist
 

@@ -15,15 +15,14 @@ OTHER = 0
 class ComputeMeters:
     """How often the model ran to a good end, for how long, and with how many rows."""
 
-    __slots__ = ("inferences", "last", "sizes")
+    __slots__ = ("inferences", "sizes")
 
-    def __init__(self) -> None:
-        self.inferences = 0
+    def __init__(self, count: int = 0, seconds: float = 0.0) -> None:
+        """Begin with so many executions of one row each."""
+        self.inferences = count
         """Rows of all executions."""
-        self.sizes: dict[int, list[float]] = {}
+        self.sizes: dict[int, list[float]] = {1: [count, seconds]} if count else {}
         """Executions and their seconds, by rows."""
-        self.last: float | None = None
-        """When the last one began, on the clock of `perf_counter`."""
 
     def executed(self, rows: int, began: float) -> None:
         """The model has run with so many rows."""
@@ -33,7 +32,6 @@ class ComputeMeters:
         self.inferences += rows
         found[0] += 1
         found[1] += perf_counter() - began
-        self.last = began
 
 
 def collect(found: Iterable[tuple[list[str], ComputeMeters]]) -> Iterable[Metric]:

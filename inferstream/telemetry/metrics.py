@@ -35,12 +35,28 @@ class ModelMeters:
         self.duration = Durations()
         self.failed = 0.0
         """Seconds of the calls that did not end well."""
-        self.compute = compute.ComputeMeters()
+        self.waited = 0.0
+        """Seconds for which the others waited for their turn."""
+        self.last: float | None = None
+        """When the last call came, on the clock of `perf_counter`."""
         self.streams = streams.StreamMeters()
         self.queue = queues.QueueMeters()
+        self.compute: compute.ComputeMeters | None = None
         self.batches: batches.BatchMeters | None = None
         self.cache: caches.CacheMeters | None = None
         self.steps: steps.StepMeters | None = None
+
+    def computing(self) -> compute.ComputeMeters:
+        """The meters of this model's executions, where they are counted apart from calls from now on."""
+        self.compute = self.executions()
+        return self.compute
+
+    def executions(self) -> compute.ComputeMeters:
+        """The executions so far. Where nothing counts them apart, each call that ended well was one."""
+        if self.compute is not None:
+            return self.compute
+        seconds = self.duration.total - self.failed - self.waited
+        return compute.ComputeMeters(self.ends.get("success", 0), seconds)
 
     def batching(self) -> batches.BatchMeters:
         """The meters of this model's batches; a model that has none shows none."""
@@ -60,12 +76,14 @@ class ModelMeters:
             self.steps = steps.StepMeters()
         return self.steps
 
-    def ended(self, seconds: float, kind: str) -> None:
+    def ended(self, seconds: float, kind: str, waited: float = 0.0) -> None:
         """One call has ended after `seconds`, as `kind`: `success`, or the code of its error."""
         self.ends[kind] = self.ends.get(kind, 0) + 1
         self.duration.observe(seconds)
         if kind != "success":
             self.failed += seconds
+        elif waited:
+            self.waited += waited
 
     def left_unopened(self) -> None:
         """A call was cancelled before anything was done for it."""
@@ -145,7 +163,7 @@ class Meters(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield from self._collect_models()
-        yield from compute.collect((model.labels, model.compute) for model in self.models.values())
+        yield from compute.collect((model.labels, model.executions()) for model in self.models.values())
         yield from streams.collect((model.labels, model.streams) for model in self.models.values())
         yield from queues.collect(
             (model.labels, model.in_flight, model.queue) for model in self.models.values()

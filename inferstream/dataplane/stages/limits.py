@@ -73,6 +73,7 @@ class Limits:
             meters.left(expired=True)
             self._release()
             raise DeadlineExceeded
+        call.waited += now - came
         meters.waits.observe(now - came)
 
     def _release(self, _: BaseException | None = None) -> None:

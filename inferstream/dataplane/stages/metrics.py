@@ -19,7 +19,7 @@ class Metrics:
 
     async def __call__(self, call: Call) -> Reply:
         meters = self._meters
-        started = perf_counter()
+        started = meters.last = perf_counter()
         meters.in_flight += 1
         try:
             reply = await self._inner(call)
@@ -29,18 +29,18 @@ class Metrics:
             raise
         if reply.single:
             meters.in_flight -= 1
-            meters.ended(perf_counter() - started, "success")
+            meters.ended(perf_counter() - started, "success", call.waited)
             return reply
-        return _watch_stream(reply, meters, started)
+        return _watch_stream(reply, meters, started, call.waited)
 
 
-def _watch_stream(reply: Reply, meters: ModelMeters, started: float) -> Reply:
+def _watch_stream(reply: Reply, meters: ModelMeters, started: float, waited: float) -> Reply:
     if reply.first is not None:
         reply.count(StreamPace(meters.streams, started))
 
     def end(error: BaseException | None) -> None:
         meters.in_flight -= 1
-        meters.ended(perf_counter() - started, kind_of(error))
+        meters.ended(perf_counter() - started, kind_of(error), waited)
 
     return reply.watch(end)
 

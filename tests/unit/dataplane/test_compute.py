@@ -1,20 +1,34 @@
 """What counts as an execution of a model, and with how many rows."""
 
+import asyncio
+from math import prod
+
 import pytest
 
+from inferstream import MLModel, ModelSettings
 from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.execution.local import Local
+from inferstream.dataplane.pipeline import Pipeline
 from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.stages.compute import Compute
+from inferstream.dataplane.stages.limits import Limits
+from inferstream.dataplane.stages.metrics import Metrics
 from inferstream.telemetry import compute
 from inferstream.telemetry.compute import SIZES, ComputeMeters
+from inferstream.telemetry.metrics import ModelMeters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
 
 RESPONSE = InferenceResponse(model_name="m", outputs=[])
 
 
 def asked(*shape: int) -> Call:
-    tensor = RequestInput(name="x", shape=shape, datatype="BOOL", data=[])
+    tensor = RequestInput(name="x", shape=shape, datatype="BOOL", data=[True] * prod(shape))
     return Call(Operation.INFER, "m", None, InferenceRequest(inputs=[tensor]), {})
+
+
+class Sums(MLModel):
+    async def predict(self, payload):
+        return RESPONSE
 
 
 async def whole(call: Call) -> Reply:
@@ -40,14 +54,13 @@ async def test_rows_count_where_requests_share_batches(rows: bool, shape: tuple,
     assert (await Compute(whole, meters, rows)(asked(*shape))).first is RESPONSE
     assert meters.inferences == expected
     assert [(size, count) for size, (count, _) in meters.sizes.items()] == [(expected, 1)]
-    assert meters.last is not None
 
 
 async def test_a_failure_is_no_execution() -> None:
     meters = ComputeMeters()
     with pytest.raises(ValueError):
         await Compute(failing, meters, True)(asked(1))
-    assert (meters.inferences, meters.sizes, meters.last) == (0, {}, None)
+    assert (meters.inferences, meters.sizes) == (0, {})
 
 
 async def test_a_stream_is_one_execution_and_lasts_to_its_end() -> None:
@@ -73,3 +86,44 @@ def test_clients_cannot_make_more_series_than_are_told_apart() -> None:
         *map(str, range(1, SIZES + 1)),
         "other",
     }
+
+
+def test_where_nothing_counts_them_apart_calls_that_end_well_are_the_executions() -> None:
+    meters = ModelMeters("m", None)
+    assert not meters.executions().sizes
+    meters.ended(2.0, "success", waited=0.5)
+    meters.ended(1.0, "success")
+    meters.ended(8.0, "internal", waited=4.0)
+    assert meters.executions().sizes == {1: [2, 2.5]}
+    assert meters.executions().inferences == 2
+    meters.computing().executed(1, 0.0)  # the model is loaded anew, with batches
+    assert meters.executions().inferences == 3
+    assert meters.computing() is meters.executions()
+
+
+async def test_waiting_for_a_turn_is_no_computing() -> None:
+    calls = [asked(1) for _ in range(3)]
+    meters = ModelMeters("m", None)
+
+    async def turns(call: Call) -> Reply:
+        await asyncio.sleep(0)
+        return Reply(RESPONSE)
+
+    handler = Metrics(Limits(turns, 1, 8, 1.0, meters.queue), meters)
+    await asyncio.gather(*map(handler, calls))
+    assert [call.waited > 0 for call in calls] == [False, True, True]
+    assert meters.waited == pytest.approx(sum(call.waited for call in calls))
+    assert meters.waited == pytest.approx(meters.queue.waits.total)
+
+
+async def test_the_pipeline_counts_executions_apart_where_calls_share_them() -> None:
+    plain, batched = ModelMeters("m", None), ModelMeters("m", None)
+    for meters, settings in ((plain, {}), (batched, {"max_batch_size": 2, "max_batch_time": 1})):
+        pipeline = Pipeline(
+            Local(Sums(ModelSettings(implementation=Sums, name="m", **settings))), meters, None
+        )
+        await pipeline.handler(asked(2))
+    assert plain.executions().inferences == 1
+    assert batched.executions().inferences == 2
+    await Pipeline(Local(Sums(ModelSettings(implementation=Sums, name="m"))), batched, None).handler(asked(2))
+    assert batched.executions().inferences == 3

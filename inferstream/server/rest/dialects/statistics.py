@@ -42,12 +42,12 @@ class Statistics(HttpDialect):
         return 200, orjson.dumps({"model_stats": [self._of(*key, samples[key]) for key in samples]})
 
     def _of(self, name: str, version: str, samples: Samples) -> dict[str, Any]:
-        last = self._meters.of(name, version or None).compute.last
-        began = 0.0 if last is None else time() - perf_counter() + last
+        last = self._meters.of(name, version or None).last
+        came = 0.0 if last is None else time() - perf_counter() + last
         return {
             "name": name,
             "version": version,
-            "last_inference": round(began * 1000),
+            "last_inference": round(came * 1000),
             "inference_count": int(_sum(samples, "inferstream_inferences_total")),
             "execution_count": int(_sum(samples, EXECUTIONS)),
             "inference_stats": _inferences(samples),
