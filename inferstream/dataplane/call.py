@@ -85,6 +85,7 @@ class Call(Interruptible):
         "request",
         "trace",
         "version",
+        "waited",
         "waits",
     )
 
@@ -118,6 +119,8 @@ class Call(Interruptible):
         self.principal = principal
         self.waits = False
         """Whether it waits in a queue for its turn."""
+        self.waited = 0.0
+        """Seconds for which it has waited there."""
         self.trace: Mapping[str, str] | None = None
         self.reply = None
         self._interruption = None

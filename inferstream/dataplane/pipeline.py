@@ -11,6 +11,7 @@ from .execution.base import Execution
 from .stages.base import Pipeline, Shared, StageFactory
 from .stages.batching import batching
 from .stages.caching import caching, store_of
+from .stages.compute import compute
 from .stages.deadline import deadline
 from .stages.limits import limits
 from .stages.live import live
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
 
 STAGES: tuple[StageFactory, ...] = (
+    compute,
     batching,
     limits,
     caching,

@@ -8,8 +8,10 @@ import numpy as np
 
 from ..errors import InvalidOutput, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestInput, TensorData
+from .duplicate_keys import refuse_duplicate_keys
 from .json_requests import check_id
 from .json_responses import dump, json_values
+from .json_tensors import Document
 
 
 def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
@@ -24,12 +26,16 @@ def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
     return all(isinstance(item, dict) and "name" in item and "datatype" in item for item in found)
 
 
-def parse_flat(document: dict[str, Any], inputs: Sequence[MetadataTensor]) -> InferenceRequest:
-    """A request out of a flat object: keys named like declared inputs are tensors, others parameters.
+def parse_flat(document: Any, text: bytes, inputs: Sequence[MetadataTensor]) -> InferenceRequest:
+    """A request out of a flat object, parsed from `text`: keys of declared inputs are tensors, others parameters.
 
     A model that declares no inputs takes every key but `id` and `parameters` as a tensor, typed by its
     value. Raises InvalidRequest.
     """
+    if not isinstance(document, dict):
+        raise InvalidRequest("The body must be a JSON object.")
+    if not isinstance(document, Document):
+        refuse_duplicate_keys(text, _keys(document))
     values = dict(document)
     nested = values.pop("parameters", None)
     if nested is not None:
@@ -62,6 +68,12 @@ def parse_flat(document: dict[str, Any], inputs: Sequence[MetadataTensor]) -> In
     if extra:
         fields["parameters"] = Parameters.trusted({}, extra)
     return InferenceRequest.trusted(fields)
+
+
+def _keys(document: dict[str, Any]) -> int:
+    """How many keys a flat object and its parameters have; others are nested where none may be."""
+    nested = document.get("parameters")
+    return len(document) + (len(nested) if isinstance(nested, dict) else 0)
 
 
 def _guessed(name: str, value: Any) -> MetadataTensor:

@@ -19,6 +19,7 @@ from ..types import (
 )
 from ..types.conversion import check_depth
 from ..types.datatypes import NAMES, WIRE_SIZES
+from .duplicate_keys import refuse_duplicate_keys
 from .ids import MAX_ID, too_long_id
 from .json_tensors import LARGE, Document, load_tensors
 
@@ -222,31 +223,6 @@ def _outputs(present: Any, nested: bool) -> tuple[list[RequestOutput], dict[str,
                 named[name] = _flag(fields["parameters"], "binary_data", where)
         outputs.append(RequestOutput.trusted(fields))
     return outputs, named, keys
-
-
-def refuse_duplicate_keys(text: bytes, expected: int | None) -> None:
-    """Raise InvalidRequest when an object of the document names a key twice.
-
-    `expected` is the number of keys that were found, if somebody counted. orjson keeps the last of two
-    equal keys silently. Counting `":` is nearly free and right for almost every body;
-    when the count is off (a space before the colon, `":` in a string), the slow parser decides.
-    """
-    if text.count(b'":') == expected:
-        return
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            names = [name for name, _ in pairs]
-            raise InvalidRequest(
-                f'key "{next(name for name in names if names.count(name) > 1)}" is given twice'
-            )
-        return found
-
-    try:
-        json.loads(text, object_pairs_hook=unique)
-    except RecursionError:
-        raise InvalidRequest("The body is nested too deeply.") from None
 
 
 def check_id(value: Any) -> str:

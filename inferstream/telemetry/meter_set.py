@@ -29,7 +29,7 @@ class MeterSet:
         gauges, counters = self._numbers(self.gauges), self._numbers(self.counters)
         histograms = [getattr(self, name) for name in self.histograms]
         drained = self._drained or ([0] * len(gauges), [0] * len(counters))
-        if (gauges, counters) == told and not any(any(histogram.counts) for histogram in histograms):
+        if (gauges, counters) == drained and not any(any(histogram.counts) for histogram in histograms):
             return None
         self._drained = (gauges, counters)
         observed = [(histogram.counts, histogram.total) for histogram in histograms]

@@ -1,5 +1,6 @@
 """Meters as plain numbers, turned into Prometheus families only when somebody scrapes."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import chain
 from typing import Protocol, Self, TypeVar
@@ -17,7 +18,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from . import queues, streams
+from . import compute, queues, streams
 from .custom import CUSTOM
 from .histogram import SECONDS, Histogram
 from .rpcs import GrpcMeters
@@ -45,10 +46,29 @@ class ModelMeters:
         self.in_flight = 0
         self.ends: dict[str, int] = {}
         self.duration = Histogram(SECONDS)
+        self.failed = 0.0
+        """Seconds of the calls that did not end well."""
+        self.waited = 0.0
+        """Seconds for which the others waited for their turn."""
+        self.last: float | None = None
+        """When the last call came, on the clock of `perf_counter`."""
         self.streams = streams.StreamMeters()
         self.queue = queues.QueueMeters()
         self.stages: dict[type[StageMeters], StageMeters] = {}
         """The meters of single stages; a model shows no others than its stages have asked for."""
+        self.compute: compute.ComputeMeters | None = None
+
+    def computing(self) -> compute.ComputeMeters:
+        """The meters of this model's executions, where they are counted apart from calls from now on."""
+        self.compute = self.executions()
+        return self.compute
+
+    def executions(self) -> compute.ComputeMeters:
+        """The executions so far. Where nothing counts them apart, each call that ended well was one."""
+        if self.compute is not None:
+            return self.compute
+        seconds = self.duration.total - self.failed - self.waited
+        return compute.ComputeMeters(self.ends.get("success", 0), seconds)
 
     def of(self, kind: type[OfStage]) -> OfStage:
         """The meters of a stage, made when they are first asked for."""
@@ -56,10 +76,14 @@ class ModelMeters:
         assert isinstance(meters, kind)
         return meters
 
-    def ended(self, seconds: float, kind: str) -> None:
+    def ended(self, seconds: float, kind: str, waited: float = 0.0) -> None:
         """One call has ended after `seconds`, as `kind`: `success`, or the code of its error."""
         self.ends[kind] = self.ends.get(kind, 0) + 1
         self.duration.observe(seconds)
+        if kind != "success":
+            self.failed += seconds
+        elif waited:
+            self.waited += waited
 
     def left_unopened(self) -> None:
         """A call was cancelled before anything was done for it."""
@@ -128,8 +152,20 @@ class Meters(Collector):
         """All meters of this process."""
         return self._registry.collect()
 
+    async def everywhere(self) -> Iterable[Metric]:
+        """The meters of the server's own, of all its processes."""
+        if self.elsewhere is None:
+            return self.collect()
+        from prometheus_client.parser import (
+            text_string_to_metric_families,
+        )  # late: for several processes alone
+
+        text = (await self.elsewhere()).decode()
+        return await asyncio.to_thread(lambda: list(text_string_to_metric_families(text)))
+
     def collect(self) -> Iterable[Metric]:
         yield from self._collect_models()
+        yield from compute.collect((model.labels, model.executions()) for model in self.models.values())
         yield from streams.collect((model.labels, model.streams) for model in self.models.values())
         yield from queues.collect(
             (model.labels, model.in_flight, model.queue) for model in self.models.values()
@@ -155,6 +191,9 @@ class Meters(Collector):
             "model_infer_request_failure", "Calls that ended in an error", labels=names
         )
         duration = SummaryMetricFamily("model_infer_request_duration", "Seconds per call", labels=names)
+        failed = CounterMetricFamily(
+            "inferstream_failed_call_seconds", "Seconds of calls that ended in an error", labels=names
+        )
         ends = CounterMetricFamily("inferstream_calls", "Calls by how they ended", labels=[*names, "end"])
         running = GaugeMetricFamily("inferstream_calls_in_progress", "Calls waiting or running", labels=names)
         seconds = HistogramMetricFamily("inferstream_call_seconds", "Seconds from call to end", labels=names)
@@ -165,11 +204,12 @@ class Meters(Collector):
             success.add_metric(labels, won)
             failure.add_metric(labels, total - won)
             duration.add_metric(labels, total, meters.duration.total)
+            failed.add_metric(labels, meters.failed)
             for end, count in meters.ends.items():
                 ends.add_metric([*labels, end], count)
             running.add_metric(labels, meters.in_flight)
             seconds.add_metric(labels, meters.duration.buckets(), meters.duration.total)
-        yield from (success, failure, duration, ends, running, seconds)
+        yield from (success, failure, duration, failed, ends, running, seconds)
 
     def _collect_rest(self) -> Iterator[Metric]:
         prefix = self._rest_prefix

@@ -78,6 +78,7 @@ class Limits(Watcher):
             meters.left(expired=True)
             self._release()
             raise DeadlineExceeded
+        call.waited += now - came
         meters.waits.observe(now - came)
 
     def end(self, error: BaseException | None) -> None:

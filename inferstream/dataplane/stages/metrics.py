@@ -20,7 +20,7 @@ class Metrics:
 
     async def __call__(self, call: Call) -> Reply:
         meters = self._meters
-        started = perf_counter()
+        started = meters.last = perf_counter()
         meters.in_flight += 1
         try:
             reply = await self._inner(call)
@@ -30,18 +30,19 @@ class Metrics:
             raise
         if reply.single:
             meters.in_flight -= 1
-            meters.ended(perf_counter() - started, "success")
+            meters.ended(perf_counter() - started, "success", call.waited)
             return reply
-        return reply.watch(MeteredStream(meters, started))
+        return reply.watch(MeteredStream(meters, started, call.waited))
 
 
 class MeteredStream(Watcher):
     """Counts the responses of one stream as they pass, and the seconds between them."""
 
-    __slots__ = ("_last", "_meters", "_started", "_streams")
+    __slots__ = ("_last", "_meters", "_started", "_streams", "_waited")
 
-    def __init__(self, meters: ModelMeters, started: float) -> None:
+    def __init__(self, meters: ModelMeters, started: float, waited: float) -> None:
         self._meters = meters
+        self._waited = waited
         self._streams = meters.streams
         self._started = started
         self._last = 0.0
@@ -58,7 +59,7 @@ class MeteredStream(Watcher):
 
     def end(self, error: BaseException | None) -> None:
         self._meters.in_flight -= 1
-        self._meters.ended(perf_counter() - self._started, kind_of(error))
+        self._meters.ended(perf_counter() - self._started, kind_of(error), self._waited)
 
 
 def kind_of(error: BaseException | None) -> str:

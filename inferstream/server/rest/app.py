@@ -1,19 +1,27 @@
-"""The REST application: inference routes first, then what is asked all the time, everything else by FastAPI."""
+"""The REST application: what the dialects claim is served here, everything else by FastAPI."""
 
 import asyncio
 import logging
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
 from ...dataplane.dataplane import DataPlane
+from ...errors import ModelNotReady
 from ...settings import Settings
 from ...telemetry.metrics import Meters
+from .dialects.base import HttpDialect, ReadRoute, Route
+from .dialects.extensions import MissingExtensions
+from .dialects.metadata import Metadata
+from .dialects.metrics import Metrics
+from .dialects.statistics import Statistics
+from .dialects.triton import Generate
+from .dialects.v2 import V2
 from .exchange import SCOPE_KEY, AsgiExchange, Exchange
 from .inference import InferenceDoor
 from .lazy import LazyApp
-from .messages import Receive, Scope, Send, respond
-from .metadata import MetadataRoutes
-from .routes import Route, route_of
+from .messages import JSON, RawHeaders, Receive, Scope, Send, respond, wrap
+from .routes import Routes
 from .transport import Connection, DirectApp
 from .websocket import WebSocketDoor
 
@@ -23,17 +31,23 @@ DIRECT_BYTES = 4 * 2**20
 """The largest body that goes past ASGI: to collect 16 MB there costs three times what uvicorn's cycle takes."""
 
 
+DIALECTS: tuple[type[HttpDialect], ...] = (V2, Generate, Metadata, Metrics, Statistics, MissingExtensions)
+"""All that this server speaks over HTTP, beside WebSockets and what FastAPI serves."""
+
+
 class RestApp(DirectApp):
     """Everything that is HTTP on the main port: an ASGI application, and a shorter way to the inference routes."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
+        self.routes = Routes([dialect(dataplane, settings, meters) for dialect in DIALECTS])
         super().__init__(
+            self.routes.of_target,
             settings.max_connections,
             None if settings.cors_settings else min(settings.max_body_bytes, DIRECT_BYTES),
         )
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._inference = InferenceDoor(dataplane, settings)
-        self._metadata = MetadataRoutes(dataplane, settings, meters)
+        self._dataplane = dataplane
         self._resources = LazyApp(lambda: _build_resources(dataplane, settings))
         self._meters = meters.rest
         self.entry: Any = self
@@ -44,18 +58,36 @@ class RestApp(DirectApp):
             self.entry = CORSMiddleware(self, **settings.cors_settings.model_dump())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = route_of(scope["path"])
-        if route is None:
+        route = self.routes.of_path(scope["path"])
+        if not isinstance(route, Route):
             if logger.isEnabledFor(logging.DEBUG) and not scope["path"].startswith(UNLOGGED):
                 send = _logged(scope, send)
-            if (metadata_route := self._metadata.find(scope["path"])) is not None:
-                await self._metadata.respond(metadata_route, scope, send)
-            else:
+            if route is None:
                 await self._resources(scope, receive, send)
+                return
+            scope["route"] = route
+            status, headers, body = await self._read(route, scope["method"])
+            await respond(send, status, body, headers)
         elif scope["method"] != "POST":
-            await respond(send, 405, b'{"error":"Method Not Allowed"}', [*_NOT_ALLOWED])
+            await respond(send, 405, b'{"error":"Method Not Allowed"}', [JSON, (b"allow", b"POST")])
         else:
             await self._infer_by_asgi(AsgiExchange(scope, receive, send), scope.get(SCOPE_KEY), route)
+
+    async def _read(self, route: ReadRoute, method: str) -> tuple[int, RawHeaders, bytes]:
+        """Status, headers and body of a request that is no inference."""
+        claim = route.claim
+        try:
+            if claim.methods is None or method in claim.methods:
+                status, body = await claim.read(route)
+                return status, [(b"content-type", claim.content_type)], body
+            if route.model:
+                with suppress(ModelNotReady):
+                    self._dataplane.model_ready(route.model, route.version)
+        except Exception as error:
+            return route.dialect.error(wrap(error))
+        posted = method == "POST" and route.path.startswith("/v2/models/")
+        body = b'{"error":"%b"}' % (POSTED if posted else b"Method Not Allowed")
+        return 405, [JSON, (b"allow", ", ".join(claim.methods).encode())], body
 
     async def _infer_by_asgi(
         self, exchange: AsgiExchange, connection: Connection | None, route: Route
@@ -100,6 +132,9 @@ def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
     return build_resources(dataplane, settings)
 
 
+POSTED = b"Method Not Allowed: a model is sent POST at its infer, infer_stream, generate or generate_stream"
+"""Most likely a slip in the last word of an inference's path."""
+
 UNLOGGED = ("/v2/health/", "/metrics")
 """Paths that are asked for all the time, by nobody who reads logs."""
 
@@ -113,6 +148,3 @@ def _logged(scope: Scope, send: Send) -> Send:
         await send(message)
 
     return logged
-
-
-_NOT_ALLOWED = ((b"content-type", b"application/json"), (b"allow", b"POST"))

@@ -2,17 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from time import perf_counter
 from types import coroutine
 from typing import Any
 
-import orjson
-
 from ...dataplane.reply import Reply
-from ...errors import InferstreamError
 from ...protos import sse
-from ...types import InferenceResponse
+from .dialects.base import ParsedRequest
 from .exchange import Exchange
 from .messages import RawHeaders, wrap
 
@@ -32,9 +29,6 @@ SLOW = 0.0001
 
 BATCH_BYTES = 32 * 1024
 """Events waiting to leave together are never more than this and one event more."""
-
-Write = Callable[[InferenceResponse], bytes]
-"""One response as an event."""
 
 
 class EventStream:
@@ -61,14 +55,14 @@ class EventStream:
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.Task[None] | None = None
 
-    async def run(self, reply: Reply, write: Write, failed: Callable[[InferstreamError], bytes]) -> None:
+    async def run(self, reply: Reply, asked: ParsedRequest) -> None:
         """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean."""
         self._exchange.open(HEADERS + self._headers)
         self._schedule()
         try:
-            await self._flushed_while_waiting(self._run(reply, write))
+            await self._flushed_while_waiting(self._run(reply, asked))
         except Exception as error:
-            self._events.append(failed(wrap(error)))
+            self._events.append(asked.failure(wrap(error)))
         finally:
             if self._timer is not None:
                 self._timer.cancel()
@@ -77,7 +71,8 @@ class EventStream:
         if (full := self._flush(last=True)) is not None:
             await full
 
-    async def _run(self, reply: Reply, write: Write) -> None:
+    async def _run(self, reply: Reply, asked: ParsedRequest) -> None:
+        write = asked.events()
         last, turned = 0.0, perf_counter()  # the first event leaves alone, for the client waits for it
         async for response in reply:
             event = write(response)
@@ -97,6 +92,8 @@ class EventStream:
                 self._waited = False
                 turned = now = perf_counter()
             last = now
+        if asked.closing:
+            self._events.append(asked.closing)
 
     @coroutine
     def _flushed_while_waiting(self, running: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
@@ -151,20 +148,3 @@ class EventStream:
             if (full := self._flush()) is not None:
                 self._beat = self._loop.create_task(full)
         self._schedule()
-
-
-def v2_failure(request_id: str | None) -> Callable[[InferstreamError], bytes]:
-    """The event that ends a V2 stream in error: typed `error`, its data says what and of which request."""
-
-    def event(error: InferstreamError) -> bytes:
-        document: dict[str, Any] = {"error": error.message, "code": error.code.value}
-        if request_id is not None:
-            document["id"] = request_id
-        return b"event: error\n" + sse.event(orjson.dumps(document))
-
-    return event
-
-
-def flat_failure(error: InferstreamError) -> bytes:
-    """The event that ends a stream of Triton's generate in error; its clients know no event types."""
-    return sse.event(orjson.dumps({"error": error.message}))

@@ -2,15 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from .messages import ClientLeft, Head, RawHeaders, Receive, Scope, Send, receive_all, respond
-from .routes import Route
-
-if TYPE_CHECKING:
-    from .transport import Connection
 
 CLOSE = (b"connection", b"close")
 SCOPE_KEY = "inferstream.connection"
@@ -77,7 +73,7 @@ class DirectExchange:
     """The same for all: an exchange that held itself would be left to the garbage collector, 200 ms at a time."""
 
     def __init__(
-        self, connection: "Connection", route: Route, headers: RawHeaders, head: Head, keep_alive: bool
+        self, connection: Any, route: Any, headers: RawHeaders, head: Head, keep_alive: bool
     ) -> None:
         self.connection = connection
         self.route = route
@@ -91,7 +87,7 @@ class DirectExchange:
 
     @property
     def left(self) -> bool:
-        return self.connection.lost
+        return bool(self.connection.lost)
 
     def take(self, piece: bytes) -> None:
         """A piece of the body has arrived."""
@@ -162,7 +158,7 @@ class AsgiExchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.headers: RawHeaders = scope["headers"]
         self.head = Head(self.headers)
-        self._connection: Connection | None = scope.get(SCOPE_KEY)
+        self._connection: Any = scope.get(SCOPE_KEY)
         self._receive = receive
         self._send = send
         self._opening: RawHeaders | None = None

@@ -27,7 +27,7 @@ import uvicorn
 from ...concurrency.tasks import Tasks
 from ...dataplane.execution.stretches import in_stretches
 from ...telemetry.context import model_name_var
-from .metadata import ALIVE
+from .dialects.metadata import ALIVE
 from .transport import MAX_HEADERS
 
 logger = logging.getLogger("inferstream.model")

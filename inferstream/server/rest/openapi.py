@@ -87,10 +87,11 @@ def _model_paths(
     sent = {"required": True, "content": body}
     event = {"text/event-stream": {"schema": {"type": "string", "description": "InferenceResponse events"}}}
     whole = _reference("InferenceResponse")
-    ready = {"application/json": {"schema": {"type": "object"}}}
+    plain = {"application/json": {"schema": {"type": "object"}}}
     return {
         base: {"get": _operation("Metadata of the model", parameters, _reference("MetadataModelResponse"))},
-        f"{base}/ready": {"get": _operation("Whether the model is ready", parameters, ready)},
+        f"{base}/ready": {"get": _operation("Whether the model is ready", parameters, plain)},
+        f"{base}/stats": {"get": _operation("Counts and durations of the model", parameters, plain)},
         f"{base}/infer": {"post": _operation("One answer", parameters, whole, requestBody=sent)},
         f"{base}/generate": {"post": _operation("One answer", parameters, whole, requestBody=sent)},
         f"{base}/infer_stream": {
@@ -144,6 +145,7 @@ def _server_paths() -> dict[str, Any]:
         "/v2": {"get": _operation("Metadata of the server", [], _reference("MetadataServerResponse"))},
         "/v2/health/live": {"get": _operation("Whether the server is alive", [], plain)},
         "/v2/health/ready": {"get": _operation("Whether every model is ready", [], plain)},
+        "/v2/models": {"get": _operation("Names of the models", [], plain)},
         "/v2/repository/index": {"post": _operation("Models on disk and in memory", [], plain)},
         "/v2/repository/models/{model_name}/load": {
             "post": _operation("Load or reload a model", name, plain)

@@ -1,59 +1,110 @@
-"""The paths of the inference routes, and what each of them asks for."""
+"""Finds what a path asks for, among the paths that the dialects claim."""
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from ...dataplane.call import Operation
+from ...errors import InvalidSettings
+from .dialects.base import HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route
 
-MODELS = "/v2/models/"
 VERSIONS = "/versions/"
 
 LONGEST_TARGET = 256
 """Bytes of a request target that is remembered; no client sends a longer one twice."""
 
-_PLAIN_TARGET = re.compile(rb"/v2/models/[\w.~!$&'()*+,;=:@/-]+")
+ELSEWHERE = ("/v2/models/{name}/docs", "/v2/models/{name}/docs/dataplane.json", "/v2/models/{name}/stream")
+"""Paths of models that FastAPI serves."""
+
+_PLAIN_TARGET = re.compile(rb"/[\w.~!$&'()*+,;=:@/-]*")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
-class Route(NamedTuple):
-    """One inference route: what is asked, of which model."""
+class _Claimed(NamedTuple):
+    """A path that a dialect claims, as it is compared: what stands before the placeholder, and what behind it."""
 
-    operation: Operation
-    either: bool
-    """Whether two dialects share the route, so that the body decides."""
-    model: str
-    version: str | None
-    template: str
-    """The route as metrics name it."""
+    before: str
+    behind: str
+    versioned: str | None
+    """The path with a version; None where there can be none."""
+    path: str
+    dialect: HttpDialect | None
+    """None for a path that FastAPI serves."""
+    claim: Operation | ReadClaim | None
+
+    def route(self, name: str = "") -> Route | ReadRoute | None:
+        model, version = _split(name) if self.versioned is not None else ("", None)
+        path = self.path if version is None or self.versioned is None else self.versioned
+        if isinstance(self.claim, ReadClaim):
+            assert self.dialect is not None
+            return ReadRoute(path, self.claim, self.dialect, model, version)
+        if self.claim is None:
+            return None
+        assert isinstance(self.dialect, InferenceDialect)
+        return Route(self.dialect, self.claim, model, version, path)
 
 
-_ACTIONS = {
-    "infer": (Operation.INFER, False),
-    "generate": (Operation.INFER, True),
-    "infer_stream": (Operation.STREAM, False),
-    "generate_stream": (Operation.STREAM, True),
-}
-_PLAIN = {action: f"{MODELS}{{model_name}}/{action}" for action in _ACTIONS}
-_VERSIONED = {action: f"{MODELS}{{model_name}}{VERSIONS}{{model_version}}/{action}" for action in _ACTIONS}
+class Routes:
+    """All paths of these dialects. Raises InvalidSettings where two of them claim the same."""
 
+    def __init__(self, dialects: Sequence[HttpDialect]) -> None:
+        self._fixed: dict[str, Route | ReadRoute | None] = {}
+        self._open: list[_Claimed] = [_claimed(path, None, None) for path in ELSEWHERE]
+        owners = {_key(path): "fastapi" for path in ELSEWHERE}
+        for dialect in dialects:
+            claims: list[tuple[str, Operation | ReadClaim]] = [(item.path, item) for item in dialect.reads()]
+            if isinstance(dialect, InferenceDialect):
+                claims += dialect.inferences.items()
+            for path, claim in claims:
+                if (owner := owners.get(_key(path))) is not None:
+                    raise InvalidSettings(f'The dialects "{owner}" and "{dialect.name}" both claim {path}.')
+                owners[_key(path)] = dialect.name
+                claimed = _claimed(path, dialect, claim)
+                if "{" in path:
+                    self._open.append(claimed)
+                else:
+                    self._fixed[path] = claimed.route()
+        # A name may hold slashes: the path with the longest end is meant.
+        self._open.sort(key=lambda claimed: -len(claimed.behind))
+        self._remembered = lru_cache(1024)(self._of_target)
 
-def route_of(path: str) -> Route | None:
-    """The inference route of a decoded path; None for every other path."""
-    target, _, action = path.rpartition("/")
-    if action not in _ACTIONS or not target.startswith(MODELS):
+    def of_path(self, path: str) -> Route | ReadRoute | None:
+        """What a decoded path asks for; None for a path that no dialect claims."""
+        if (found := self._fixed.get(path)) is not None:
+            return found
+        for claimed in self._open:
+            before, behind = claimed.before, claimed.behind
+            if path.endswith(behind) and path.startswith(before) and len(path) >= len(before) + len(behind):
+                return claimed.route(path[len(before) : len(path) - len(behind)])
         return None
-    name, versioned, version = target[len(MODELS) :].rpartition(VERSIONS)
-    if not versioned:
-        name, version = version, ""
-    template = _VERSIONED[action] if versioned else _PLAIN[action]
-    return Route(*_ACTIONS[action], name, version or None, template)
+
+    def of_target(self, target: bytes) -> Route | None:
+        """The inference that a target asks for as it was sent; None for one that has to be decoded first."""
+        return self._remembered(target) if len(target) <= LONGEST_TARGET else None
+
+    def _of_target(self, target: bytes) -> Route | None:
+        found = self.of_path(target.decode("ascii")) if _PLAIN_TARGET.fullmatch(target) else None
+        return found if isinstance(found, Route) else None
 
 
-def route_of_target(target: bytes) -> Route | None:
-    """The inference route of a target as it was sent; None for one that has to be decoded first."""
-    return _remembered(target) if len(target) <= LONGEST_TARGET else None
+def _key(path: str) -> str:
+    """A path, whatever its placeholder is called."""
+    return _PLACEHOLDER.sub("{}", path)
 
 
-@lru_cache(1024)
-def _remembered(target: bytes) -> Route | None:
-    return route_of(target.decode("ascii")) if _PLAIN_TARGET.fullmatch(target) else None
+def _claimed(path: str, dialect: HttpDialect | None, claim: Operation | ReadClaim | None) -> _Claimed:
+    found = _PLACEHOLDER.search(path)
+    if found is None:
+        return _Claimed(path, "", None, path, dialect, claim)
+    before, behind, name = path[: found.start()], path[found.end() :], found[1]
+    versioned = None
+    if name.endswith("name"):
+        versioned = f"{before}{{{name}}}{VERSIONS}{{{name.removesuffix('name')}version}}{behind}"
+    return _Claimed(before, behind, versioned, path, dialect, claim)
+
+
+def _split(name: str) -> tuple[str, str | None]:
+    """A name and a version. What looks like a version is one where nothing follows it."""
+    before, found, version = name.rpartition(VERSIONS)
+    return (before, version) if found and version and "/" not in version else (name, None)

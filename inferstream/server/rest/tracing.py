@@ -5,9 +5,9 @@ from typing import Any
 from ...telemetry.tracing import Span, Tracer
 from ...types import Headers
 from .app import UNLOGGED, RestApp
+from .dialects.base import Route
 from .exchange import Exchange
 from .messages import RawHeaders, Receive, Scope, Send
-from .routes import Route, route_of
 
 CONTEXT = (b"traceparent", b"tracestate")
 """Headers of W3C's trace context."""
@@ -32,7 +32,7 @@ class TracedRestApp(RestApp):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        if path.startswith(UNLOGGED) or route_of(path) is not None:
+        if path.startswith(UNLOGGED) or isinstance(self.routes.of_path(path), Route):
             await super().__call__(scope, receive, send)
             return
         span = self._begin(scope["method"], path, scope["headers"])

@@ -3,15 +3,15 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ...concurrency.interruption import Interruption
+from .dialects.base import Route
 from .exchange import SCOPE_KEY, DirectExchange, Exchange, Openings
 from .messages import Head
-from .routes import Route, route_of_target
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -31,7 +31,13 @@ KEEP_ALIVE = 75
 class DirectApp:
     """What connections need of the application that uvicorn serves."""
 
-    def __init__(self, max_connections: int, direct_bytes: int | None) -> None:
+    def __init__(
+        self,
+        route_of_target: Callable[[bytes], Route | None],
+        max_connections: int,
+        direct_bytes: int | None,
+    ) -> None:
+        self.route_of_target = route_of_target
         self.max_connections = max_connections
         self.direct_bytes = direct_bytes
         """The largest body of a request that may go past ASGI; None where middleware adds to the answers."""
@@ -119,7 +125,7 @@ class Connection(HttpToolsProtocol):
         largest = self.served.direct_bytes
         if parser.get_method() != b"POST" or largest is None or parser.should_upgrade():
             return None
-        route = route_of_target(self.url)
+        route = self.served.route_of_target(self.url)
         if route is None or (self.cycle is not None and not self.cycle.response_complete):
             return None
         head = Head(self.headers)

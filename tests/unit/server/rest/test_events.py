@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from inferstream.dataplane.call import Operation
 from inferstream.dataplane.reply import StreamReply
-from inferstream.server.rest.events import BATCH_BYTES, TURN_AFTER, EventStream, v2_failure
-from inferstream.types import InferenceResponse
+from inferstream.server.rest.dialects.v2 import V2Request
+from inferstream.server.rest.events import BATCH_BYTES, TURN_AFTER, EventStream
+from inferstream.types import InferenceRequest, InferenceResponse
 
 Model = Callable[[], AsyncIterator[InferenceResponse]]
 
@@ -37,6 +39,18 @@ class Client:
         self.pieces.append(chunk.decode())
 
 
+class Asked(V2Request):
+    """A request whose events `write` writes."""
+
+    def __init__(self, write: Callable[[InferenceResponse], bytes], closing: bytes = b"") -> None:
+        super().__init__(None, Operation.STREAM, InferenceRequest(inputs=[]), None)
+        self._write = write
+        self.closing = closing
+
+    def events(self) -> Callable[[InferenceResponse], bytes]:
+        return self._write
+
+
 def response(name: str) -> InferenceResponse:
     return InferenceResponse(model_name="m", id=name, outputs=[])
 
@@ -45,11 +59,11 @@ def event(response: InferenceResponse) -> bytes:
     return f"{response.id} ".encode()
 
 
-async def streamed(model: Model, client: Client, write=event) -> None:
+async def streamed(model: Model, client: Client, write=event, closing: bytes = b"") -> None:
     responses = model()
     async with StreamReply(await anext(responses), responses) as reply:
         stream = EventStream(client, [], heartbeat=60, stall=60)
-        await stream.run(reply, write, v2_failure(None))
+        await stream.run(reply, Asked(write, closing))
 
 
 async def test_the_first_leaves_alone_and_those_made_without_waiting_together() -> None:
@@ -133,6 +147,23 @@ async def test_a_client_that_does_not_read_holds_its_model() -> None:
     reads.set()
     await task
     assert "".join(client.pieces) == "a b c "
+
+
+async def test_a_dialect_closes_a_stream_that_ends_well_and_no_other() -> None:
+    failing = False
+
+    async def model():
+        yield response("a")
+        if failing:
+            raise ValueError
+
+    client = Client()
+    await streamed(model, client, closing=b"[DONE]")
+    assert "".join(client.pieces) == "a [DONE]"
+    failing = True
+    client = Client()
+    await streamed(model, client, closing=b"[DONE]")
+    assert "[DONE]" not in "".join(client.pieces)
 
 
 async def test_a_failure_is_the_last_event() -> None:

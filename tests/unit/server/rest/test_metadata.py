@@ -2,7 +2,10 @@ import pytest
 
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.errors import ModelNotFound
-from inferstream.server.rest.metadata import MetadataRoutes
+from inferstream.server.rest.dialects.base import ReadRoute
+from inferstream.server.rest.dialects.metadata import Metadata
+from inferstream.server.rest.dialects.v2 import V2
+from inferstream.server.rest.routes import Routes
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 from inferstream.types import MetadataModelResponse
@@ -22,8 +25,14 @@ class Echoing(DataPlane):
 
 
 @pytest.fixture
-def vitals() -> MetadataRoutes:
-    return MetadataRoutes(Echoing(), Settings(), Meters())
+def routes() -> Routes:
+    return Routes([dialect(Echoing(), Settings(), Meters()) for dialect in (Metadata, V2)])
+
+
+def read(routes: Routes, path: str) -> ReadRoute:
+    found = routes.of_path(f"/v2/models/{path}")
+    assert isinstance(found, ReadRoute)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -43,26 +52,24 @@ def vitals() -> MetadataRoutes:
     ],
 )
 async def test_metadata_of_names_that_look_like_routes(
-    vitals: MetadataRoutes, path: str, asked: str, template: str
+    routes: Routes, path: str, asked: str, template: str
 ) -> None:
-    found = vitals.find(f"/v2/models/{path}")
+    found = read(routes, path)
     assert found.path == template
-    assert f'"name":"{asked}"'.encode() in (await found.ask())[1]
+    assert f'"name":"{asked}"'.encode() in (await found.claim.read(found))[1]
 
 
 @pytest.mark.parametrize(
     ("path", "asked"),
     [("m/ready", "m@None"), ("ready/ready", "ready@None"), ("a/versions/1/ready", "a@1")],
 )
-async def test_readiness_of_a_model(vitals: MetadataRoutes, path: str, asked: str) -> None:
-    found = vitals.find(f"/v2/models/{path}")
+async def test_readiness_of_a_model(routes: Routes, path: str, asked: str) -> None:
+    found = read(routes, path)
     assert found.path.endswith("/ready")
     with pytest.raises(ModelNotFound, match=asked):
-        await found.ask()
+        await found.claim.read(found)
 
 
-@pytest.mark.parametrize(
-    "path", ["/docs", "/v2/models/m/docs", "/v2/models/m/stream", "/v2/other", "/v2/models"]
-)
-def test_everything_else_is_elsewhere(vitals: MetadataRoutes, path: str) -> None:
-    assert vitals.find(path) is None
+@pytest.mark.parametrize("path", ["/docs", "/v2/models/m/docs", "/v2/models/m/stream", "/v2/other"])
+def test_everything_else_is_elsewhere(routes: Routes, path: str) -> None:
+    assert routes.of_path(path) is None

@@ -1,0 +1,29 @@
+"""Triton's extensions that this server does not have: their paths answer 501 and name the extension."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from ....errors import Unsupported
+from .base import HttpDialect, ReadClaim, ReadRoute
+
+MISSING = {
+    "/v2/models/{model_name}/config": "model_configuration",
+    "/v2/models/{model_name}/trace/setting": "trace",
+    "/v2/trace/setting": "trace",
+    "/v2/logging": "logging",
+    "/v2/systemsharedmemory/{path}": "system_shared_memory",
+    "/v2/cudasharedmemory/{path}": "cuda_shared_memory",
+}
+
+
+class MissingExtensions(HttpDialect):
+    """The paths of extensions that are off."""
+
+    name = "triton's missing extensions"
+
+    def reads(self) -> Sequence[ReadClaim]:
+        return [ReadClaim(path, partial(_refuse, name), methods=None) for path, name in MISSING.items()]
+
+
+async def _refuse(extension: str, _: ReadRoute) -> tuple[int, bytes]:
+    raise Unsupported(f'This server does not have the extension "{extension}".')

@@ -1,0 +1,66 @@
+"""Health, readiness and metadata; also KServe's list of the models' names."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import orjson
+
+from ....errors import ModelNotReady
+from ....types import BaseModel
+from .base import HttpDialect, ReadClaim, ReadRoute
+
+ALIVE = {"/": b'{"status":"alive"}', "/v2/health/live": b'{"live":true}'}
+"""The paths that say that the server is alive, and what they answer."""
+
+OVER_REST = ("statistics",)
+"""Extensions that are there over REST and not over gRPC."""
+
+StatusAndBody = tuple[int, bytes]
+
+
+class Metadata(HttpDialect):
+    """What the server and its models say of themselves."""
+
+    name = "metadata"
+
+    def reads(self) -> Sequence[ReadClaim]:
+        return [
+            *(ReadClaim(path, partial(_alive, body)) for path, body in ALIVE.items()),
+            ReadClaim("/v2", self._server),
+            ReadClaim("/v2/", self._server),
+            ReadClaim("/v2/health/ready", self._ready),
+            ReadClaim("/v2/models", self._names),
+            ReadClaim("/v2/models/{name}", self._model),
+            ReadClaim("/v2/models/{name}/ready", self._model_ready),
+        ]
+
+    async def _server(self, _: ReadRoute) -> StatusAndBody:
+        found = self._dataplane.server_metadata()
+        own = len(found.extensions) - len(self._settings.extensions)
+        extensions = [*found.extensions[:own], *OVER_REST, *found.extensions[own:]]
+        return 200, _json(found.model_copy(update={"extensions": extensions}))
+
+    async def _ready(self, _: ReadRoute) -> StatusAndBody:
+        if self._dataplane.ready:
+            return 200, b'{"ready":true,"live":true}'
+        return 503, b'{"error":"The server is not ready.","ready":false,"live":true}'
+
+    async def _names(self, _: ReadRoute) -> StatusAndBody:
+        return 200, _json({"models": sorted({name for name, _ in self._dataplane.models()})})
+
+    async def _model(self, route: ReadRoute) -> StatusAndBody:
+        return 200, _json(await self._dataplane.model_metadata(route.model, route.version))
+
+    async def _model_ready(self, route: ReadRoute) -> StatusAndBody:
+        if not self._dataplane.model_ready(route.model, route.version):
+            raise ModelNotReady(route.model, route.version)
+        return 200, _json({"name": route.model, "ready": True})
+
+
+async def _alive(body: bytes, _: ReadRoute) -> StatusAndBody:
+    return 200, body
+
+
+def _json(value: Any) -> bytes:
+    return orjson.dumps(value.model_dump(mode="json") if isinstance(value, BaseModel) else value)

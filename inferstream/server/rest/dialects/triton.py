@@ -1,0 +1,69 @@
+"""Triton's `generate`, whose paths MLServer uses for V2: header and body decide what a request is."""
+
+from collections.abc import Callable
+
+import orjson
+
+from ....dataplane.admission import Admission
+from ....dataplane.call import Operation
+from ....errors import InferstreamError
+from ....protos import json_requests, sse
+from ....protos.dialects import HEADER, asked_dialect
+from ....protos.generate import dump_flat, is_v2, parse_flat
+from ....types import InferenceRequest, InferenceResponse
+from ..exchange import Exchange
+from ..messages import JSON, RawHeaders
+from .base import InferenceDialect, ParsedRequest, Route
+from .v2 import V2Request, with_binary
+
+DIALECT = HEADER.encode()
+IN_V2: RawHeaders = [(DIALECT, b"mlserver")]
+FLAT: RawHeaders = [(DIALECT, b"triton")]
+
+
+class Generate(InferenceDialect):
+    """`generate` and `generate_stream` of every model."""
+
+    name = "triton"
+    inferences = {
+        "/v2/models/{model_name}/generate": Operation.INFER,
+        "/v2/models/{model_name}/generate_stream": Operation.STREAM,
+    }
+
+    def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
+        admission = self._dataplane.admit(route.model, route.version)
+        asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"))
+        length = exchange.head.header_length(len(body))
+        if length is not None:
+            return with_binary(admission, route.operation, body, length, IN_V2)
+        document = json_requests.load_request(body)
+        inputs = admission.inputs
+        if asked == "triton" or (asked is None and not is_v2(document, inputs)):
+            return FlatRequest(admission, route.operation, parse_flat(document, body, inputs))
+        request, binary = json_requests.build_request(document, body, None, nested=admission.takes_any)
+        return V2Request(admission, route.operation, request, binary, IN_V2)
+
+
+class FlatRequest(ParsedRequest):
+    """A request of one flat object. Triton returns no id but the client's own."""
+
+    __slots__ = ("_named",)
+
+    headers = FLAT
+
+    def __init__(self, admission: Admission, operation: Operation, request: InferenceRequest) -> None:
+        self.admission = admission
+        self.operation = operation
+        self.request = request
+        self._named = request.id is not None
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        return [JSON], dump_flat(response, self._named)
+
+    def events(self) -> Callable[[InferenceResponse], bytes]:
+        named = self._named
+        return lambda response: sse.event(dump_flat(response, named))
+
+    def failure(self, error: InferstreamError) -> bytes:
+        """An event without a type, because clients of `generate` know none."""
+        return sse.event(orjson.dumps({"error": error.message}))

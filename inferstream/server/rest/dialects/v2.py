@@ -1,0 +1,92 @@
+"""V2's inferences, in JSON and with binary tensors; MLServer's `infer_stream` among them."""
+
+from collections.abc import Callable
+
+import orjson
+
+from ....dataplane.admission import Admission
+from ....dataplane.call import Operation
+from ....errors import InferstreamError
+from ....protos import json_requests, sse
+from ....protos.json_events import EventWriter
+from ....protos.json_responses import dump_response
+from ....types import InferenceRequest, InferenceResponse
+from ..exchange import Exchange
+from ..messages import JSON, RawHeaders
+from .base import InferenceDialect, ParsedRequest, Route
+
+BINARY = (b"content-type", b"application/octet-stream")
+NO_HEADERS: RawHeaders = []
+
+
+class V2(InferenceDialect):
+    """`infer` and `infer_stream` of every model."""
+
+    name = "v2"
+    inferences = {
+        "/v2/models/{model_name}/infer": Operation.INFER,
+        "/v2/models/{model_name}/infer_stream": Operation.STREAM,
+    }
+
+    def parse(self, exchange: Exchange, body: bytes, route: Route) -> "V2Request":
+        admission = self._dataplane.admit(route.model, route.version)
+        length = exchange.head.header_length(len(body))
+        if length is not None:
+            return with_binary(admission, route.operation, body, length)
+        document = json_requests.load_request(body)
+        request, binary = json_requests.build_request(document, body, None, nested=admission.takes_any)
+        return V2Request(admission, route.operation, request, binary)
+
+
+def with_binary(
+    admission: Admission, operation: Operation, body: bytes, length: int, headers: RawHeaders = NO_HEADERS
+) -> "V2Request":
+    """A request of `length` bytes of JSON and, behind them, binary tensors. Raises InvalidRequest."""
+    binary: json_requests.BinaryOutputs | None
+    if length == 0:
+        request, binary = json_requests.raw_request(memoryview(body), admission.inputs)
+    else:
+        text = body[:length]
+        request, binary = json_requests.build_request(
+            json_requests.load_request(text), text, memoryview(body)[length:], nested=admission.takes_any
+        )
+    return V2Request(admission, operation, request, binary, headers)
+
+
+class V2Request(ParsedRequest):
+    """A V2 request; `headers` are those of its response, `binary` says which outputs are wanted in that form."""
+
+    __slots__ = ("_binary", "headers")
+
+    compressible = True
+
+    def __init__(
+        self,
+        admission: Admission,
+        operation: Operation,
+        request: InferenceRequest,
+        binary: json_requests.BinaryOutputs | None,
+        headers: RawHeaders = NO_HEADERS,
+    ) -> None:
+        self.admission = admission
+        self.operation = operation
+        self.request = request
+        self._binary = binary
+        self.headers = headers
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        text, blobs = dump_response(response, self._binary)
+        if not blobs:
+            return [JSON], text
+        length = (b"inference-header-content-length", b"%d" % len(text))
+        return [BINARY, length], b"".join((text, *blobs))
+
+    def events(self) -> Callable[[InferenceResponse], bytes]:
+        return EventWriter()
+
+    def failure(self, error: InferstreamError) -> bytes:
+        """An event typed `error`, whose data says what failed and in which request."""
+        document = {"error": error.message, "code": error.code.value}
+        if self.request.id is not None:
+            document["id"] = self.request.id
+        return b"event: error\n" + sse.event(orjson.dumps(document))

@@ -1,0 +1,58 @@
+"""Flat objects of Triton's `generate`, each parsed once."""
+
+import json
+
+import pytest
+
+from inferstream.errors import InvalidRequest
+from inferstream.protos import duplicate_keys
+from inferstream.protos.generate import parse_flat
+from inferstream.protos.json_requests import build_request, load_request
+
+
+def parse(text: bytes):
+    return parse_flat(load_request(text), text, [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"text": "hi"}',
+        b'{"text":"hi","parameters":{"a":1,"b":true}}',
+        b'{"text":"at 10:30, said: no","n":[1,2]}',
+        json.dumps({"text": "x", "values": [1] * 20_000, "parameters": {}}).encode(),
+    ],
+)
+def test_a_body_is_parsed_once(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duplicate_keys.json, "loads", None)
+    assert parse(text).inputs[0].name == "text"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"text":"a","text":"b"}',
+        b'{"text" :"a","text":"b"}',
+        b'{"text"\t:"a","text"\n: "b"}',
+        b'{"text":"a","parameters":{"x":1},"parameters":{"y":2},"text":"b"}',
+    ],
+)
+def test_a_key_that_is_given_twice_is_named(text: bytes) -> None:
+    with pytest.raises(InvalidRequest, match=r'key "(text|parameters)" is given twice'):
+        parse(text)
+
+
+def test_a_colon_apart_does_not_hide_a_key_of_v2_given_twice() -> None:
+    text = b'{"id" :"a","id":"b","inputs":[]}'
+    with pytest.raises(InvalidRequest, match='key "id" is given twice'):
+        build_request(load_request(text), text, None)
+
+
+@pytest.mark.parametrize("text", [b'{"text" : "a : b", "n" : 1}', b'{"text":"\\":\\":"}'])
+def test_colons_that_are_not_plain_are_told_from_keys(text: bytes) -> None:
+    assert parse(text).inputs[0].name == "text"
+
+
+def test_what_is_no_object_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="must be a JSON object"):
+        parse(b"[1]")

@@ -1,0 +1,89 @@
+"""What a path asks for, and claims that exclude each other."""
+
+import pytest
+
+from inferstream.dataplane.call import Operation
+from inferstream.errors import InvalidSettings
+from inferstream.server.rest.app import DIALECTS
+from inferstream.server.rest.dialects.base import HttpDialect, ReadClaim, ReadRoute, Route
+from inferstream.server.rest.routes import LONGEST_TARGET, Routes
+from inferstream.settings import Settings
+from inferstream.telemetry.metrics import Meters
+
+
+def routes(**settings: str) -> Routes:
+    return Routes([dialect(None, Settings(**settings), Meters()) for dialect in DIALECTS])
+
+
+@pytest.mark.parametrize(
+    ("path", "dialect", "model", "version"),
+    [
+        ("m/infer", "v2", "m", None),
+        ("a/b/infer_stream", "v2", "a/b", None),
+        ("m/versions/1/infer", "v2", "m", "1"),
+        ("infer/infer", "v2", "infer", None),
+        ("m/infer/generate", "triton", "m/infer", None),
+        ("versions/versions/1/generate_stream", "triton", "versions", "1"),
+        ("m", "metadata", "m", None),
+        ("a/b", "metadata", "a/b", None),
+        ("infer", "metadata", "infer", None),
+        ("a/b/ready", "metadata", "a/b", None),
+        ("m/stats", "statistics", "m", None),
+        ("a/b/versions/2/stats", "statistics", "a/b", "2"),
+        ("stats", "statistics", "", None),
+        ("stats/ready", "metadata", "stats", None),
+        ("m/config", "triton's missing extensions", "m", None),
+        ("a/b/trace/setting", "triton's missing extensions", "a/b", None),
+    ],
+)
+def test_the_path_with_the_longest_end_is_meant(
+    path: str, dialect: str, model: str, version: str | None
+) -> None:
+    found = routes().of_path(f"/v2/models/{path}")
+    assert found is not None
+    assert (found.dialect.name, found.model, found.version) == (dialect, model, version)
+
+
+def test_a_route_is_named_after_its_path_without_names() -> None:
+    plain, versioned = map(routes().of_path, ("/v2/models/m/infer", "/v2/models/m/versions/1/generate"))
+    assert isinstance(plain, Route)
+    assert isinstance(versioned, Route)
+    assert (plain.template, plain.operation) == ("/v2/models/{model_name}/infer", Operation.INFER)
+    assert versioned.template == "/v2/models/{model_name}/versions/{model_version}/generate"
+
+
+def test_inferences_alone_are_found_by_their_targets() -> None:
+    found = routes()
+    assert found.of_target(b"/v2/models/m/infer") == found.of_path("/v2/models/m/infer")
+    for target in (b"/v2/models/m", b"/v2/models/a%20b/infer", b"/v2/models/m/infer?a=b", b"/nowhere"):
+        assert found.of_target(target) is None
+    assert found.of_target(b"/v2/models/" + b"m" * LONGEST_TARGET + b"/infer") is None
+
+
+def test_a_dialect_may_have_inferences_that_do_not_name_their_model() -> None:
+    class Chat(DIALECTS[0]):  # type: ignore[misc, valid-type]
+        name = "chat"
+        inferences = {"/v1/chat": Operation.STREAM}
+
+    found = Routes([Chat(None, Settings(), Meters())]).of_target(b"/v1/chat")
+    assert found is not None
+    assert (found.operation, found.model, found.template) == (Operation.STREAM, "", "/v1/chat")
+
+
+@pytest.mark.parametrize("path", ["/v2/models/{model}/infer", "/v2/health/live", "/v2/models/{it}/stream"])
+def test_a_path_that_two_dialects_claim_names_both(path: str) -> None:
+    class Other(HttpDialect):
+        name = "other"
+
+        def reads(self) -> list[ReadClaim]:
+            return [ReadClaim(path, self.reads)]
+
+    with pytest.raises(InvalidSettings, match=r'"(v2|metadata|fastapi)" and "other" both claim /v2/'):
+        Routes([dialect(None, Settings(), Meters()) for dialect in (*DIALECTS, Other)])
+
+
+def test_metrics_at_the_path_of_another_route_stop_the_start() -> None:
+    with pytest.raises(InvalidSettings, match='"metadata" and "metrics" both claim /v2'):
+        routes(metrics_endpoint="/v2")
+    found = routes(metrics_endpoint="/numbers").of_path("/numbers")
+    assert isinstance(found, ReadRoute)
