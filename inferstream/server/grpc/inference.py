@@ -1,15 +1,25 @@
 """The unary RPCs of GRPCInferenceService: health, metadata and ModelInfer."""
 
-from typing import Any
-
 from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
+from ...protos.dataplane_pb2 import (
+    ModelMetadataRequest,
+    ModelMetadataResponse,
+    ModelReadyRequest,
+    ModelReadyResponse,
+    ServerLiveRequest,
+    ServerLiveResponse,
+    ServerMetadataRequest,
+    ServerMetadataResponse,
+    ServerReadyRequest,
+    ServerReadyResponse,
+)
 from ...protos.grpc import request_from, wants_typed
+from ...protos.grpc_requests import InferMessage
 from ...protos.grpc_responses import dump_response
-from ...protos.messages import ModelReadyResponse, ServerLiveResponse, ServerReadyResponse
-from .context import TrailingHeaders, deadline_of, headers_of, priority_of
+from .context import RpcContext, TrailingHeaders, deadline_of, headers_of, priority_of
 
 
 class InferenceService:
@@ -19,13 +29,13 @@ class InferenceService:
         self._dataplane = dataplane
         self._headers = TrailingHeaders(dataplane.events)
 
-    async def ServerLive(self, request: Any, context: Any) -> Any:  # noqa: N802  # the RPC's name
+    async def ServerLive(self, request: ServerLiveRequest, context: RpcContext) -> ServerLiveResponse:
         return ServerLiveResponse(live=True)
 
-    async def ServerReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def ServerReady(self, request: ServerReadyRequest, context: RpcContext) -> ServerReadyResponse:
         return ServerReadyResponse(ready=self._dataplane.ready)
 
-    async def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def ModelReady(self, request: ModelReadyRequest, context: RpcContext) -> ModelReadyResponse:
         try:
             ready = self._dataplane.model_ready(request.name, request.version or None)
         except (ModelNotFound, ModelNotReady):
@@ -33,14 +43,18 @@ class InferenceService:
             ready = False
         return ModelReadyResponse(ready=ready)
 
-    async def ServerMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def ServerMetadata(
+        self, request: ServerMetadataRequest, context: RpcContext
+    ) -> ServerMetadataResponse:
         return ServerMetadataResponseConverter.from_types(self._dataplane.server_metadata())
 
-    async def ModelMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def ModelMetadata(
+        self, request: ModelMetadataRequest, context: RpcContext
+    ) -> ModelMetadataResponse:
         metadata = await self._dataplane.model_metadata(request.name, request.version or None)
         return ModelMetadataResponseConverter.from_types(metadata)
 
-    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def ModelInfer(self, request: InferMessage, context: RpcContext) -> bytes:
         model, version = request.model_name, request.model_version or None
         admission = self._dataplane.admit(model, version)
         metadata = headers_of(context)

@@ -13,7 +13,7 @@ from ...dataplane.dataplane import DataPlane
 from ...dataplane.priority import header_priority
 from ...dataplane.reply import Reply
 from ...protos import json_requests, sse
-from ...protos.dialects import HEADER, Dialect, asked_dialect
+from ...protos.dialects import HEADER, NAMES, Dialect, asked_dialect
 from ...protos.generate import dump_flat, is_v2, parse_flat
 from ...protos.json_events import EventWriter
 from ...protos.json_responses import dump_response
@@ -101,7 +101,7 @@ class InferenceDoor:
     def _parse(self, exchange: Exchange, body: bytes, route: Route, admission: Admission) -> ParsedRequest:
         asked, chosen = None, UNASKED
         if route.either:
-            asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"))
+            asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"), NAMES)
             chosen = CHOSEN["mlserver"]
         length = exchange.head.header_length(len(body))
         if length == 0:

@@ -1,7 +1,9 @@
 """Messages and types convert into each other exactly, beside anybody else's protos."""
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from inferstream.codecs import NumpyCodec
 from inferstream.errors import InvalidOutput, InvalidRequest
-from inferstream.protos import messages
+from inferstream.protos import dataplane_pb2 as messages
 from inferstream.protos.converters import ModelInferRequestConverter, ModelInferResponseConverter
 from inferstream.protos.grpc import FIELDS
 from inferstream.server.grpc.stream import dialect_of
@@ -102,6 +104,40 @@ def test_each_descriptor_set_is_compiled_from_its_protos(
     command = ["-m", "grpc_tools.protoc", "-I", str(folder), f"--descriptor_set_out={out}", *sources]
     subprocess.run([sys.executable, *command], check=True, timeout=60)
     assert out.read_bytes() == (HERE / compiled).read_bytes(), "run `make protos`"
+
+
+STUBS = {
+    "dataplane_pb2": ("", "dataplane.proto"),
+    "health_pb2": ("standard/grpc/health/v1", "health.proto"),
+    "reflection_pb2": ("standard/grpc/reflection/v1", "reflection.proto"),
+}
+
+
+@pytest.mark.parametrize("name", STUBS)
+def test_each_stub_is_written_from_its_proto(tmp_path: Path, name: str) -> None:
+    folder, source = STUBS[name]
+    command = ["-m", "grpc_tools.protoc", "-I", str(HERE / folder), f"--pyi_out={tmp_path}", source]
+    subprocess.run([sys.executable, *command], check=True, timeout=60)
+    written = (tmp_path / f"{name}.pyi").read_text()
+    assert written == (HERE / f"{name}.pyi").read_text(), "run `make protos`"
+
+
+@pytest.mark.parametrize("name", STUBS)
+def test_each_module_has_what_its_stub_says(name: str) -> None:
+    stub = ast.parse((HERE / f"{name}.pyi").read_text())
+    assert missing_of(stub.body, import_module(f"inferstream.protos.{name}")) == []
+
+
+def missing_of(stub: list[ast.stmt], owner: object) -> list[str]:
+    """The names that a stub has and its module or class has not; fields are there in messages alone."""
+    found = owner() if isinstance(owner, type) else owner
+    names = [ast.unparse(each.target) for each in stub if isinstance(each, ast.AnnAssign)]
+    missing = [f"{owner}: {name}" for name in names if not hasattr(found, name)]
+    for each in stub:
+        # The entry of a map is a class for its descriptor alone.
+        if isinstance(each, ast.ClassDef) and not each.name.endswith("Entry"):
+            missing += missing_of(each.body, getattr(owner, each.name))
+    return missing
 
 
 def message(**fields):
