@@ -52,10 +52,10 @@ class StreamService:
             return
         metadata = headers_of(exchange.context)
         first = StreamRequest(message, self._dataplane)
-        if first.refused:
-            default = self._dataplane.stream_dialect(message.model_name)
-        else:
+        if first.admission is not None:
             default = first.admission.stream_dialect
+        else:
+            default = self._dataplane.stream_dialect(message.model_name)
         name = dialect_of(message, metadata, default or self._default)
         logger.debug("a stream for model %s speaks %s's dialect", message.model_name, name)
         with Reminder():

@@ -16,35 +16,26 @@ StreamExchange = RpcExchange[InferMessage]
 
 
 class StreamRequest:
-    """One request of a stream, and the admission to the model that it names.
+    """One request of a stream, and the admission to the model that it names; None where it is refused.
 
-    A refusal is raised when the admission is read, because each dialect sends refusals in its own form.
+    A refusal is raised when a dialect asks for it, because each dialect sends refusals in its own form.
     """
 
-    __slots__ = ("_outcome", "message")
+    __slots__ = ("_refusal", "admission", "message")
 
     def __init__(self, message: InferMessage, dataplane: DataPlane) -> None:
         self.message = message
-        self._outcome = _outcome_of(message, dataplane)
+        self.admission: Admission | None = None
+        try:
+            self.admission = dataplane.admit(message.model_name, message.model_version or None)
+        except InferstreamError as refusal:
+            self._refusal = refusal
 
-    @property
-    def refused(self) -> bool:
-        """Whether there is no admission."""
-        return isinstance(self._outcome, InferstreamError)
-
-    @property
-    def admission(self) -> Admission:
+    def admitted(self) -> Admission:
         """The admission. Raises the refusal: ModelNotFound, ModelNotReady, Draining, Overloaded."""
-        if isinstance(self._outcome, InferstreamError):
-            raise self._outcome
-        return self._outcome
-
-
-def _outcome_of(message: InferMessage, dataplane: DataPlane) -> Admission | InferstreamError:
-    try:
-        return dataplane.admit(message.model_name, message.model_version or None)
-    except InferstreamError as refusal:
-        return refusal
+        if self.admission is None:
+            raise self._refusal
+        return self.admission
 
 
 class StreamDialect(ABC):

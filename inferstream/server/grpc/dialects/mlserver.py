@@ -29,7 +29,7 @@ class MLServerDialect(StreamDialect):
         return any("content_type" in tensor.parameters for tensor in message.inputs)
 
     async def serve(self, first: StreamRequest, exchange: StreamExchange, metadata: Headers) -> None:
-        admission = first.admission
+        admission = first.admitted()
         request = request_from(first.message)
         call = admission.call(
             Operation.STREAM,

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from ....dataplane.admission import Admission
 from ....dataplane.call import Call, Operation
 from ....dataplane.dataplane import DataPlane
 from ....errors import InvalidRequest
@@ -111,8 +112,8 @@ class TritonStream:
         try:
             while True:
                 await self._slots.acquire()
-                if not request.refused and request.admission.streams:
-                    self._start(asyncio.create_task(self._stream(request)))
+                if request.admission is not None and request.admission.streams:
+                    self._start(asyncio.create_task(self._stream(request.message, request.admission)))
                 else:
                     before = self._start(asyncio.create_task(self._predict(request, before)))
                 if (message := await self._exchange.read()) is None:
@@ -153,15 +154,15 @@ class TritonStream:
 
     async def _respond(self, request: StreamRequest) -> bytes:
         _take_empty_final(request.message)  # a single answer is its own final one
-        async with await request.admission.open(self._call(request, Operation.INFER)) as reply:
+        admission = request.admitted()
+        async with await admission.open(self._call(admission, request.message, Operation.INFER)) as reply:
             assert reply.first is not None
             return _part(dump_response(reply.first, typed=False), final=True)
 
-    async def _stream(self, request: StreamRequest) -> None:
-        message = request.message
+    async def _stream(self, message: InferMessage, admission: Admission) -> None:
         try:
             empty_final = _take_empty_final(message)
-            async with await request.admission.open(self._call(request, Operation.STREAM)) as reply:
+            async with await admission.open(self._call(admission, message, Operation.STREAM)) as reply:
                 async for response in reply:
                     await self._send(_part(dump_response(response, typed=False), final=False))
             if empty_final:
@@ -169,10 +170,10 @@ class TritonStream:
         except Exception as error:
             await self._send(self._refusal(message, error))
 
-    def _call(self, request: StreamRequest, operation: Operation) -> Call:
-        return request.admission.call(
+    def _call(self, admission: Admission, message: InferMessage, operation: Operation) -> Call:
+        return admission.call(
             operation,
-            request_from(request.message),
+            request_from(message),
             self._metadata,
             deadline=deadline_of(self._exchange.context),
             priority=self._priority,
