@@ -3,19 +3,8 @@
 from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady
+from ...protos import dataplane_pb2 as pb
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
-from ...protos.dataplane_pb2 import (
-    ModelMetadataRequest,
-    ModelMetadataResponse,
-    ModelReadyRequest,
-    ModelReadyResponse,
-    ServerLiveRequest,
-    ServerLiveResponse,
-    ServerMetadataRequest,
-    ServerMetadataResponse,
-    ServerReadyRequest,
-    ServerReadyResponse,
-)
 from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_requests import InferMessage
 from ...protos.grpc_responses import dump_response
@@ -29,28 +18,30 @@ class InferenceService:
         self._dataplane = dataplane
         self._headers = TrailingHeaders(dataplane.events)
 
-    async def ServerLive(self, request: ServerLiveRequest, context: RpcContext) -> ServerLiveResponse:
-        return ServerLiveResponse(live=True)
+    async def ServerLive(self, request: pb.ServerLiveRequest, context: RpcContext) -> pb.ServerLiveResponse:
+        return pb.ServerLiveResponse(live=True)
 
-    async def ServerReady(self, request: ServerReadyRequest, context: RpcContext) -> ServerReadyResponse:
-        return ServerReadyResponse(ready=self._dataplane.ready)
+    async def ServerReady(
+        self, request: pb.ServerReadyRequest, context: RpcContext
+    ) -> pb.ServerReadyResponse:
+        return pb.ServerReadyResponse(ready=self._dataplane.ready)
 
-    async def ModelReady(self, request: ModelReadyRequest, context: RpcContext) -> ModelReadyResponse:
+    async def ModelReady(self, request: pb.ModelReadyRequest, context: RpcContext) -> pb.ModelReadyResponse:
         try:
             ready = self._dataplane.model_ready(request.name, request.version or None)
         except (ModelNotFound, ModelNotReady):
             # Triton's client polls with this call, and raises on any status but OK.
             ready = False
-        return ModelReadyResponse(ready=ready)
+        return pb.ModelReadyResponse(ready=ready)
 
     async def ServerMetadata(
-        self, request: ServerMetadataRequest, context: RpcContext
-    ) -> ServerMetadataResponse:
+        self, request: pb.ServerMetadataRequest, context: RpcContext
+    ) -> pb.ServerMetadataResponse:
         return ServerMetadataResponseConverter.from_types(self._dataplane.server_metadata())
 
     async def ModelMetadata(
-        self, request: ModelMetadataRequest, context: RpcContext
-    ) -> ModelMetadataResponse:
+        self, request: pb.ModelMetadataRequest, context: RpcContext
+    ) -> pb.ModelMetadataResponse:
         metadata = await self._dataplane.model_metadata(request.name, request.version or None)
         return ModelMetadataResponseConverter.from_types(metadata)
 

@@ -2,15 +2,8 @@
 
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidRequest
+from ...protos import dataplane_pb2 as pb
 from ...protos.converters import RepositoryIndexResponseItemConverter
-from ...protos.dataplane_pb2 import (
-    RepositoryIndexRequest,
-    RepositoryIndexResponse,
-    RepositoryModelLoadRequest,
-    RepositoryModelLoadResponse,
-    RepositoryModelUnloadRequest,
-    RepositoryModelUnloadResponse,
-)
 from .context import RpcContext
 
 
@@ -21,30 +14,30 @@ class RepositoryService:
         self._dataplane = dataplane
 
     async def RepositoryIndex(
-        self, request: RepositoryIndexRequest, context: RpcContext
-    ) -> RepositoryIndexResponse:
+        self, request: pb.RepositoryIndexRequest, context: RpcContext
+    ) -> pb.RepositoryIndexResponse:
         items = await self._dataplane.index(request.ready)
-        return RepositoryIndexResponse(
+        return pb.RepositoryIndexResponse(
             models=[RepositoryIndexResponseItemConverter.from_types(item) for item in items]
         )
 
     async def RepositoryModelLoad(
-        self, request: RepositoryModelLoadRequest, context: RpcContext
-    ) -> RepositoryModelLoadResponse:
+        self, request: pb.RepositoryModelLoadRequest, context: RpcContext
+    ) -> pb.RepositoryModelLoadResponse:
         name = _name(request)
         if request.parameters:
             raise InvalidRequest("a load takes a name only: what a model is, its folder says")
         await self._dataplane.load(name)
-        return RepositoryModelLoadResponse(model_name=name, isLoaded=True)
+        return pb.RepositoryModelLoadResponse(model_name=name, isLoaded=True)
 
     async def RepositoryModelUnload(
-        self, request: RepositoryModelUnloadRequest, context: RpcContext
-    ) -> RepositoryModelUnloadResponse:
+        self, request: pb.RepositoryModelUnloadRequest, context: RpcContext
+    ) -> pb.RepositoryModelUnloadResponse:
         name = _name(request)
         await self._dataplane.unload(name)
-        return RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
+        return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
 
 
-def _name(request: RepositoryModelLoadRequest | RepositoryModelUnloadRequest) -> str:
+def _name(request: pb.RepositoryModelLoadRequest | pb.RepositoryModelUnloadRequest) -> str:
     """The model's name; KServe's clients put it where others have the repository's (protocol §2.5)."""
     return request.model_name or request.repository_name
