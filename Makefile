@@ -67,12 +67,16 @@ neighbours:  ## install beside Triton's client, in either order, and serve: five
 settings: $(STAMP)  ## write docs/settings.md from the settings classes
 	$(BIN)/python scripts/settings_reference.py
 
-protos: $(STAMP)  ## compile the gRPC protocol, health and reflection
+protos: $(STAMP)  ## compile the gRPC protocol, health and reflection, and write the types of their messages
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
 		--descriptor_set_out=inferstream/protos/dataplane.binpb dataplane.proto
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos/standard \
 		--descriptor_set_out=inferstream/protos/standard.binpb \
 		grpc/health/v1/health.proto grpc/reflection/v1/reflection.proto grpc/reflection/v1alpha/reflection.proto
+	for proto in dataplane.proto standard/grpc/health/v1/health.proto standard/grpc/reflection/v1/reflection.proto; do \
+		$(BIN)/python -m grpc_tools.protoc -I inferstream/protos/$$(dirname $$proto) \
+			--pyi_out=inferstream/protos $$(basename $$proto) || exit 1; \
+	done
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

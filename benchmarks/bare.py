@@ -13,8 +13,8 @@ import orjson
 import uvicorn
 import uvloop
 
+from inferstream.protos.dataplane_pb2 import ModelInferResponse
 from inferstream.protos.dataplane_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
-from inferstream.protos.messages import ModelInferResponse
 
 JSON = [(b"content-type", b"application/json")]
 BINARY = [(b"content-type", b"application/octet-stream")]

@@ -10,8 +10,8 @@ import numpy as np
 import orjson
 import uvloop
 
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from inferstream.protos.messages import ModelInferRequest
 
 TOKENS = 256
 ARRAY = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1.5, 2.5, 3.5, 4.5]}

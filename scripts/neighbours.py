@@ -37,7 +37,8 @@ import numpy as np
 import tritonclient.grpc
 import tritonclient.http
 
-from inferstream.protos.standard import HEALTH, HealthCheckRequest, HealthCheckResponse
+from inferstream.protos.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from inferstream.protos.pool import HEALTH
 
 rest, rpc = sys.argv[1:]
 for kind, address in ((tritonclient.http, rest), (tritonclient.grpc, rpc)):

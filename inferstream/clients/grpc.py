@@ -11,9 +11,9 @@ from ..protos.converters import (
     ModelInferResponseConverter,
     ModelMetadataResponseConverter,
 )
+from ..protos.dataplane_pb2 import ModelMetadataRequest
 from ..protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from ..protos.grpc import FIELDS
-from ..protos.messages import ModelMetadataRequest
 from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from .certificates import presented
 from .transport import Target

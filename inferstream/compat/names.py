@@ -45,7 +45,7 @@ TYPES = (
     " TensorData"
 )
 MESSAGES = (
-    "InferParameter InferTensorContents ModelInferRequest ModelInferResponse ModelMetadataRequest"
+    "DESCRIPTOR InferParameter InferTensorContents ModelInferRequest ModelInferResponse ModelMetadataRequest"
     " ModelMetadataResponse ModelReadyRequest ModelReadyResponse ModelRepositoryParameter"
     " ModelStreamInferResponse RepositoryIndexRequest RepositoryIndexResponse RepositoryModelLoadRequest"
     " RepositoryModelLoadResponse RepositoryModelUnloadRequest RepositoryModelUnloadResponse ServerLiveRequest"
@@ -187,7 +187,7 @@ MODULES: dict[str, dict[str, Target]] = {
         " RepositoryIndexResponseItemConverter ServerMetadataResponseConverter"
         " TensorMetadataConverter": "inferstream.protos.converters",
     },
-    "mlserver.grpc.dataplane_pb2": {MESSAGES: "inferstream.protos.messages", "DESCRIPTOR": ".converters"},
+    "mlserver.grpc.dataplane_pb2": {MESSAGES: "inferstream.protos.dataplane_pb2"},
     "mlserver.grpc.dataplane_pb2_grpc": {
         "GRPCInferenceServiceServicer GRPCInferenceServiceStub"
         " add_GRPCInferenceServiceServicer_to_server": "inferstream.protos.dataplane_pb2_grpc",
@@ -199,10 +199,7 @@ MODULES: dict[str, dict[str, Target]] = {
     },
     "mlserver.grpc.logging": {"logger": ".telemetry:GRPC", "gRPCLoggerName": ".telemetry:GRPC.name"},
     "mlserver.grpc.model_repository": {"ModelRepositoryServicer": SERVER},
-    "mlserver.grpc.model_repository_pb2": {
-        MESSAGES: "inferstream.protos.messages",
-        "DESCRIPTOR": ".converters",
-    },
+    "mlserver.grpc.model_repository_pb2": {MESSAGES: "inferstream.protos.dataplane_pb2"},
     "mlserver.grpc.model_repository_pb2_grpc": {
         "ModelRepositoryServiceServicer ModelRepositoryServiceStub"
         " add_ModelRepositoryServiceServicer_to_server": "inferstream.protos.dataplane_pb2_grpc",

@@ -1,5 +1,6 @@
 """Converters between our types and gRPC messages, under the names MLServer's client code calls them by."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..types import (
@@ -17,33 +18,23 @@ from ..types import (
     ResponseOutput,
     TensorData,
 )
+from . import dataplane_pb2 as pb
 from . import grpc as wire
 from .grpc_responses import dump_response
-from .messages import (
-    InferTensorContents,
-    ModelInferRequest,
-    ModelInferResponse,
-    ModelMetadataResponse,
-    ServerMetadataResponse,
-)
-from .messages import RepositoryIndexRequest as IndexRequestMessage
-from .messages import (
-    RepositoryIndexResponse as IndexMessage,
-)
 
 
 class ServerMetadataResponseConverter:
     """MetadataServerResponse."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> MetadataServerResponse:
+    def to_types(pb_object: pb.ServerMetadataResponse) -> MetadataServerResponse:
         return MetadataServerResponse(
             name=pb_object.name, version=pb_object.version, extensions=list(pb_object.extensions)
         )
 
     @staticmethod
-    def from_types(type_object: MetadataServerResponse) -> Any:
-        return ServerMetadataResponse(
+    def from_types(type_object: MetadataServerResponse) -> pb.ServerMetadataResponse:
+        return pb.ServerMetadataResponse(
             name=type_object.name, version=type_object.version, extensions=type_object.extensions
         )
 
@@ -52,7 +43,7 @@ class TensorMetadataConverter:
     """MetadataTensor."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> MetadataTensor:
+    def to_types(pb_object: pb.ModelMetadataResponse.TensorMetadata) -> MetadataTensor:
         return MetadataTensor(
             name=pb_object.name,
             datatype=pb_object.datatype,
@@ -61,8 +52,8 @@ class TensorMetadataConverter:
         )
 
     @staticmethod
-    def from_types(type_object: MetadataTensor) -> Any:
-        message = ModelMetadataResponse.TensorMetadata(
+    def from_types(type_object: MetadataTensor) -> pb.ModelMetadataResponse.TensorMetadata:
+        message = pb.ModelMetadataResponse.TensorMetadata(
             name=type_object.name, datatype=type_object.datatype, shape=type_object.shape
         )
         wire.parameters_to(type_object.parameters, message.parameters)
@@ -73,7 +64,7 @@ class ModelMetadataResponseConverter:
     """MetadataModelResponse."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> MetadataModelResponse:
+    def to_types(pb_object: pb.ModelMetadataResponse) -> MetadataModelResponse:
         return MetadataModelResponse(
             name=pb_object.name,
             platform=pb_object.platform,
@@ -84,8 +75,8 @@ class ModelMetadataResponseConverter:
         )
 
     @staticmethod
-    def from_types(type_object: MetadataModelResponse) -> Any:
-        message = ModelMetadataResponse(
+    def from_types(type_object: MetadataModelResponse) -> pb.ModelMetadataResponse:
+        message = pb.ModelMetadataResponse(
             name=type_object.name,
             platform=type_object.platform,
             versions=type_object.versions or [],
@@ -100,7 +91,7 @@ class ModelInferRequestConverter:
     """InferenceRequest."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> InferenceRequest:
+    def to_types(pb_object: pb.ModelInferRequest) -> InferenceRequest:
         return wire.request_from(pb_object)
 
     @staticmethod
@@ -109,7 +100,7 @@ class ModelInferRequestConverter:
         model_name: str,
         model_version: str | None = None,
         use_raw: bool = False,
-    ) -> Any:
+    ) -> pb.ModelInferRequest:
         return wire.request_to(type_object, model_name, model_version, use_raw)
 
 
@@ -117,25 +108,25 @@ class ModelInferResponseConverter:
     """InferenceResponse."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> InferenceResponse:
+    def to_types(pb_object: pb.ModelInferResponse) -> InferenceResponse:
         return wire.response_from(pb_object)
 
     @staticmethod
-    def from_types(type_object: InferenceResponse, use_raw: bool = False) -> Any:
-        return ModelInferResponse.FromString(dump_response(type_object, typed=not use_raw))
+    def from_types(type_object: InferenceResponse, use_raw: bool = False) -> pb.ModelInferResponse:
+        return pb.ModelInferResponse.FromString(dump_response(type_object, typed=not use_raw))
 
 
 class InferInputTensorConverter:
     """RequestInput."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> RequestInput:
+    def to_types(pb_object: pb.ModelInferRequest.InferInputTensor) -> RequestInput:
         if _has_no_contents(pb_object):
             return RequestInput(**_without_values(pb_object))
-        return wire.request_from(ModelInferRequest(inputs=[pb_object])).inputs[0]
+        return wire.request_from(pb.ModelInferRequest(inputs=[pb_object])).inputs[0]
 
     @staticmethod
-    def from_types(type_object: RequestInput) -> Any:
+    def from_types(type_object: RequestInput) -> pb.ModelInferRequest.InferInputTensor:
         return wire.request_to(InferenceRequest(inputs=[type_object]), "").inputs[0]
 
 
@@ -143,12 +134,12 @@ class InferRequestedOutputTensorConverter:
     """RequestOutput."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> RequestOutput:
-        request = wire.request_from(ModelInferRequest(outputs=[pb_object]))
+    def to_types(pb_object: pb.ModelInferRequest.InferRequestedOutputTensor) -> RequestOutput:
+        request = wire.request_from(pb.ModelInferRequest(outputs=[pb_object]))
         return (request.outputs or [])[0]
 
     @staticmethod
-    def from_types(type_object: RequestOutput) -> Any:
+    def from_types(type_object: RequestOutput) -> pb.ModelInferRequest.InferRequestedOutputTensor:
         return wire.request_to(InferenceRequest(inputs=[], outputs=[type_object]), "").outputs[0]
 
 
@@ -156,23 +147,23 @@ class InferOutputTensorConverter:
     """ResponseOutput."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> ResponseOutput:
+    def to_types(pb_object: pb.ModelInferResponse.InferOutputTensor) -> ResponseOutput:
         if _has_no_contents(pb_object):
             return ResponseOutput(**_without_values(pb_object))
-        return wire.response_from(ModelInferResponse(outputs=[pb_object])).outputs[0]
+        return wire.response_from(pb.ModelInferResponse(outputs=[pb_object])).outputs[0]
 
     @staticmethod
-    def from_types(type_object: ResponseOutput) -> Any:
+    def from_types(type_object: ResponseOutput) -> pb.ModelInferResponse.InferOutputTensor:
         response = InferenceResponse(model_name="", outputs=[type_object])
         return ModelInferResponseConverter.from_types(response).outputs[0]
 
 
-def _has_no_contents(message: Any) -> bool:
+def _has_no_contents(message: wire.TensorMessage) -> bool:
     """Whether a tensor's values are elsewhere: raw contents stand in the message that the tensor is part of."""
     return not message.contents.ListFields()
 
 
-def _without_values(message: Any) -> dict[str, Any]:
+def _without_values(message: wire.TensorMessage) -> dict[str, Any]:
     """The fields of a tensor that has no contents."""
     return {
         "name": message.name,
@@ -187,26 +178,26 @@ class InferTensorContentsConverter:
     """TensorData, of a datatype that has typed contents."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> TensorData:
+    def to_types(pb_object: pb.InferTensorContents) -> TensorData:
         filled = pb_object.ListFields()
         return TensorData(list(filled[0][1]) if filled else [])
 
     @staticmethod
-    def from_types(type_object: TensorData, datatype: str) -> Any:
+    def from_types(type_object: TensorData, datatype: str) -> pb.InferTensorContents:
         values = wire.contents_of(type_object, datatype)
-        return InferTensorContents(**{wire.FIELDS[datatype]: values})
+        return pb.InferTensorContents(**{wire.FIELDS[datatype]: values})
 
 
 class ParametersConverter:
     """Parameters, which are a map in messages."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> Parameters | None:
+    def to_types(pb_object: Mapping[str, pb.InferParameter]) -> Parameters | None:
         return wire.parameters_from(pb_object)
 
     @staticmethod
-    def from_types(type_object: Parameters) -> Any:
-        message = ModelInferRequest()
+    def from_types(type_object: Parameters) -> Mapping[str, pb.InferParameter]:
+        message = pb.ModelInferRequest()
         wire.parameters_to(type_object, message.parameters)
         return message.parameters
 
@@ -215,27 +206,31 @@ class RepositoryIndexRequestConverter:
     """RepositoryIndexRequest."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> RepositoryIndexRequest:
+    def to_types(pb_object: pb.RepositoryIndexRequest) -> RepositoryIndexRequest:
         return RepositoryIndexRequest(ready=pb_object.ready)
 
     @staticmethod
-    def from_types(type_object: RepositoryIndexRequest, repository_name: str = "") -> Any:
-        return IndexRequestMessage(repository_name=repository_name, ready=bool(type_object.ready))
+    def from_types(
+        type_object: RepositoryIndexRequest, repository_name: str = ""
+    ) -> pb.RepositoryIndexRequest:
+        return pb.RepositoryIndexRequest(repository_name=repository_name, ready=bool(type_object.ready))
 
 
 class RepositoryIndexResponseItemConverter:
     """RepositoryIndexResponseItem, of one message in both homes of the repository's RPCs."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> RepositoryIndexResponseItem:
+    def to_types(pb_object: pb.RepositoryIndexResponse.ModelIndex) -> RepositoryIndexResponseItem:
         return RepositoryIndexResponseItem(
             name=pb_object.name, version=pb_object.version, state=pb_object.state, reason=pb_object.reason
         )
 
     @staticmethod
-    def from_types(type_object: RepositoryIndexResponseItem, use_model_repository: bool = False) -> Any:
+    def from_types(
+        type_object: RepositoryIndexResponseItem, use_model_repository: bool = False
+    ) -> pb.RepositoryIndexResponse.ModelIndex:
         state = getattr(type_object.state, "value", type_object.state)
-        return IndexMessage.ModelIndex(
+        return pb.RepositoryIndexResponse.ModelIndex(
             name=type_object.name, version=type_object.version or "", state=state, reason=type_object.reason
         )
 
@@ -244,12 +239,14 @@ class RepositoryIndexResponseConverter:
     """RepositoryIndexResponse."""
 
     @staticmethod
-    def to_types(pb_object: Any) -> RepositoryIndexResponse:
+    def to_types(pb_object: pb.RepositoryIndexResponse) -> RepositoryIndexResponse:
         items = [RepositoryIndexResponseItemConverter.to_types(model) for model in pb_object.models]
         return RepositoryIndexResponse(root=items)
 
     @staticmethod
-    def from_types(type_object: RepositoryIndexResponse, use_model_repository: bool = False) -> Any:
-        return IndexMessage(
+    def from_types(
+        type_object: RepositoryIndexResponse, use_model_repository: bool = False
+    ) -> pb.RepositoryIndexResponse:
+        return pb.RepositoryIndexResponse(
             models=[RepositoryIndexResponseItemConverter.from_types(item) for item in type_object]
         )

@@ -1,3 +1,6 @@
-"""The messages under the module name that generated client code uses."""
+"""The protocol's messages; `make protos` writes the stub, which holds their types."""
 
-from .messages import *  # noqa: F403  # every message, and nothing but messages, is public there
+from .pool import POOL, message_classes
+
+DESCRIPTOR = POOL.FindFileByName("dataplane.proto")
+globals().update(message_classes(DESCRIPTOR))

@@ -1,24 +1,30 @@
 """Client stubs, and what a server needs to add a servicer, as generated code offers them."""
 
 from collections.abc import Callable
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
-from . import messages
-from .messages import LEGACY_SERVICE, POOL, SERVICE
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 
-METHODS: list[Any] = list(POOL.FindServiceByName(SERVICE).methods)
+from .pool import LEGACY_SERVICE, POOL, SERVICE
+
+if TYPE_CHECKING:
+    import grpc
+
+METHODS: list[MethodDescriptor] = list(POOL.FindServiceByName(SERVICE).methods)
 """Descriptors of every RPC of the service."""
 
 
-def classes_of(method: Any) -> tuple[Any, Any]:
+def classes_of(method: MethodDescriptor) -> tuple[type[Message], type[Message]]:
     """The request and the response class of an RPC."""
-    return getattr(messages, method.input_type.name), getattr(messages, method.output_type.name)
+    return GetMessageClass(method.input_type), GetMessageClass(method.output_type)
 
 
 class _Stub:
     service: str
 
-    def __init__(self, channel: Any) -> None:
+    def __init__(self, channel: "grpc.Channel | grpc.aio.Channel") -> None:
         for method in _methods_of(self.service):
             request, response = classes_of(method)
             connect = channel.stream_stream if method.client_streaming else channel.unary_unary
@@ -45,23 +51,23 @@ class ModelRepositoryServiceStub(_Stub):
     service = LEGACY_SERVICE
 
 
-def _methods_of(service: str) -> list[Any]:
+def _methods_of(service: str) -> list[MethodDescriptor]:
     if service == SERVICE:
         return METHODS
     return [method for method in METHODS if method.name.startswith("Repository")]
 
 
-def _unimplemented(method: Any) -> Callable[..., Any]:
-    def rpc(self: Any, request: Any, context: Any) -> Any:
-        return _refuse(context)
+def _unimplemented(method: MethodDescriptor) -> Callable[..., Never]:
+    def rpc(self: object, request: object, context: "grpc.ServicerContext") -> Never:
+        _refuse(context)
 
-    def streaming_rpc(self: Any, request_iterator: Any, context: Any) -> Any:
-        return _refuse(context)
+    def streaming_rpc(self: object, request_iterator: object, context: "grpc.ServicerContext") -> Never:
+        _refuse(context)
 
     return streaming_rpc if method.client_streaming else rpc
 
 
-def _refuse(context: Any) -> Never:
+def _refuse(context: "grpc.ServicerContext") -> Never:
     import grpc
 
     context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -85,17 +91,21 @@ for _servicer, _service in (
         setattr(_servicer, _method.name, _unimplemented(_method))
 
 
-def add_GRPCInferenceServiceServicer_to_server(servicer: Any, server: Any) -> None:
+def add_GRPCInferenceServiceServicer_to_server(
+    servicer: object, server: "grpc.Server | grpc.aio.Server"
+) -> None:
     """Register the RPCs that `servicer` has methods for."""
     _add(SERVICE, servicer, server)
 
 
-def add_ModelRepositoryServiceServicer_to_server(servicer: Any, server: Any) -> None:
+def add_ModelRepositoryServiceServicer_to_server(
+    servicer: object, server: "grpc.Server | grpc.aio.Server"
+) -> None:
     """Register the RPCs that `servicer` has methods for, in their older home."""
     _add(LEGACY_SERVICE, servicer, server)
 
 
-def _add(service: str, servicer: Any, server: Any) -> None:
+def _add(service: str, servicer: object, server: "grpc.Server | grpc.aio.Server") -> None:
     import grpc
 
     handlers = {}

@@ -15,8 +15,11 @@ from ..types import (
 )
 from ..types.conversion import to_bytes
 from ..types.datatypes import NAMES
+from .dataplane_pb2 import InferParameter, ModelInferRequest, ModelInferResponse
+from .grpc_requests import InferMessage
 from .ids import MAX_ID, too_long_id
-from .messages import ModelInferRequest
+
+TensorMessage = ModelInferRequest.InferInputTensor | ModelInferResponse.InferOutputTensor
 
 FIELDS = {
     "BOOL": "bool_contents",
@@ -37,7 +40,7 @@ FIELDS = {
 INT64_LIMIT = 2**63
 
 
-def parameters_from(message: Mapping[str, Any]) -> Parameters | None:
+def parameters_from(message: Mapping[str, InferParameter]) -> Parameters | None:
     """Parameters out of a map of InferParameter; None when it is empty."""
     if not message:
         return None
@@ -55,8 +58,11 @@ def parameters_from(message: Mapping[str, Any]) -> Parameters | None:
     return Parameters.trusted(known, extra)
 
 
-def parameters_to(parameters: Parameters | None, message: Any) -> None:
-    """Fill a map of InferParameter; values it has no type for stay behind, headers never go."""
+def parameters_to(parameters: Parameters | None, message: Mapping[str, InferParameter]) -> None:
+    """Fill the map of a message, which makes an entry when it is looked up.
+
+    Values that InferParameter has no type for are left out, and so are headers.
+    """
     if parameters is None:
         return
     for name, value in parameters.items():
@@ -74,7 +80,7 @@ def parameters_to(parameters: Parameters | None, message: Any) -> None:
             message[name].uint64_param = value
 
 
-def request_from(message: Any) -> InferenceRequest:
+def request_from(message: InferMessage) -> InferenceRequest:
     """The request in a ModelInferRequest; raw contents are not copied.
 
     Raises InvalidRequest naming the input that mixes, lacks or misplaces its contents, or an id that is too long.
@@ -82,7 +88,10 @@ def request_from(message: Any) -> InferenceRequest:
     raw = message.raw_input_contents
     if raw and len(raw) != len(message.inputs):
         raise InvalidRequest(f"{len(message.inputs)} inputs come with {len(raw)} raw_input_contents")
-    inputs = [_input_from(tensor, raw[index] if raw else None) for index, tensor in enumerate(message.inputs)]
+    inputs = [
+        RequestInput.trusted(_tensor_from(tensor, raw[i] if raw else None, f'input "{tensor.name}"'))
+        for i, tensor in enumerate(message.inputs)
+    ]
     fields: dict[str, Any] = {"inputs": inputs}
     if request_id := message.id:
         if len(request_id) > MAX_ID:
@@ -95,18 +104,14 @@ def request_from(message: Any) -> InferenceRequest:
     return InferenceRequest.trusted(fields)
 
 
-def _requested_from(message: Any) -> RequestOutput:
+def _requested_from(message: ModelInferRequest.InferRequestedOutputTensor) -> RequestOutput:
     parameters = parameters_from(message.parameters)
     return RequestOutput.trusted(
         {"name": message.name} if parameters is None else {"name": message.name, "parameters": parameters}
     )
 
 
-def _input_from(message: Any, raw: bytes | memoryview | None) -> RequestInput:
-    return RequestInput.trusted(_tensor_from(message, raw, f'input "{message.name}"'))
-
-
-def _tensor_from(message: Any, raw: bytes | memoryview | None, what: str) -> dict[str, Any]:
+def _tensor_from(message: TensorMessage, raw: bytes | memoryview | None, what: str) -> dict[str, Any]:
     datatype = message.datatype
     if datatype not in NAMES:
         raise InvalidRequest(f"{what}: unknown datatype {datatype!r}")
@@ -123,7 +128,7 @@ def _tensor_from(message: Any, raw: bytes | memoryview | None, what: str) -> dic
     return fields
 
 
-def _contents_from(message: Any, datatype: str, what: str) -> list[Any]:
+def _contents_from(message: TensorMessage, datatype: str, what: str) -> list[Any]:
     filled = message.contents.ListFields()
     field = FIELDS.get(datatype)
     if field is None:
@@ -139,7 +144,7 @@ def _contents_from(message: Any, datatype: str, what: str) -> list[Any]:
     return values
 
 
-def wants_typed(message: Any) -> bool:
+def wants_typed(message: InferMessage) -> bool:
     """Whether a client that sent this request reads typed contents; whoever sends raw, or nothing, reads raw."""
     return not message.raw_input_contents and any(
         tensor.HasField("contents") and tensor.contents.ListFields() for tensor in message.inputs
@@ -156,7 +161,7 @@ def contents_of(data: TensorData, datatype: str) -> list[Any]:
 
 def request_to(
     request: InferenceRequest, model_name: str, model_version: str | None = None, use_raw: bool = False
-) -> Any:
+) -> ModelInferRequest:
     """A ModelInferRequest for a client to send; `use_raw` puts every tensor into raw contents."""
     message = ModelInferRequest(model_name=model_name, model_version=model_version or "", id=request.id or "")
     parameters_to(request.parameters, message.parameters)
@@ -179,7 +184,7 @@ def request_to(
     return message
 
 
-def response_from(message: Any) -> InferenceResponse:
+def response_from(message: ModelInferResponse) -> InferenceResponse:
     """The response in a ModelInferResponse, as a client receives it."""
     raw = message.raw_output_contents
     outputs = [

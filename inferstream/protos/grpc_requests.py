@@ -6,9 +6,9 @@ A message is fields, each a key (number and wire type) and a value behind its le
 every field of this one is of that kind.
 """
 
-from typing import Any
+from collections.abc import MutableMapping, Sequence
 
-from .messages import ModelInferRequest
+from .dataplane_pb2 import InferParameter, ModelInferRequest
 
 LARGE = 64 * 1024
 """Bytes from which on it is worth looking for the tensors here."""
@@ -26,7 +26,7 @@ class InferRequests:
     DESCRIPTOR = ModelInferRequest.DESCRIPTOR
 
     @staticmethod
-    def FromString(data: bytes) -> Any:  # noqa: N802  # protobuf's name
+    def FromString(data: bytes) -> "InferMessage":  # noqa: N802  # protobuf's name
         """The message in `data`. Raises DecodeError."""
         if len(data) >= LARGE and (found := _split(data)) is not None:
             return LargeRequest(*found)
@@ -38,12 +38,22 @@ class LargeRequest:
 
     __slots__ = ("_message", "raw_input_contents")
 
+    model_name: str
+    model_version: str
+    id: str
+    parameters: MutableMapping[str, InferParameter]
+    inputs: Sequence[ModelInferRequest.InferInputTensor]
+    outputs: Sequence[ModelInferRequest.InferRequestedOutputTensor]
+
     def __init__(self, rest: bytes, raws: list[memoryview]) -> None:
         self._message = ModelInferRequest.FromString(rest)
         self.raw_input_contents = raws
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._message, name)
+
+
+InferMessage = ModelInferRequest | LargeRequest
 
 
 def _split(data: bytes) -> tuple[bytes, list[memoryview]] | None:

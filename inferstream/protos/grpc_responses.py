@@ -12,8 +12,8 @@ from typing import Any
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, Parameters, ResponseOutput
 from ..types.conversion import to_bytes
+from .dataplane_pb2 import InferTensorContents, ModelInferResponse
 from .grpc import FIELDS, parameters_to
-from .messages import InferTensorContents, ModelInferResponse
 
 Parts = list[bytes | memoryview]
 
@@ -80,14 +80,13 @@ def length(size: int) -> bytes:
 
 @lru_cache(256)
 def _names(model: str, version: str) -> bytes:
-    message: bytes = ModelInferResponse(model_name=model, model_version=version).SerializeToString()
-    return message
+    return ModelInferResponse(model_name=model, model_version=version).SerializeToString()
 
 
 def _parameters(parameters: Parameters) -> bytes:
     message = ModelInferResponse()
     parameters_to(parameters, message.parameters)
-    return bytes(message.SerializeToString())
+    return message.SerializeToString()
 
 
 def _opening(tensor: ResponseOutput) -> bytes:
@@ -109,7 +108,7 @@ def _plain_opening(name: str, datatype: str, shape: tuple[int, ...], content_typ
 def _any_opening(name: str, datatype: str, shape: Sequence[int], parameters: Parameters | None) -> bytes:
     message = ModelInferResponse.InferOutputTensor(name=name, datatype=datatype, shape=shape)
     parameters_to(parameters, message.parameters)
-    return bytes(message.SerializeToString())
+    return message.SerializeToString()
 
 
 def _contents(tensor: ResponseOutput) -> Parts:

@@ -309,7 +309,7 @@ def reflection_database(channel: grpc.Channel, version: str) -> ProtoReflectionD
 
 
 def test_the_standard_health_service(server: Running) -> None:
-    from inferstream.protos.standard import HealthListRequest, HealthListResponse
+    from inferstream.protos.health_pb2 import HealthListRequest, HealthListResponse
 
     with grpc.insecure_channel(server.grpc) as channel:
         stub = health_pb2_grpc.HealthStub(channel)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton
 
-from inferstream.protos.messages import ModelInferRequest, ModelInferResponse, ModelStreamInferResponse
+from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse, ModelStreamInferResponse
 from tests.serving import Running, text
 
 STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"

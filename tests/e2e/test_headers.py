@@ -7,8 +7,8 @@ import grpc
 import httpx
 import pytest
 
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from inferstream.protos.messages import ModelInferRequest
 from tests.serving import Running, fp32, text, write_model
 
 CODE = """

@@ -7,8 +7,8 @@ import grpc
 import pytest
 from websockets.sync.client import connect
 
+from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelStreamInferResponse
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from inferstream.protos.messages import ModelInferRequest, ModelStreamInferResponse
 from tests.serving import Running, text
 
 LONGEST = ("é🙂 x" * 256)[:1024]

@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from inferstream.protos import messages
+from inferstream.protos import dataplane_pb2 as messages
 from tests.serving import SERVER, fp32
 
 ANSWER = b'{"model_name":"m","outputs":[]}'

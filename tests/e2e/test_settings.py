@@ -8,7 +8,7 @@ import grpc
 import httpx
 import pytest
 
-from inferstream.protos import messages
+from inferstream.protos import dataplane_pb2 as messages
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.serving import Running, fp32, write_model
 

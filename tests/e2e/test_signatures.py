@@ -6,9 +6,9 @@ from typing import Any
 import grpc
 import httpx
 import pytest
+from inferstream.protos.messages import ModelMetadataRequest
 
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from inferstream.protos.messages import ModelMetadataRequest
 from tests.serving import Running, tensor, write_model
 
 TYPED = """

@@ -14,8 +14,8 @@ import pytest
 from httpx_sse import connect_sse
 from websockets.sync.client import connect
 
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from inferstream.protos.messages import ModelInferRequest
 from tests.certificates import Authority
 from tests.serving import Running, eventually, fp32, text, write_model
 

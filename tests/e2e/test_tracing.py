@@ -9,7 +9,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from inferstream.protos import messages
+from inferstream.protos import dataplane_pb2 as messages
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.collector import Collector
 from tests.serving import Running, eventually, text, write_model

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 import grpc
 
 from ...errors import CallFailed
-from ...protos.messages import SERVICE
+from ...protos.pool import SERVICE
 from .callers import ItemCame
 
 

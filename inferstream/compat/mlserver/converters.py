@@ -4,13 +4,9 @@ MLServer's tensors always have `contents`, which stay empty beside raw contents.
 Triton and KServe refuse a request that has both.
 """
 
-from typing import Any
-
 from inferstream.protos import converters
-from inferstream.protos.messages import POOL, SERVICE
+from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
-
-DESCRIPTOR = POOL.FindServiceByName(SERVICE).file
 
 
 class ModelInferRequestConverter(converters.ModelInferRequestConverter):
@@ -19,7 +15,7 @@ class ModelInferRequestConverter(converters.ModelInferRequestConverter):
     @staticmethod
     def from_types(
         type_object: InferenceRequest, model_name: str, model_version: str | None = "", use_raw: bool = False
-    ) -> Any:
+    ) -> ModelInferRequest:
         given = converters.ModelInferRequestConverter.from_types
         message = given(type_object, model_name, model_version, use_raw)
         for tensor in message.inputs:
@@ -31,7 +27,7 @@ class ModelInferResponseConverter(converters.ModelInferResponseConverter):
     """InferenceResponse."""
 
     @staticmethod
-    def from_types(type_object: InferenceResponse, use_raw: bool = False) -> Any:
+    def from_types(type_object: InferenceResponse, use_raw: bool = False) -> ModelInferResponse:
         message = converters.ModelInferResponseConverter.from_types(type_object, use_raw)
         for tensor in message.outputs:
             tensor.contents.SetInParent()
@@ -42,7 +38,7 @@ class InferInputTensorConverter(converters.InferInputTensorConverter):
     """RequestInput."""
 
     @staticmethod
-    def from_types(type_object: RequestInput) -> Any:
+    def from_types(type_object: RequestInput) -> ModelInferRequest.InferInputTensor:
         request = InferenceRequest(inputs=[type_object])
         # Of a tensor without values, which any datatype may be before raw contents go in.
         return ModelInferRequestConverter.from_types(request, "", use_raw=not len(type_object.data)).inputs[0]
@@ -52,6 +48,6 @@ class InferOutputTensorConverter(converters.InferOutputTensorConverter):
     """ResponseOutput."""
 
     @staticmethod
-    def from_types(type_object: ResponseOutput) -> Any:
+    def from_types(type_object: ResponseOutput) -> ModelInferResponse.InferOutputTensor:
         response = InferenceResponse(model_name="", outputs=[type_object])
         return ModelInferResponseConverter.from_types(response).outputs[0]

@@ -2,23 +2,19 @@
 
 import logging
 import ssl
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 import grpc.aio
 
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidSettings
+from ...protos.dataplane_pb2 import ModelInferRequest
 from ...protos.dataplane_pb2_grpc import METHODS, classes_of
 from ...protos.grpc_requests import InferRequests
-from ...protos.messages import LEGACY_SERVICE, SERVICE, ModelInferRequest
-from ...protos.standard import (
-    HEALTH,
-    REFLECTION,
-    HealthCheckRequest,
-    HealthListRequest,
-    ServerReflectionRequest,
-)
+from ...protos.health_pb2 import HealthCheckRequest, HealthListRequest
+from ...protos.pool import HEALTH, LEGACY_SERVICE, REFLECTION, SERVICE
+from ...protos.reflection_pb2 import ServerReflectionRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..options import grpc_options
@@ -28,7 +24,7 @@ from .health import Health
 from .inference import InferenceService
 from .reflection import Reflection
 from .repository import RepositoryService
-from .rpc import Around, RpcHandler, Streaming, Unary, streaming, unary
+from .rpc import Around, Request, RequestType, RpcHandler, Streaming, Unary, streaming, unary
 from .stream import StreamService
 
 if TYPE_CHECKING:
@@ -91,12 +87,12 @@ class GrpcServer:
         """Close the port; calls that still run have a second to end."""
         await self._server.stop(1)
 
-    def _add_inference(self, *services: Any) -> None:
+    def _add_inference(self, *services: object) -> None:
         handlers = {}
         for method in METHODS:
             name = method.name
             behaviour = next(getattr(part, name) for part in services if hasattr(part, name))
-            request, _ = classes_of(method)
+            request: RequestType[object] = classes_of(method)[0]
             if request is ModelInferRequest:
                 request = InferRequests
             if method.client_streaming:
@@ -127,12 +123,19 @@ class GrpcServer:
             handler = self._streaming("BIDI_STREAMING", service, name, ServerReflectionRequest, behaviour)
             self._add(service, {name: handler})
 
-    def _unary(self, service: str, name: str, request: Any, behaviour: Unary) -> RpcHandler:
+    def _unary(
+        self, service: str, name: str, request: RequestType[Request], behaviour: Unary[Request]
+    ) -> RpcHandler:
         meters = self._meters.of("UNARY", service, name)
         return unary(behaviour, request, meters, self._profile, self._around(service, name))
 
     def _streaming(
-        self, kind: str, service: str, name: str, request: Any, behaviour: Streaming
+        self,
+        kind: str,
+        service: str,
+        name: str,
+        request: RequestType[Request],
+        behaviour: Streaming[Request],
     ) -> RpcHandler:
         meters = self._meters.of(kind, service, name)
         return streaming(behaviour, request, meters, self._profile, self._around(service, name))
@@ -162,10 +165,10 @@ def _options(settings: Settings) -> list[tuple[str, str | int]]:
     return [*(options | grpc_options(settings.custom_grpc_server_settings, SOURCE)).items()]
 
 
-def _credentials(certificates: Certificates) -> Any:
+def _credentials(certificates: Certificates) -> grpc.ServerCredentials:
     """Credentials that look at each handshake whether the certificate has changed."""
 
-    def renewed() -> Any:
+    def renewed() -> grpc.ServerCertificateConfiguration | None:
         try:
             return certificates.for_grpc() if certificates.changed() else None
         except (InvalidSettings, OSError) as error:
@@ -173,4 +176,5 @@ def _credentials(certificates: Certificates) -> Any:
             return None
 
     required = certificates.clients is ssl.CERT_REQUIRED
-    return grpc.dynamic_ssl_server_credentials(certificates.for_grpc(), renewed, required)
+    first = certificates.for_grpc()
+    return grpc.dynamic_ssl_server_credentials(first, renewed, required)  # type: ignore[arg-type]  # None too

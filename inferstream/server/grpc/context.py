@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Never, Protocol
+
+import grpc
 
 from ...dataplane.cloudevents import CloudEvents
 from ...dataplane.priority import header_priority
@@ -25,12 +27,28 @@ _NAME = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
 _VALUE = re.compile(r"[ -~]*")
 
 
-def headers_of(context: Any) -> Headers:
+class RpcContext(Protocol):
+    """What is used of the library's context of a call. Its stubs know neither calls of bytes nor a None."""
+
+    def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]] | None: ...
+    def time_remaining(self) -> float | None: ...
+    def code(self) -> grpc.StatusCode: ...
+    def details(self) -> str: ...
+    def read(self) -> Awaitable[bytes]: ...
+    def write(self, message: bytes, /) -> Awaitable[None]: ...
+    def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> Awaitable[None]: ...
+    def set_trailing_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> None: ...
+    def abort(
+        self, code: grpc.StatusCode, details: str, trailing_metadata: tuple[tuple[str, str], ...], /
+    ) -> Awaitable[Never]: ...
+
+
+def headers_of(context: RpcContext) -> Headers:
     """The call's metadata, decoded when a model looks."""
     return Headers(context.invocation_metadata() or ())
 
 
-def deadline_of(context: Any) -> float | None:
+def deadline_of(context: RpcContext) -> float | None:
     """The client's deadline on the event loop's clock, in seconds; None when it set none."""
     remaining = context.time_remaining()
     return None if remaining is None else asyncio.get_running_loop().time() + remaining
@@ -48,7 +66,7 @@ class TrailingHeaders:
     def __init__(self, events: CloudEvents | None) -> None:
         self._events = None if events is None else EventHeaders(events, str)
 
-    def send(self, context: Any, response: InferenceResponse, model: str) -> None:
+    def send(self, context: RpcContext, response: InferenceResponse, model: str) -> None:
         """Send the headers of an answer of `model`, as trailing metadata."""
         found = [] if self._events is None else self._events.of(model, response.id)
         if response.parameters is not None and response.parameters.headers is not None:

@@ -1,12 +1,17 @@
 """The standard health service, grpc.health.v1."""
 
 import asyncio
-from typing import Any
 
 from ...dataplane.dataplane import DataPlane
 from ...errors import NotFound
-from ...protos.messages import SERVICE
-from ...protos.standard import HealthCheckResponse, HealthListResponse
+from ...protos.health_pb2 import (
+    HealthCheckRequest,
+    HealthCheckResponse,
+    HealthListRequest,
+    HealthListResponse,
+)
+from ...protos.pool import SERVICE
+from .context import RpcContext
 from .rpc import RpcExchange
 
 LOOK_EVERY = 0.25
@@ -21,19 +26,19 @@ class Health:
     def __init__(self, dataplane: DataPlane) -> None:
         self._dataplane = dataplane
 
-    def _status(self) -> Any:
+    def _status(self) -> HealthCheckResponse.ServingStatus:
         return HealthCheckResponse.SERVING if self._dataplane.ready else HealthCheckResponse.NOT_SERVING
 
-    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802  # the RPC's name
+    async def Check(self, request: HealthCheckRequest, context: RpcContext) -> HealthCheckResponse:
         if request.service not in KNOWN:
             raise NotFound(f"Service {request.service} is not known.")
         return HealthCheckResponse(status=self._status())
 
-    async def List(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def List(self, request: HealthListRequest, context: RpcContext) -> HealthListResponse:
         response = HealthCheckResponse(status=self._status())
         return HealthListResponse(statuses=dict.fromkeys(KNOWN, response))
 
-    async def Watch(self, exchange: RpcExchange) -> None:  # noqa: N802
+    async def Watch(self, exchange: RpcExchange[HealthCheckRequest]) -> None:
         """Say the status now and whenever it changes, for as long as the client listens."""
         request = await exchange.read()
         known = request is not None and request.service in KNOWN

@@ -1,15 +1,14 @@
 """The unary RPCs of GRPCInferenceService: health, metadata and ModelInfer."""
 
-from typing import Any
-
 from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady
+from ...protos import dataplane_pb2 as pb
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
 from ...protos.grpc import request_from, wants_typed
+from ...protos.grpc_requests import InferMessage
 from ...protos.grpc_responses import dump_response
-from ...protos.messages import ModelReadyResponse, ServerLiveResponse, ServerReadyResponse
-from .context import TrailingHeaders, deadline_of, headers_of, priority_of
+from .context import RpcContext, TrailingHeaders, deadline_of, headers_of, priority_of
 
 
 class InferenceService:
@@ -19,28 +18,34 @@ class InferenceService:
         self._dataplane = dataplane
         self._headers = TrailingHeaders(dataplane.events)
 
-    async def ServerLive(self, request: Any, context: Any) -> Any:  # noqa: N802  # the RPC's name
-        return ServerLiveResponse(live=True)
+    async def ServerLive(self, request: pb.ServerLiveRequest, context: RpcContext) -> pb.ServerLiveResponse:
+        return pb.ServerLiveResponse(live=True)
 
-    async def ServerReady(self, request: Any, context: Any) -> Any:  # noqa: N802
-        return ServerReadyResponse(ready=self._dataplane.ready)
+    async def ServerReady(
+        self, request: pb.ServerReadyRequest, context: RpcContext
+    ) -> pb.ServerReadyResponse:
+        return pb.ServerReadyResponse(ready=self._dataplane.ready)
 
-    async def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def ModelReady(self, request: pb.ModelReadyRequest, context: RpcContext) -> pb.ModelReadyResponse:
         try:
             ready = self._dataplane.model_ready(request.name, request.version or None)
         except (ModelNotFound, ModelNotReady):
             # Triton's client polls with this call, and raises on any status but OK.
             ready = False
-        return ModelReadyResponse(ready=ready)
+        return pb.ModelReadyResponse(ready=ready)
 
-    async def ServerMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def ServerMetadata(
+        self, request: pb.ServerMetadataRequest, context: RpcContext
+    ) -> pb.ServerMetadataResponse:
         return ServerMetadataResponseConverter.from_types(self._dataplane.server_metadata())
 
-    async def ModelMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def ModelMetadata(
+        self, request: pb.ModelMetadataRequest, context: RpcContext
+    ) -> pb.ModelMetadataResponse:
         metadata = await self._dataplane.model_metadata(request.name, request.version or None)
         return ModelMetadataResponseConverter.from_types(metadata)
 
-    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def ModelInfer(self, request: InferMessage, context: RpcContext) -> bytes:
         model, version = request.model_name, request.model_version or None
         admission = self._dataplane.admit(model, version)
         metadata = headers_of(context)

@@ -1,19 +1,19 @@
 """The standard reflection service, v1 and v1alpha: what grpcurl and its like ask a server for."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import grpc
+from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from ...protos.messages import POOL, SERVICE
-from ...protos.standard import (
-    HEALTH,
-    REFLECTION,
+from ...protos.pool import HEALTH, POOL, REFLECTION, SERVICE
+from ...protos.reflection_pb2 import (
     ErrorResponse,
     ExtensionNumberResponse,
+    ExtensionRequest,
     FileDescriptorResponse,
     ListServiceResponse,
+    ServerReflectionRequest,
     ServerReflectionResponse,
 )
 from .rpc import RpcExchange
@@ -24,14 +24,14 @@ SERVICES = sorted((SERVICE, HEALTH, *REFLECTION))
 class Reflection:
     """Describes the services out of the pool that holds their messages."""
 
-    async def ServerReflectionInfo(self, exchange: RpcExchange) -> None:  # noqa: N802  # the RPC's name
+    async def ServerReflectionInfo(self, exchange: RpcExchange[ServerReflectionRequest]) -> None:
         async for request in exchange:
-            response = ServerReflectionResponse(original_request=request, **_response_field(request))
+            response = _response_to(request)
+            response.original_request.CopyFrom(request)
             await exchange.write(response.SerializeToString())
 
 
-def _response_field(request: Any) -> dict[str, Any]:
-    """The field of the response that a request is answered with."""
+def _response_to(request: ServerReflectionRequest) -> ServerReflectionResponse:
     try:
         match request.WhichOneof("message_request"):
             case "file_by_filename":
@@ -43,15 +43,14 @@ def _response_field(request: Any) -> dict[str, Any]:
             case "all_extension_numbers_of_type":
                 return _extensions_of(request.all_extension_numbers_of_type)
             case "list_services":
-                return {
-                    "list_services_response": ListServiceResponse(service=[{"name": n} for n in SERVICES])
-                }
+                services = ListServiceResponse(service=[{"name": name} for name in SERVICES])
+                return ServerReflectionResponse(list_services_response=services)
     except KeyError:
         return _error(grpc.StatusCode.NOT_FOUND)
     return _error(grpc.StatusCode.INVALID_ARGUMENT)
 
 
-def _file_of(symbol: str) -> Any:
+def _file_of(symbol: str) -> FileDescriptor:
     """The file that defines a message, a service or a method. Raises KeyError."""
     service, _, method = symbol.rpartition(".")
     try:
@@ -60,25 +59,25 @@ def _file_of(symbol: str) -> Any:
         return POOL.FindServiceByName(service).methods_by_name[method].containing_service.file
 
 
-def _file_of_extension(asked: Any) -> dict[str, Any]:
+def _file_of_extension(asked: ExtensionRequest) -> ServerReflectionResponse:
     message = POOL.FindMessageTypeByName(asked.containing_type)
     extension = POOL.FindExtensionByNumber(message, asked.extension_number)
     return _files(POOL.FindFileContainingSymbol(extension.full_name))
 
 
-def _extensions_of(name: str) -> dict[str, Any]:
+def _extensions_of(name: str) -> ServerReflectionResponse:
     message = POOL.FindMessageTypeByName(name)
     numbers = sorted(extension.number for extension in POOL.FindAllExtensions(message))
     found = ExtensionNumberResponse(base_type_name=message.full_name, extension_number=numbers)
-    return {"all_extension_numbers_response": found}
+    return ServerReflectionResponse(all_extension_numbers_response=found)
 
 
-def _files(file: Any) -> dict[str, Any]:
+def _files(file: FileDescriptor) -> ServerReflectionResponse:
     found = FileDescriptorResponse(file_descriptor_proto=[*_serialized(file, set())])
-    return {"file_descriptor_response": found}
+    return ServerReflectionResponse(file_descriptor_response=found)
 
 
-def _serialized(file: Any, seen: set[str]) -> Iterator[bytes]:
+def _serialized(file: FileDescriptor, seen: set[str]) -> Iterator[bytes]:
     """A file and what it imports, each once."""
     if file.name in seen:
         return
@@ -90,6 +89,6 @@ def _serialized(file: Any, seen: set[str]) -> Iterator[bytes]:
         yield from _serialized(imported, seen)
 
 
-def _error(code: grpc.StatusCode) -> dict[str, Any]:
+def _error(code: grpc.StatusCode) -> ServerReflectionResponse:
     number, text = code.value
-    return {"error_response": ErrorResponse(error_code=number, error_message=text)}
+    return ServerReflectionResponse(error_response=ErrorResponse(error_code=number, error_message=text))

@@ -1,15 +1,10 @@
 """The repository RPCs."""
 
-from typing import Any
-
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidRequest
+from ...protos import dataplane_pb2 as pb
 from ...protos.converters import RepositoryIndexResponseItemConverter
-from ...protos.messages import (
-    RepositoryIndexResponse,
-    RepositoryModelLoadResponse,
-    RepositoryModelUnloadResponse,
-)
+from .context import RpcContext
 
 
 class RepositoryService:
@@ -18,25 +13,31 @@ class RepositoryService:
     def __init__(self, dataplane: DataPlane) -> None:
         self._dataplane = dataplane
 
-    async def RepositoryIndex(self, request: Any, context: Any) -> Any:  # noqa: N802  # the RPC's name
+    async def RepositoryIndex(
+        self, request: pb.RepositoryIndexRequest, context: RpcContext
+    ) -> pb.RepositoryIndexResponse:
         items = await self._dataplane.index(request.ready)
-        return RepositoryIndexResponse(
+        return pb.RepositoryIndexResponse(
             models=[RepositoryIndexResponseItemConverter.from_types(item) for item in items]
         )
 
-    async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def RepositoryModelLoad(
+        self, request: pb.RepositoryModelLoadRequest, context: RpcContext
+    ) -> pb.RepositoryModelLoadResponse:
         name = _name(request)
         if request.parameters:
             raise InvalidRequest("a load takes a name only: what a model is, its folder says")
         await self._dataplane.load(name)
-        return RepositoryModelLoadResponse(model_name=name, isLoaded=True)
+        return pb.RepositoryModelLoadResponse(model_name=name, isLoaded=True)
 
-    async def RepositoryModelUnload(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def RepositoryModelUnload(
+        self, request: pb.RepositoryModelUnloadRequest, context: RpcContext
+    ) -> pb.RepositoryModelUnloadResponse:
         name = _name(request)
         await self._dataplane.unload(name)
-        return RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
+        return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
 
 
-def _name(request: Any) -> str:
+def _name(request: pb.RepositoryModelLoadRequest | pb.RepositoryModelUnloadRequest) -> str:
     """The model's name; KServe's clients put it where others have the repository's (protocol §2.5)."""
-    return str(request.model_name or request.repository_name)
+    return request.model_name or request.repository_name

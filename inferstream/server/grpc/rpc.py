@@ -4,29 +4,44 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from grpc.aio import EOF  # type: ignore[attr-defined]  # missing from the stubs
 
 from ...errors import InferstreamError, InvalidRequest
 from ...telemetry.rpcs import RpcMeters
 from ..status import Profile, grpc_status, retry_after
+from .context import RpcContext
+
+if TYPE_CHECKING:
+    RpcHandler = grpc.RpcMethodHandler[bytes, bytes]
+else:
+    RpcHandler = grpc.RpcMethodHandler  # generic for type checkers alone
 
 logger = logging.getLogger("inferstream.grpc")
 
+Request = TypeVar("Request")
+Parsed = TypeVar("Parsed", covariant=True)
 
-class RpcExchange:
+
+class RequestType(Protocol[Parsed]):
+    """The class of a message, or what reads messages in its place."""
+
+    def FromString(self, data: bytes, /) -> Parsed: ...
+
+
+class RpcExchange(Generic[Request]):
     """What a stream's two sides send each other, as messages."""
 
-    def __init__(self, context: Any, request: Any, meters: RpcMeters) -> None:
+    def __init__(self, context: RpcContext, request: RequestType[Request], meters: RpcMeters) -> None:
         self.context = context
         self._request = request
         self._meters = meters
 
-    async def read(self) -> Any:
+    async def read(self) -> Request | None:
         """The next request; None once the client has half-closed. Raises InvalidRequest for bytes that are none."""
         data = await self.context.read()
         if data is EOF:
@@ -34,10 +49,10 @@ class RpcExchange:
         self._meters.received += 1
         return parse(self._request, data)
 
-    def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> AsyncIterator[Request]:
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> Request:
         if (message := await self.read()) is None:
             raise StopAsyncIteration
         return message
@@ -45,61 +60,70 @@ class RpcExchange:
     def write(self, data: bytes) -> Awaitable[None]:
         """Send the bytes of a message; waits while the client does not read."""
         self._meters.sent += 1
-        written: Awaitable[None] = self.context.write(data)
-        return written
+        return self.context.write(data)
 
 
-Unary = Callable[[Any, Any], Awaitable[Any]]
+Unary = Callable[[Request, RpcContext], Awaitable[Message | bytes]]
 """Answers a message, given the RPC's context, with a message or the bytes of one."""
 
-Streaming = Callable[[RpcExchange], Awaitable[None]]
-RpcHandler = Any
-"""A grpc.RpcMethodHandler, which is generic for type checkers alone."""
+Streaming = Callable[[RpcExchange[Request]], Awaitable[None]]
 
-ServeRpc = Callable[[Any, Any], Awaitable[bytes | None]]
+ServeRpc = Callable[[bytes, RpcContext], Awaitable[bytes | None]]
+"""Serves an RPC, given the bytes of its request. An RPC that streams reads from the context instead."""
 
 
 Around = Callable[[ServeRpc], ServeRpc]
 """What stands between the library and whatever serves an RPC."""
 
 
-def unary(behaviour: Unary, request: Any, meters: RpcMeters, profile: Profile, around: Around) -> RpcHandler:
+def unary(
+    behaviour: Unary[Request],
+    request: RequestType[Request],
+    meters: RpcMeters,
+    profile: Profile,
+    around: Around,
+) -> RpcHandler:
     """The handler of an RPC that takes one `request` and gives one answer."""
 
-    async def serve(data: bytes, context: Any) -> bytes:
+    async def serve(data: bytes, context: RpcContext) -> bytes:
         meters.received += 1
         # Parsed here, because the library would call bytes that are no message UNKNOWN, and quote the parser.
         response = await behaviour(parse(request, data), context)
         meters.sent += 1
-        written: bytes = response if isinstance(response, bytes) else response.SerializeToString()
-        return written
+        return response if isinstance(response, bytes) else response.SerializeToString()
 
     return grpc.unary_unary_rpc_method_handler(around(_ended(serve, meters, profile)))
 
 
 def streaming(
-    behaviour: Streaming, request: Any, meters: RpcMeters, profile: Profile, around: Around
+    behaviour: Streaming[Request],
+    request: RequestType[Request],
+    meters: RpcMeters,
+    profile: Profile,
+    around: Around,
 ) -> RpcHandler:
     """The handler of an RPC that streams; one that reads a single message reads the first."""
 
-    async def serve(_: Any, context: Any) -> None:
+    async def serve(_: object, context: RpcContext) -> None:
         await behaviour(RpcExchange(context, request, meters))
 
     return grpc.stream_stream_rpc_method_handler(around(_ended(serve, meters, profile)))
 
 
-def parse(request: Any, data: bytes) -> Any:
+def parse(request: RequestType[Request], data: bytes) -> Request:
     """The message of type `request` in `data`. Raises InvalidRequest for bytes that are none."""
     try:
         return request.FromString(data)
     except DecodeError:
-        raise InvalidRequest(f"The message is not a {request.DESCRIPTOR.name}.") from None
+        # Not an attribute of the protocol: in protobuf's stubs it belongs to messages and not to their classes.
+        name = vars(request)["DESCRIPTOR"].name
+        raise InvalidRequest(f"The message is not a {name}.") from None
 
 
 def _ended(serve: ServeRpc, meters: RpcMeters, profile: Profile) -> ServeRpc:
     """`serve`, counted, with a status for whatever it raises: the library's own would be UNKNOWN, and quote it."""
 
-    async def ended(incoming: Any, context: Any) -> bytes | None:
+    async def ended(incoming: bytes, context: RpcContext) -> bytes | None:
         meters.started += 1
         began = perf_counter()
         status = "CANCELLED"

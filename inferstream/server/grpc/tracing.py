@@ -1,13 +1,12 @@
 """A span around each RPC, health left out."""
 
 from functools import partial
-from typing import Any
 
 import grpc
 
 from ...telemetry.rpcs import UNLOGGED
 from ...telemetry.tracing import Tracer
-from .context import headers_of
+from .context import RpcContext, headers_of
 from .rpc import Around, ServeRpc
 
 
@@ -25,7 +24,7 @@ class RpcTracing:
         name = f"/{service}/{method}"
         values = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
 
-        async def traced(incoming: Any, context: Any) -> bytes | None:
+        async def traced(incoming: bytes, context: RpcContext) -> bytes | None:
             span = self._tracing.door(name, headers_of(context), values)
             failure: str | None = "CANCELLED"
             code = grpc.StatusCode.CANCELLED

@@ -1,7 +1,9 @@
 """Messages and types convert into each other exactly, beside anybody else's protos."""
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.codecs import NumpyCodec
-from inferstream.errors import InvalidOutput, InvalidRequest
-from inferstream.protos import messages
+from inferstream.errors import InvalidOutput
+from inferstream.protos import dataplane_pb2 as messages
 from inferstream.protos.converters import ModelInferRequestConverter, ModelInferResponseConverter
 from inferstream.protos.grpc import FIELDS
-from inferstream.server.grpc.stream import dialect_of
 from inferstream.types import (
-    Headers,
     InferenceRequest,
     InferenceResponse,
     Parameters,
@@ -104,53 +104,35 @@ def test_each_descriptor_set_is_compiled_from_its_protos(
     assert out.read_bytes() == (HERE / compiled).read_bytes(), "run `make protos`"
 
 
-def message(**fields):
-    return messages.ModelInferRequest(**fields)
+STUBS = {
+    "dataplane_pb2": ("", "dataplane.proto"),
+    "health_pb2": ("standard/grpc/health/v1", "health.proto"),
+    "reflection_pb2": ("standard/grpc/reflection/v1", "reflection.proto"),
+}
 
 
-PYTHON = {"user-agent": "grpc-python/1.81.1 grpc-c/53.0.0 (linux; chttp2)"}
-NP = {"content_type": {"string_param": "np"}}
+@pytest.mark.parametrize("name", STUBS)
+def test_each_stub_is_written_from_its_proto(tmp_path: Path, name: str) -> None:
+    folder, source = STUBS[name]
+    command = ["-m", "grpc_tools.protoc", "-I", str(HERE / folder), f"--pyi_out={tmp_path}", source]
+    subprocess.run([sys.executable, *command], check=True, timeout=60)
+    written = (tmp_path / f"{name}.pyi").read_text()
+    assert written == (HERE / f"{name}.pyi").read_text(), "run `make protos`"
 
 
-@pytest.mark.parametrize(
-    ("asked", "metadata", "expected"),
-    [
-        (message(), {}, "mlserver"),
-        (message(raw_input_contents=[b"x"]), {}, "mlserver"),
-        (message(raw_input_contents=[b"x"]), PYTHON, "triton"),
-        (message(raw_input_contents=[b"x"], inputs=[{"parameters": NP}]), PYTHON, "mlserver"),
-        (message(parameters={"triton_x": {"bool_param": True}}, inputs=[{"parameters": NP}]), {}, "triton"),
-        (message(parameters={"sequence_id": {"int64_param": 1}}), {}, "triton"),
-        (message(inputs=[{"parameters": {"shared_memory_region": {"string_param": "r"}}}]), {}, "triton"),
-        (message(), {"triton_grpc_error": "true"}, "triton"),
-        (message(raw_input_contents=[b"x"]), {"x-stream-dialect": "mlserver"}, "mlserver"),
-        (message(raw_input_contents=[b"x"]), PYTHON | {"x-stream-dialect": "v2"}, "mlserver"),
-        (message(inputs=[{"parameters": NP}]), {"x-stream-dialect": "triton"}, "triton"),
-    ],
-)
-def test_the_dialect_of_a_stream(asked, metadata: dict, expected: str) -> None:
-    assert dialect_of(asked, Headers(metadata.items()), "mlserver") == expected
+@pytest.mark.parametrize("name", STUBS)
+def test_each_module_has_what_its_stub_says(name: str) -> None:
+    stub = ast.parse((HERE / f"{name}.pyi").read_text())
+    assert missing_of(stub.body, import_module(f"inferstream.protos.{name}")) == []
 
 
-@pytest.mark.parametrize(
-    ("agent", "expected"),
-    [
-        ("grpc-python/1.81.1 grpc-c/53.0.0 (linux; chttp2)", "triton"),
-        ("grpc-python-asyncio/1.81.1 grpc-c/53.0.0 (linux; chttp2)", "triton"),
-        ("shop/2.0 grpc-c++/1.60.0 grpc-c/37.0.0 (linux; chttp2)", "triton"),
-        ("grpc-node-js/1.13.0", "mlserver"),
-        ("grpc-go/1.72.0", "mlserver"),
-        ("grpc-java-netty/1.70.0", "mlserver"),
-        ("my-grpc-python/1", "mlserver"),
-        ("", "mlserver"),
-    ],
-)
-def test_raw_contents_mean_triton_to_clients_that_may_be_tritons_alone(agent: str, expected: str) -> None:
-    asked = message(raw_input_contents=[b"x"])
-    assert dialect_of(asked, Headers([("user-agent", agent)]), "mlserver") == expected
-    assert dialect_of(asked, Headers([("user-agent", agent)]), "triton") == "triton"
-
-
-def test_an_unknown_dialect_is_invalid() -> None:
-    with pytest.raises(InvalidRequest, match="esperanto"):
-        dialect_of(message(), Headers([("x-stream-dialect", "esperanto")]), "mlserver")
+def missing_of(stub: list[ast.stmt], owner: object) -> list[str]:
+    """The names that a stub has and its module or class has not; fields are there in messages alone."""
+    found = owner() if isinstance(owner, type) else owner
+    names = [ast.unparse(each.target) for each in stub if isinstance(each, ast.AnnAssign)]
+    missing = [f"{owner}: {name}" for name in names if not hasattr(found, name)]
+    for each in stub:
+        # The entry of a map is a class for its descriptor alone.
+        if isinstance(each, ast.ClassDef) and not each.name.endswith("Entry"):
+            missing += missing_of(each.body, getattr(owner, each.name))
+    return missing

@@ -5,9 +5,9 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.grpc import request_from
 from inferstream.protos.grpc_requests import LARGE, MANY, InferRequests, LargeRequest
-from inferstream.protos.messages import ModelInferRequest
 
 
 def message(*raws: bytes, **more) -> ModelInferRequest:

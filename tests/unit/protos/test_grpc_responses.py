@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.errors import InvalidOutput
+from inferstream.protos.dataplane_pb2 import ModelInferResponse
 from inferstream.protos.grpc import FIELDS
 from inferstream.protos.grpc_responses import dump_response, length
-from inferstream.protos.messages import ModelInferResponse
 from inferstream.types import InferenceResponse, Parameters, ResponseOutput, TensorData
 from inferstream.types.datatypes import DTYPES
 

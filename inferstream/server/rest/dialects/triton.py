@@ -8,7 +8,7 @@ from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....errors import InferstreamError
 from ....protos import json_requests, sse
-from ....protos.dialects import HEADER, asked_dialect
+from ....protos.dialects import HEADER, NAMES, asked_dialect
 from ....protos.generate import dump_flat, is_v2, parse_flat
 from ....types import InferenceRequest, InferenceResponse
 from ..exchange import Exchange
@@ -32,7 +32,7 @@ class Generate(InferenceDialect):
 
     def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
         admission = self._dataplane.admit(route.model, route.version)
-        asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"))
+        asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"), NAMES)
         length = exchange.head.header_length(len(body))
         if length is not None:
             return with_binary(admission, route.operation, body, length, IN_V2)

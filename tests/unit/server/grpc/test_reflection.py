@@ -3,8 +3,8 @@
 import pytest
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from inferstream.protos.messages import POOL
-from inferstream.protos.standard import ServerReflectionRequest
+from inferstream.protos.pool import POOL
+from inferstream.protos.reflection_pb2 import ServerReflectionRequest
 from inferstream.server.grpc.reflection import SERVICES, Reflection
 
 

@@ -1,19 +1,20 @@
-"""ModelStreamInfer as Triton's clients speak it: many independent requests, answers and errors in band."""
+"""Triton's dialect of a stream: many independent requests, and errors among the responses."""
 
 import asyncio
-from typing import Any
 
-from ...dataplane.admission import Admission
-from ...dataplane.call import Call, Operation
-from ...dataplane.dataplane import DataPlane
-from ...errors import InferstreamError, InvalidRequest
-from ...protos.grpc import request_from
-from ...protos.grpc_responses import dump_response, length
-from ...protos.messages import InferParameter, ModelInferResponse, ModelStreamInferResponse
-from ...types import Headers
-from ..status import Profile
-from .context import deadline_of, priority_of
-from .rpc import RpcExchange, outcome
+from ....dataplane.admission import Admission
+from ....dataplane.call import Call, Operation
+from ....dataplane.dataplane import DataPlane
+from ....errors import InvalidRequest
+from ....protos.dataplane_pb2 import InferParameter, ModelInferResponse, ModelStreamInferResponse
+from ....protos.grpc import request_from
+from ....protos.grpc_requests import InferMessage
+from ....protos.grpc_responses import dump_response, length
+from ....types import Headers
+from ...status import Profile
+from ..context import deadline_of, priority_of
+from ..rpc import outcome
+from .dialect import StreamDialect, StreamExchange, StreamRequest
 
 AT_ONCE = 64
 """Requests of one stream that may run together; the next is read when one has ended."""
@@ -33,19 +34,45 @@ _FINAL_IS = [
 ResponseTask = asyncio.Task[None]
 
 
-def admission_of(dataplane: DataPlane, message: Any) -> Admission | InferstreamError:
-    """Admission to the model that a message names, or why there is none: the dialect says how that is sent."""
-    try:
-        return dataplane.admit(message.model_name, message.model_version or None)
-    except InferstreamError as refusal:
-        return refusal
+_HINTS = ("sequence_id", "shared_memory_region", "classification")
+
+_AGENTS = ("grpc-python", "grpc-c++")
+"""What Triton's own clients are built on. A program's own name may stand before it in the user agent."""
+
+
+class TritonDialect(StreamDialect):
+    """Responses are ModelStreamInferResponses, which hold an error or a ModelInferResponse."""
+
+    name = "triton"
+
+    @staticmethod
+    def is_certain(message: InferMessage, metadata: Headers) -> bool:
+        return "triton_grpc_error" in metadata or any(
+            name.startswith("triton_") for name in message.parameters
+        )
+
+    @staticmethod
+    def is_likely(message: InferMessage, metadata: Headers) -> bool:
+        if message.raw_input_contents and _may_be_tritons(metadata.get("user-agent", "")):
+            return True
+        parts = (message, *message.inputs, *message.outputs)
+        return any(hint in part.parameters for part in parts for hint in _HINTS)
+
+    async def serve(self, first: StreamRequest, exchange: StreamExchange, metadata: Headers) -> None:
+        await self.announce(exchange)  # at once: nearly every failure is a response in band
+        await TritonStream(self._dataplane, self._profile, exchange, metadata).run(first)
+
+
+def _may_be_tritons(agent: str) -> bool:
+    """Whether a user agent can be one of Triton's clients; stubs of other languages read the type in the .proto."""
+    return any(product.startswith(_AGENTS) for product in agent.split())
 
 
 class TritonStream:
     """One stream. Answers and errors of models that only predict come in the order of their requests."""
 
     def __init__(
-        self, dataplane: DataPlane, profile: Profile, exchange: RpcExchange, metadata: Headers
+        self, dataplane: DataPlane, profile: Profile, exchange: StreamExchange, metadata: Headers
     ) -> None:
         self._dataplane = dataplane
         self._profile = profile
@@ -56,11 +83,11 @@ class TritonStream:
         self._writing = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._running: set[ResponseTask] = set()
-        self._reader: asyncio.Task[Any] | None = None
+        self._reader: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
 
-    async def run(self, message: Any, admission: Admission | InferstreamError) -> None:
-        """Answer `message`, to whose model `admission` leads, and every later request.
+    async def run(self, first: StreamRequest) -> None:
+        """Answer the first request and every later one.
 
         Ends when the client has half-closed and all is answered.
 
@@ -68,7 +95,7 @@ class TritonStream:
         long the client keeps its side open.
         """
         try:
-            await self._read(message, admission)
+            await self._read(first)
             if self._failure is not None:
                 # Cancelling a write would leave it to the library half done, and no status can follow that.
                 await self._writing.acquire()
@@ -79,18 +106,19 @@ class TritonStream:
         if self._failure is not None:
             raise self._failure
 
-    async def _read(self, message: Any, known: Admission | InferstreamError | None) -> None:
+    async def _read(self, request: StreamRequest) -> None:
         self._reader = asyncio.current_task()
         before: ResponseTask | None = None
         try:
-            while message is not None:
+            while True:
                 await self._slots.acquire()
-                admission = known or admission_of(self._dataplane, message)
-                if isinstance(admission, Admission) and admission.streams:
-                    self._start(asyncio.create_task(self._stream(message, admission)))
+                if request.admission is not None and request.admission.streams:
+                    self._start(asyncio.create_task(self._stream(request.message, request.admission)))
                 else:
-                    before = self._start(asyncio.create_task(self._predict(message, admission, before)))
-                message, known = await self._exchange.read(), None
+                    before = self._start(asyncio.create_task(self._predict(request, before)))
+                if (message := await self._exchange.read()) is None:
+                    break
+                request = StreamRequest(message, self._dataplane)
             if self._running:
                 await asyncio.wait(self._running)
         except asyncio.CancelledError:
@@ -114,27 +142,24 @@ class TritonStream:
             self._failure = failure
             self._reader.cancel()  # it may be waiting for a request that never comes
 
-    async def _predict(
-        self, message: Any, admission: Admission | InferstreamError, before: ResponseTask | None
-    ) -> None:
+    async def _predict(self, request: StreamRequest, before: ResponseTask | None) -> None:
         try:
-            message_part = await self._respond(message, admission)
+            part = await self._respond(request)
         except Exception as error:
-            message_part = self._refusal(message, error)
+            part = self._refusal(request.message, error)
         if before is not None:
             # Waiting here, and not inside the reply, keeps no slot of a model from those who come before.
             await asyncio.wait([before])
-        await self._send(message_part)
+        await self._send(part)
 
-    async def _respond(self, message: Any, admission: Admission | InferstreamError) -> bytes:
-        _take_empty_final(message)  # a single answer is its own final one
-        if not isinstance(admission, Admission):
-            raise admission
-        async with await admission.open(self._call(admission, message, Operation.INFER)) as reply:
+    async def _respond(self, request: StreamRequest) -> bytes:
+        _take_empty_final(request.message)  # a single answer is its own final one
+        admission = request.admitted()
+        async with await admission.open(self._call(admission, request.message, Operation.INFER)) as reply:
             assert reply.first is not None
             return _part(dump_response(reply.first, typed=False), final=True)
 
-    async def _stream(self, message: Any, admission: Admission) -> None:
+    async def _stream(self, message: InferMessage, admission: Admission) -> None:
         try:
             empty_final = _take_empty_final(message)
             async with await admission.open(self._call(admission, message, Operation.STREAM)) as reply:
@@ -145,7 +170,7 @@ class TritonStream:
         except Exception as error:
             await self._send(self._refusal(message, error))
 
-    def _call(self, admission: Admission, message: Any, operation: Operation) -> Call:
+    def _call(self, admission: Admission, message: InferMessage, operation: Operation) -> Call:
         return admission.call(
             operation,
             request_from(message),
@@ -158,7 +183,7 @@ class TritonStream:
         async with self._writing:
             await self._exchange.write(part)
 
-    def _refusal(self, message: Any, error: Exception) -> bytes:
+    def _refusal(self, message: InferMessage, error: Exception) -> bytes:
         """An error in band, so that the other requests of the stream go on. Raises it if the client asked so."""
         if self._fatal:
             raise error
@@ -166,23 +191,22 @@ class TritonStream:
         response = _empty(message)
         response.parameters[FINAL].bool_param = True
         failure = ModelStreamInferResponse(error_message=text, infer_response=response)
-        return bytes(failure.SerializeToString())
+        return failure.SerializeToString()
 
 
 def _part(response: bytes, final: bool) -> bytes:
     """A response as one of the stream's; an entry of its parameters may stand anywhere in its message."""
     body = response + _FINAL_IS[final]
-    part: bytes = _INFER_RESPONSE + length(len(body)) + body
-    return part
+    return _INFER_RESPONSE + length(len(body)) + body
 
 
-def _empty(message: Any) -> Any:
+def _empty(message: InferMessage) -> ModelInferResponse:
     return ModelInferResponse(
         model_name=message.model_name, model_version=message.model_version, id=message.id
     )
 
 
-def _take_empty_final(message: Any) -> bool:
+def _take_empty_final(message: InferMessage) -> bool:
     """Whether an empty final response is wanted; takes Triton's own parameters out of the request.
 
     Raises InvalidRequest for one that is not known.

@@ -1,0 +1,61 @@
+"""MLServer's dialect of a stream: the stream is one call, and its first request chooses the model."""
+
+from collections.abc import AsyncIterator
+
+from ....dataplane.admission import Admission
+from ....dataplane.call import Operation
+from ....dataplane.dataplane import DataPlane
+from ....protos.grpc import request_from, wants_typed
+from ....protos.grpc_requests import InferMessage
+from ....protos.grpc_responses import dump_response
+from ....types import Headers, InferenceRequest
+from ...status import Profile
+from ..context import TrailingHeaders, deadline_of, priority_of
+from .dialect import StreamDialect, StreamExchange, StreamRequest
+
+
+class MLServerDialect(StreamDialect):
+    """Responses are ModelInferResponses; an error ends the stream with its status."""
+
+    name = "mlserver"
+    other_names = ("v2",)
+
+    def __init__(self, dataplane: DataPlane, profile: Profile) -> None:
+        super().__init__(dataplane, profile)
+        self._headers = TrailingHeaders(dataplane.events)
+
+    @staticmethod
+    def is_certain(message: InferMessage, metadata: Headers) -> bool:
+        return any("content_type" in tensor.parameters for tensor in message.inputs)
+
+    async def serve(self, first: StreamRequest, exchange: StreamExchange, metadata: Headers) -> None:
+        admission = first.admitted()
+        request = request_from(first.message)
+        call = admission.call(
+            Operation.STREAM,
+            request,
+            metadata,
+            more=_requests_after(admission, exchange, request, metadata),
+            deadline=deadline_of(exchange.context),
+            priority=priority_of(metadata),
+        )
+        typed = wants_typed(first.message)
+        response = None
+        async with await admission.open(call) as reply:
+            # Not before a response is there: a client may retry a call that has failed without any metadata.
+            await self.announce(exchange)
+            async for response in reply:
+                await exchange.write(dump_response(response, typed))
+        if response is not None:
+            self._headers.send(exchange.context, response, admission.model)
+
+
+async def _requests_after(
+    admission: Admission, exchange: StreamExchange, first: InferenceRequest, metadata: Headers
+) -> AsyncIterator[InferenceRequest]:
+    """The requests after the first; all of one stream share its id."""
+    async for message in exchange:
+        request = request_from(message)
+        request.__dict__["id"] = first.id
+        admission.identify(request, metadata)
+        yield request

@@ -1,0 +1,127 @@
+"""A stream speaks the dialect that its metadata and first request say."""
+
+import pytest
+
+from inferstream.errors import InvalidRequest, Overloaded
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.protos.grpc_requests import InferMessage
+from inferstream.server.grpc import stream
+from inferstream.server.grpc.dialects.dialect import StreamDialect, StreamExchange, StreamRequest
+from inferstream.server.grpc.stream import dialect_of
+from inferstream.types import Headers
+
+
+def message(**fields):
+    return ModelInferRequest(**fields)
+
+
+PYTHON = {"user-agent": "grpc-python/1.81.1 grpc-c/53.0.0 (linux; chttp2)"}
+NP = {"content_type": {"string_param": "np"}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "metadata", "expected"),
+    [
+        (message(), {}, "mlserver"),
+        (message(raw_input_contents=[b"x"]), {}, "mlserver"),
+        (message(raw_input_contents=[b"x"]), PYTHON, "triton"),
+        (message(raw_input_contents=[b"x"], inputs=[{"parameters": NP}]), PYTHON, "mlserver"),
+        (message(parameters={"triton_x": {"bool_param": True}}, inputs=[{"parameters": NP}]), {}, "triton"),
+        (message(parameters={"sequence_id": {"int64_param": 1}}), {}, "triton"),
+        (message(inputs=[{"parameters": {"shared_memory_region": {"string_param": "r"}}}]), {}, "triton"),
+        (message(), {"triton_grpc_error": "true"}, "triton"),
+        (message(raw_input_contents=[b"x"]), {"x-stream-dialect": "mlserver"}, "mlserver"),
+        (message(raw_input_contents=[b"x"]), PYTHON | {"x-stream-dialect": "v2"}, "mlserver"),
+        (message(inputs=[{"parameters": NP}]), {"x-stream-dialect": "triton"}, "triton"),
+    ],
+)
+def test_the_dialect_of_a_stream(asked, metadata: dict, expected: str) -> None:
+    assert dialect_of(asked, Headers(metadata.items()), "mlserver") == expected
+
+
+@pytest.mark.parametrize(
+    ("agent", "expected"),
+    [
+        ("grpc-python/1.81.1 grpc-c/53.0.0 (linux; chttp2)", "triton"),
+        ("grpc-python-asyncio/1.81.1 grpc-c/53.0.0 (linux; chttp2)", "triton"),
+        ("shop/2.0 grpc-c++/1.60.0 grpc-c/37.0.0 (linux; chttp2)", "triton"),
+        ("grpc-node-js/1.13.0", "mlserver"),
+        ("grpc-go/1.72.0", "mlserver"),
+        ("grpc-java-netty/1.70.0", "mlserver"),
+        ("my-grpc-python/1", "mlserver"),
+        ("", "mlserver"),
+    ],
+)
+def test_raw_contents_mean_triton_to_clients_that_may_be_tritons_alone(agent: str, expected: str) -> None:
+    asked = message(raw_input_contents=[b"x"])
+    assert dialect_of(asked, Headers([("user-agent", agent)]), "mlserver") == expected
+    assert dialect_of(asked, Headers([("user-agent", agent)]), "triton") == "triton"
+
+
+def test_an_unknown_dialect_is_invalid() -> None:
+    with pytest.raises(InvalidRequest, match="esperanto"):
+        dialect_of(message(), Headers([("x-stream-dialect", "esperanto")]), "mlserver")
+
+
+class Esperanto(StreamDialect):
+    """A dialect of its own, which a parameter tells."""
+
+    name = "esperanto"
+
+    @staticmethod
+    def is_certain(message: InferMessage, metadata: Headers) -> bool:
+        return "verda" in message.parameters
+
+    async def serve(self, first: StreamRequest, exchange: StreamExchange, metadata: Headers) -> None:
+        await exchange.write(first.message.id.encode())
+
+
+class Exchange:
+    """A stream of one request."""
+
+    def __init__(self, request: ModelInferRequest) -> None:
+        self.context = self
+        self._request = request
+        self.written: list[bytes] = []
+
+    def invocation_metadata(self) -> None:
+        return None
+
+    async def read(self) -> ModelInferRequest:
+        return self._request
+
+    async def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+
+class FullDataPlane:
+    """Refuses every request."""
+
+    events = None
+
+    def admit(self, model: str, version: str | None) -> None:
+        raise Overloaded("full")
+
+    def stream_dialect(self, name: str) -> None:
+        return None
+
+
+class Defaults:
+    status_profile = "default"
+    grpc_stream_dialect = "mlserver"
+
+
+async def test_a_dialect_is_a_class_and_a_line_of_registration(monkeypatch) -> None:
+    monkeypatch.setattr(stream, "DIALECTS", (*stream.DIALECTS, Esperanto))
+    exchange = Exchange(message(id="i", parameters={"verda": {"bool_param": True}}))
+    await stream.StreamService(FullDataPlane(), Defaults()).ModelStreamInfer(exchange)
+    assert exchange.written == [b"i"]
+
+
+async def test_a_refusal_is_raised_where_a_dialect_asks_for_the_admission() -> None:
+    request = StreamRequest(message(model_name="m"), FullDataPlane())
+    assert request.admission is None
+    with pytest.raises(Overloaded, match="full"):
+        request.admitted()
+    with pytest.raises(Overloaded, match="full"):
+        await stream.StreamService(FullDataPlane(), Defaults()).ModelStreamInfer(Exchange(request.message))
