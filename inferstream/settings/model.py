@@ -76,9 +76,7 @@ class ModelSettings(EnvironmentModel):
     warm_workers: bool = Field(False, description="Accepted for compatibility; has never had an effect.")
     max_batch_size: int = Field(0, ge=0, description="Requests in one batch; 0 or 1 switches batching off.")
     max_batch_time: float = Field(0.0, ge=0, description="Seconds to wait for a batch to fill.")
-    cache_enabled: bool = Field(
-        False, description="Use the response cache, if the server has one."
-    )
+    cache_enabled: bool = Field(False, description="Use the response cache, if the server has one.")
     cache_ttl: float | None = Field(
         None, gt=0, description="Seconds a response may be reused; the server's if absent."
     )

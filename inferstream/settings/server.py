@@ -104,7 +104,9 @@ class Settings(EnvironmentModel):
         "default", description="Whose status codes to use where servers differ."
     )
     shutdown_grace: float = Field(20.0, ge=0, description="Seconds calls in progress may take to finish.")
-    shutdown_delay: float = Field(0.0, ge=0, description="Seconds to continue to serve, not ready, before calls are refused.")
+    shutdown_delay: float = Field(
+        0.0, ge=0, description="Seconds to continue to serve, not ready, before calls are refused."
+    )
 
     metrics_endpoint: str | None = Field(
         "/metrics", description="Path of the metrics; null or empty for none."
