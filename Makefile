@@ -69,7 +69,7 @@ settings: $(STAMP)  ## write docs/settings.md from the settings classes
 
 docs: $(STAMP)  ## build the site of docs/ and the API reference into site/; a broken link fails
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	$(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python -m mkdocs build --strict  # with --quiet it would not count the warnings that fail it
 
 protos: $(STAMP)  ## compile the gRPC protocol, health and reflection
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
