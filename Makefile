@@ -22,7 +22,7 @@ demo: $(STAMP)  ## start the server on the examples, stream an answer over REST 
 	$(BIN)/python scripts/demo.py
 
 test: lint  ## lint, type check, layers, and every test
-	$(BIN)/python -m pytest -n 2 --maxschedchunk 8
+	$(BIN)/python -m pytest -n 2
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

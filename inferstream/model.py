@@ -3,6 +3,7 @@
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from .codecs.base import InputCodecLike, RequestCodecLike
@@ -12,8 +13,10 @@ from .codecs.lookup import (
     encode_inference_response,
     encode_response_output,
 )
+from .codecs.signature import decorated_signature
 from .errors import Unsupported
 from .settings import ModelSettings
+from .signature import Signature, Tensors
 from .types import (
     InferenceRequest,
     InferenceResponse,
@@ -61,6 +64,12 @@ class MLModel:
         self._outputs_index: dict[str, MetadataTensor] = {}
         self.inputs = settings.inputs
         self.outputs = settings.outputs
+        # Not by the setters: an annotation must not choose a codec in `decode` of a model that declares none.
+        annotated = annotated_signature(type(self))
+        if annotated.inputs and not settings.inputs:
+            self._inputs = _copied(annotated.inputs)
+        if annotated.outputs and not settings.outputs:
+            self._outputs = _copied(annotated.outputs)
         self.ready = False
 
     @property
@@ -80,7 +89,7 @@ class MLModel:
 
     @property
     def inputs(self) -> list[MetadataTensor]:
-        """Declared inputs; `load` may replace them with those of the artefact. -1 in a shape is any size."""
+        """Declared inputs, else those of the annotations of `@decode_args`; `load` may replace them."""
         return self._inputs
 
     @inputs.setter
@@ -90,7 +99,7 @@ class MLModel:
 
     @property
     def outputs(self) -> list[MetadataTensor]:
-        """Declared outputs; `load` may replace them with those of the artefact. -1 in a shape is any size."""
+        """Declared outputs, else those of the annotations of `@decode_args`; `load` may replace them."""
         return self._outputs
 
     @outputs.setter
@@ -238,3 +247,51 @@ class StepModel(MLModel, ABC):
     @_overridable
     def release(self, state: Any) -> None:
         """Release the resources of a state that is finished or failed, or whose client left or ran out of time."""
+
+
+def signature_of(model: MLModel) -> Signature:
+    """What a model takes and returns: what it declares, else what its annotations say."""
+    annotated = annotated_signature(type(model))
+    inputs, inputs_annotated = _known(model.inputs, model.settings.inputs, annotated.inputs)
+    outputs, outputs_annotated = _known(model.outputs, model.settings.outputs, annotated.outputs)
+    return replace(
+        annotated,
+        inputs=inputs,
+        outputs=outputs,
+        inputs_annotated=inputs_annotated,
+        outputs_annotated=outputs_annotated,
+    )
+
+
+def annotated_signature(model: type[MLModel]) -> Signature:
+    """What annotations say of a class; inputs and outputs are unknown unless all of its methods agree on them."""
+    methods = {
+        name: getattr(model, name)
+        for name in ("predict", "predict_stream", "admit")
+        if getattr(model, name, None) is not getattr(MLModel, name, None)
+    }
+    found = [decorated_signature(method) or Signature() for method in methods.values()] or [Signature()]
+    first = found[0]
+    docs = [*(method.__doc__ for method in methods.values()), model.__doc__]
+    return Signature(
+        first.inputs if all(each.inputs == first.inputs for each in found) else None,
+        first.outputs if all(each.outputs == first.outputs for each in found) else None,
+        inputs_annotated=True,
+        outputs_annotated=True,
+        streams=bool(methods.keys() - {"predict"}),
+        doc=inspect.cleandoc(next(filter(None, docs), "")),
+    )
+
+
+def _known(
+    tensors: Sequence[MetadataTensor], settings: Sequence[MetadataTensor], annotated: Tensors | None
+) -> tuple[Tensors | None, bool]:
+    """The inputs or the outputs of a model, and whether they are those that annotations give."""
+    if settings or list(tensors) != list(annotated or ()):
+        return tuple(tensors) or None, False
+    return annotated, annotated is not None
+
+
+def _copied(tensors: Tensors) -> list[MetadataTensor]:
+    """Tensors for one model to change."""
+    return [tensor.model_copy(deep=True) for tensor in tensors]

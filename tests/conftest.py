@@ -1,12 +1,43 @@
 """One server with well-behaved and faulty models for every test that does not need its own."""
 
+import functools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
+from tests.scheduling import ByFile
 from tests.serving import Running, write_all_models
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile | None:
+    if config.getoption("dist") != "load":  # what `-n` alone means
+        return None
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_tls_context() -> Iterator[None]:
+    """
+    Clients that verify against the default certificates share one context.
+
+    httpx makes a context for every client, for plain HTTP too, and each reads all certificates of the system:
+    this costs twenty times what a request does.
+    """
+    default = functools.cache(httpx.create_ssl_context)
+
+    def create(verify: object = True, cert: object = None, trust_env: bool = True) -> object:
+        if verify is True and cert is None:
+            return default(trust_env=trust_env)
+        return httpx.create_ssl_context(verify, cert, trust_env)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("httpx._transports.default.create_ssl_context", create)
+        yield
 
 
 @pytest.fixture(scope="session", params=[0, 2], ids=["in-process", "workers"])

@@ -44,7 +44,7 @@ class Declared(Echo):
     """The same, with inputs and outputs declared in its settings."""
 
 
-class LazyApp(Echo):
+class Late(Echo):
     """The same after a while, and says which process it runs in."""
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:

@@ -24,6 +24,7 @@ class Running:
         self, folder: Path, *flags: str, wait: bool = True, within: float = 30, **environment: str
     ) -> None:
         self.folder = folder
+        self._stopping = False
         self.output = folder.parent / f"{folder.name}.output"
         self.log = folder.parent / f"{folder.name}.log"
         self.log.touch()
@@ -78,11 +79,7 @@ class Running:
         return httpx.post(f"{self.url}/v2/models/{model}/{action}", json=request, timeout=20, **options)
 
     def metric(self, name: str, **labels: str) -> float:
-        wanted = [f'{key}="{value}"' for key, value in labels.items()]
-        for line in httpx.get(f"{self.url}/metrics").text.splitlines():
-            if line.startswith((name + "{", name + " ")) and all(label in line for label in wanted):
-                return float(line.rsplit(" ", 1)[1])
-        return 0.0
+        return metric(httpx.get(f"{self.url}/metrics").text, name, **labels)
 
     def workers(self) -> list[int]:
         """Process ids of the workers."""
@@ -103,15 +100,30 @@ class Running:
         assert answered.json()["outputs"][0]["data"] == [1.0, 2.0], answered.text
         assert self.process.poll() is None
 
+    def begin_stop(self) -> None:
+        """Let the server drain and end; `stop` waits for it."""
+        self._stopping = True
+        self.process.send_signal(signal.SIGTERM)
+
     def stop(self, timeout: float = 15) -> int:
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+            if not self._stopping:
+                self.begin_stop()
             try:
                 self.process.wait(timeout)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait(5)
         return self.process.returncode
+
+
+def metric(page: str, name: str, **labels: str) -> float:
+    """The value that a metrics page has for a meter, which is zero for those it does not have."""
+    wanted = [f'{key}="{value}"' for key, value in labels.items()]
+    for line in page.splitlines():
+        if line.startswith((name + "{", name + " ")) and all(label in line for label in wanted):
+            return float(line.rsplit(" ", 1)[1])
+    return 0.0
 
 
 def eventually(condition: Callable[[], object], seconds: float = 5) -> object:

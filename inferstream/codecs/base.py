@@ -4,7 +4,14 @@ import warnings
 from typing import Any, ClassVar
 
 from ..errors import CodecError
-from ..types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    Parameters,
+    RequestInput,
+    ResponseOutput,
+)
 from .decoded import get_decoded, has_decoded
 
 INPUT_PREFIX = "input-"
@@ -52,6 +59,11 @@ class InputCodec:
     def decode_input(cls, request_input: RequestInput) -> Any:
         """The payload of an input; the inverse of `encode_input`."""
         raise NotImplementedError(f"{cls.__name__} does not decode inputs")
+
+    @classmethod
+    def describe_tensor(cls, name: str, hint: Any, is_output: bool) -> MetadataTensor | None:
+        """The tensor of a value that is annotated with `hint`; None where the hint does not say its datatype."""
+        return None
 
     @classmethod
     def encode(cls, name: str, payload: Any) -> ResponseOutput:

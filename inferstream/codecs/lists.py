@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..errors import CodecError
-from ..types import RequestInput, ResponseOutput, TensorData
+from ..types import MetadataTensor, RequestInput, ResponseOutput, TensorData
 from .base import FIELDS, InputCodec, content_type
 
 Element = str | bytes | None
@@ -65,6 +65,11 @@ class ListCodec(InputCodec, Generic[T]):
     @classmethod
     def decode_input(cls, request_input: RequestInput) -> list[T]:
         return cls._decode("input", request_input)
+
+    @classmethod
+    def describe_tensor(cls, name: str, hint: Any, is_output: bool) -> MetadataTensor | None:
+        parameters = content_type(cls.ContentType)
+        return MetadataTensor(name=name, datatype="BYTES", shape=[-1, 1], parameters=parameters)
 
     @classmethod
     def _fields(cls, kind: str, name: str, payload: Any, use_bytes: bool) -> dict[str, Any]:

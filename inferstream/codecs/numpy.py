@@ -1,5 +1,6 @@
 """NumPy arrays, content type `np`."""
 
+import typing
 from types import NoneType
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CodecError
-from ..types import Datatype, RequestInput, ResponseOutput, TensorData
+from ..types import Datatype, MetadataTensor, RequestInput, ResponseOutput, TensorData
 from ..types.datatypes import DTYPES
 from .base import FIELDS, InputCodec, SingleInputRequestCodec, content_type
 from .registry import register_input_codec, register_request_codec
@@ -15,6 +16,8 @@ from .registry import register_input_codec, register_request_codec
 Array = npt.NDArray[Any]
 
 _DATATYPES = {dtype: name for name, dtype in DTYPES.items() if name != "BF16"}
+_SCALARS: dict[Any, str] = {dtype.type: name for dtype, name in _DATATYPES.items()}
+_SCALARS |= dict.fromkeys((np.str_, np.bytes_, np.object_), "BYTES")
 
 
 def to_dtype(datatype: Datatype | str) -> np.dtype[Any]:
@@ -120,6 +123,20 @@ class NumpyCodec(InputCodec):
     @classmethod
     def decode_input(cls, request_input: RequestInput) -> Array:
         return decoded(request_input, "input")
+
+    @classmethod
+    def describe_tensor(cls, name: str, hint: Any, is_output: bool) -> MetadataTensor | None:
+        """`NDArray[np.float32]` says the datatype; `ndarray[tuple[int, int], dtype[...]]` the dimensions too."""
+        sizes, dtype = typing.get_args(hint) or (None, None)
+        datatype = _SCALARS.get(next(iter(typing.get_args(dtype)), None))
+        if datatype is None:
+            return None
+        dimensions = typing.get_args(sizes)
+        shape = [-1]
+        if dimensions and ... not in dimensions:
+            shape = batch_shape([-1] * len(dimensions)) if is_output else [-1] * len(dimensions)
+        parameters = content_type(cls.ContentType)
+        return MetadataTensor(name=name, datatype=datatype, shape=shape, parameters=parameters)
 
 
 @register_request_codec

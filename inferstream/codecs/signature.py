@@ -1,28 +1,30 @@
 """`decode_args`: codecs picked from the annotations of a model's own method."""
 
 import inspect
-import types
 import typing
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Callable,
-    Generator,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import wraps
-from typing import Any, Union
+from typing import Any
 
 from ..errors import CodecError, CodecNotFound, InputsNotFound, InvalidOutput, OutputNotFound
+from ..signature import Signature
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
+from .annotations import (
+    ASYNC_STREAMS,
+    STREAMS,
+    codec_of,
+    input_tensors,
+    name_of,
+    output_hints,
+    output_tensors,
+    parameters_of,
+    without_none,
+)
 from .base import OUTPUT_PREFIX, InputCodecLike, RequestCodecLike, response_of
 from .registry import find_input_codec, find_request_codec
 
-_ASYNC_STREAMS = (AsyncIterator, AsyncGenerator, AsyncIterable)
-_STREAMS = (Iterator, Generator, Iterable)
+_SIGNATURE = "_inferstream_signature"
+"""The attribute of a decorated method that holds its `Signature`."""
 
 
 class SignatureCodec:
@@ -34,17 +36,27 @@ class SignatureCodec:
     def __init__(self, function: Callable[..., Any]) -> None:
         hints = typing.get_type_hints(function)
         returned = hints.pop("return", None)
-        parameters = _parameters(function, hints)
+        parameters = parameters_of(function, hints)
         self._inputs: dict[str, InputCodecLike] = {}
         self._requests: dict[str, RequestCodecLike] = {}
         self._defaults: dict[str, Any] = {}
-        self._hints = {parameter.name: _name(hints.get(parameter.name)) for parameter in parameters}
+        self._hints = {parameter.name: name_of(hints.get(parameter.name)) for parameter in parameters}
         for parameter in parameters:
             self._add_parameter(parameter, hints.get(parameter.name))
-        self._outputs = [_Output(hint, index) for index, hint in enumerate(_output_hints(returned))]
+        self._outputs = [_Output(hint, index) for index, hint in enumerate(output_hints(returned))]
+        origin = typing.get_origin(returned)
+        self.is_async_stream = inspect.isasyncgenfunction(function) or origin in ASYNC_STREAMS
+        self.signature = Signature(
+            input_tensors({name: hints.get(name) for name in self._hints}, self._defaults),
+            output_tensors(returned),
+            inputs_annotated=True,
+            outputs_annotated=True,
+            streams=self.is_async_stream or inspect.isgeneratorfunction(function) or origin in STREAMS,
+            doc=inspect.cleandoc(function.__doc__ or ""),
+        )
 
     def _add_parameter(self, parameter: inspect.Parameter, hint: Any) -> None:
-        bare, optional = _without_none(hint)
+        bare, optional = without_none(hint)
         name = parameter.name
         if parameter.default is not inspect.Parameter.empty:
             self._defaults[name] = parameter.default
@@ -55,7 +67,7 @@ class SignatureCodec:
         elif (request_codec := find_request_codec(type_hint=bare)) is not None:
             self._requests[name] = request_codec
         else:
-            raise CodecNotFound(name=name, payload_type=_name(hint), is_input=True)
+            raise CodecNotFound(name=name, payload_type=name_of(hint), is_input=True)
 
     def decode_request(self, request: InferenceRequest) -> dict[str, Any]:
         """The arguments by name. Raises InputsNotFound for those the request lacks."""
@@ -100,7 +112,7 @@ class SignatureCodec:
         outputs: list[ResponseOutput] = []
         for index, value in enumerate(values):
             if index >= len(self._outputs) or not self._outputs[index].fits(value):
-                hints = [_name(output.hint) for output in self._outputs]
+                hints = [name_of(output.hint) for output in self._outputs]
                 raise OutputNotFound(index, type(value).__name__, hints)
             output = self._outputs[index]
             name = declared[index].name if named else output.name
@@ -113,11 +125,11 @@ class _Output:
 
     def __init__(self, hint: Any, index: int) -> None:
         self.hint = hint
-        self._bare, self._optional = _without_none(hint)
+        self._bare, self._optional = without_none(hint)
         self.name = f"{OUTPUT_PREFIX}{index}"
-        self._codec: Any = _codec_of(hint)
+        self._codec: Any = codec_of(hint)
         if self._codec is None:
-            raise CodecNotFound(name=self.name, payload_type=_name(hint))
+            raise CodecNotFound(name=self.name, payload_type=name_of(hint))
 
     def fits(self, value: Any) -> bool:
         if value is None:
@@ -146,14 +158,18 @@ def decode_args(predict: Callable[..., Any]) -> Callable[..., Any]:
     encodes each value; closing the stream closes the method's own generator at once.
     """
     codec = SignatureCodec(predict)
-    returned = typing.get_origin(typing.get_type_hints(predict).get("return"))
-    if inspect.isasyncgenfunction(predict) or returned in _ASYNC_STREAMS:
-        return _stream(predict, codec)
-    if inspect.isgeneratorfunction(predict) or returned in _STREAMS:
-        return _blocking_stream(predict, codec)
-    if inspect.iscoroutinefunction(predict):
-        return _predict(predict, codec)
-    return _blocking_predict(predict, codec)
+    if codec.signature.streams:
+        wrapper = _stream if codec.is_async_stream else _blocking_stream
+    else:
+        wrapper = _predict if inspect.iscoroutinefunction(predict) else _blocking_predict
+    decorated = wrapper(predict, codec)
+    setattr(decorated, _SIGNATURE, codec.signature)
+    return decorated
+
+
+def decorated_signature(method: Callable[..., Any]) -> Signature | None:
+    """What `decode_args` has read from the annotations of a method; None for a method without it."""
+    return getattr(method, _SIGNATURE, None)
 
 
 def _encoded(codec: SignatureCodec, model: Any, value: Any) -> InferenceResponse:
@@ -222,47 +238,3 @@ def _blocking_stream(function: Callable[..., Any], codec: SignatureCodec) -> Cal
                 values.close()
 
     return stream
-
-
-def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> list[inspect.Parameter]:
-    """The parameters that a request fills: not `self`, `*args` or `**kwargs`, nor a default without a hint."""
-    filled = []
-    for index, parameter in enumerate(inspect.signature(function).parameters.values()):
-        hint = hints.get(parameter.name)
-        variadic = parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        is_self = index == 0 and _codec_of(hint) is None
-        is_constant = hint is None and parameter.default is not inspect.Parameter.empty
-        if not (variadic or is_self or is_constant):
-            filled.append(parameter)
-    return filled
-
-
-def _codec_of(hint: Any) -> Any:
-    bare, _ = _without_none(hint)
-    return find_input_codec(type_hint=bare) or find_request_codec(type_hint=bare)
-
-
-def _without_none(hint: Any) -> tuple[Any, bool]:
-    """The hint without `None`, and whether it allowed it."""
-    if typing.get_origin(hint) not in (Union, types.UnionType):
-        return hint, False
-    members = [member for member in typing.get_args(hint) if member is not type(None)]
-    optional = len(members) < len(typing.get_args(hint))
-    return (members[0], optional) if len(members) == 1 else (Union[tuple(members)], optional)  # noqa: UP007
-
-
-def _output_hints(returned: Any) -> list[Any]:
-    hint = returned
-    if typing.get_origin(hint) in (*_ASYNC_STREAMS, *_STREAMS):
-        hint = typing.get_args(hint)[0]
-    if hint is None or hint is type(None) or hint is InferenceResponse:
-        return []
-    if isinstance(hint, tuple):
-        return list(hint)  # `-> (A, B)`, which Python takes as it is
-    if typing.get_origin(hint) is tuple:
-        return list(typing.get_args(hint))
-    return [hint]
-
-
-def _name(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)

@@ -24,69 +24,21 @@ class Operation(Enum):
     STREAM = "stream"
 
 
-class Call:
-    """One inference request, whatever door it came in by.
+class Interruptible:
+    """Work of a task for a client that can be ended from outside."""
 
-    `more` yields the later requests of a bidirectional stream, and is None when there can be none.
-    `deadline` is a point in time on the event loop's clock, in seconds. `task` is the task that opens
-    the call, for doors that know it already: asking costs a system call on Python 3.11.
-    `priority` is 1 for the highest to 9 for the lowest, and 0 until the dataplane knows the model's default.
-    `trace` says which span the call lies in, to whoever carries it to another process.
-    """
+    __slots__ = ("_interruption", "expired", "failure", "reply", "task")
 
-    __slots__ = (
-        "_interruption",
-        "deadline",
-        "expired",
-        "failure",
-        "headers",
-        "model",
-        "more",
-        "operation",
-        "priority",
-        "reply",
-        "request",
-        "task",
-        "trace",
-        "version",
-        "waits",
-    )
-
-    merged = False
-    """Whether it runs for other calls, each of which is counted for itself."""
-
-    def __init__(
-        self,
-        operation: Operation,
-        model: str,
-        version: str | None,
-        request: InferenceRequest,
-        headers: Mapping[str, str],
-        more: AsyncIterator[InferenceRequest] | None = None,
-        deadline: float | None = None,
-        task: asyncio.Task[object] | None = None,
-        priority: int = 0,
-    ) -> None:
-        self.operation = operation
-        self.model = model
-        self.version = version
-        self.request = request
-        self.headers = headers
-        self.more = more
-        self.deadline = deadline
+    def __init__(self, task: asyncio.Task[object] | None) -> None:
+        self.task = task
         self.failure: Exception | None = None
         self.expired = False
         """Whether it has been ended because its time was over."""
-        self.task = task
-        self.priority = priority
-        self.waits = False
-        """Whether it waits in a queue for its turn."""
-        self.trace: Mapping[str, str] | None = None
         self.reply: Reply | None = None
         self._interruption: Interruption | None = None
 
     def fail(self, error: Exception) -> None:
-        """End this call from outside with `error`, whether it is still opening or already answering."""
+        """End this from outside with `error`, whether it is still opening or already streams."""
         self.expired = self.expired or isinstance(error, DeadlineExceeded)
         if self.reply is not None:
             self.reply.fail(error)
@@ -106,6 +58,66 @@ class Call:
         if self._interruption is not None:
             self._interruption.take_back()
             self._interruption = None
+
+
+class Call(Interruptible):
+    """One inference request, whatever door it came in by.
+
+    `more` yields the later requests of a bidirectional stream, and is None when there can be none.
+    `deadline` is a point in time on the event loop's clock, in seconds. `task` is the task that opens
+    the call, for doors that know it already: asking costs a system call on Python 3.11.
+    `priority` is 1 for the highest to 9 for the lowest, and 0 until the dataplane knows the model's default.
+    `principal` names the client, or is None where the door knows no name.
+    `trace` says which span the call lies in, to whoever carries it to another process.
+    """
+
+    __slots__ = (
+        "deadline",
+        "headers",
+        "model",
+        "more",
+        "operation",
+        "principal",
+        "priority",
+        "request",
+        "trace",
+        "version",
+        "waits",
+    )
+
+    merged = False
+    """Whether it runs for other calls, each of which is counted for itself."""
+
+    def __init__(
+        self,
+        operation: Operation,
+        model: str,
+        version: str | None,
+        request: InferenceRequest,
+        headers: Mapping[str, str],
+        more: AsyncIterator[InferenceRequest] | None = None,
+        deadline: float | None = None,
+        task: asyncio.Task[object] | None = None,
+        priority: int = 0,
+        principal: str | None = None,
+    ) -> None:
+        self.operation = operation
+        self.model = model
+        self.version = version
+        self.request = request
+        self.headers = headers
+        self.more = more
+        self.deadline = deadline
+        self.failure = None  # these are set here, because calling the base costs as much as setting them all
+        self.expired = False
+        self.task = task
+        self.priority = priority
+        self.principal = principal
+        self.waits = False
+        """Whether it waits in a queue for its turn."""
+        self.trace: Mapping[str, str] | None = None
+        self.reply = None
+        self._interruption = None
 
 
 class MergedCall(Call):

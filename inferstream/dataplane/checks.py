@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from ..errors import InvalidRequest
 from ..settings import ModelSettings
+from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, RequestInput, RequestOutput, ResponseOutput
 from ..types.unchecked import UncheckedData
 
@@ -40,14 +41,19 @@ class Checks(Protocol):
         """Whether a valid input's first dimension is a number of rows, as far as can be known."""
 
 
-def checks_of(
-    inputs: Sequence[MetadataTensor], outputs: Sequence[MetadataTensor], strictness: Strictness
-) -> Checks:
-    """The checks of a model that declares these, chosen once when it loads. Raises TypeError for other things."""
-    for tensor in (*inputs, *outputs):
+def checks_of(signature: Signature, strictness: Strictness) -> Checks:
+    """The checks of a model, chosen once when it loads; annotated inputs count if `strict`, annotated outputs never.
+
+    Raises TypeError for a signature of other things than tensors.
+    """
+    for tensor in (*(signature.inputs or ()), *(signature.outputs or ())):
         if not isinstance(tensor, MetadataTensor):
             raise TypeError(f"a {type(tensor).__name__} among the inputs and outputs is no MetadataTensor")
-    return NoDeclaration() if strictness == "off" else Declaration(inputs, outputs, strictness == "strict")
+    if strictness == "off":
+        return NoDeclaration()
+    strict = strictness == "strict"
+    inputs = (signature.inputs or ()) if strict else signature.declared_inputs
+    return Declaration(inputs, signature.declared_outputs, strict, not signature.inputs_annotated)
 
 
 class NoDeclaration:
@@ -75,14 +81,20 @@ class Declaration:
     A `strict` one takes the declared inputs and no others, in the declared shapes. Else inputs may be missing or
     undeclared, and a shape may differ from the declared one by trailing ones ([N] and [N, 1], as MLServer's
     codecs send) and by one leading batch dimension, and that of texts count their characters.
+    Without `shapes` inputs may have any, as codecs take them.
     """
 
-    __slots__ = ("_inputs", "_outputs", "_required", "_strict")
+    __slots__ = ("_inputs", "_outputs", "_required", "_shapes", "_strict")
 
     def __init__(
-        self, inputs: Sequence[MetadataTensor], outputs: Sequence[MetadataTensor], strict: bool
+        self,
+        inputs: Sequence[MetadataTensor],
+        outputs: Sequence[MetadataTensor],
+        strict: bool,
+        shapes: bool = True,
     ) -> None:
         self._strict = strict
+        self._shapes = shapes
         self._inputs = {tensor.name: tensor for tensor in inputs}
         self._outputs = frozenset(tensor.name for tensor in outputs)
         self._required = [tensor.name for tensor in inputs if strict and not _optional(tensor)]
@@ -112,7 +124,7 @@ class Declaration:
         if not shape or (tensor.datatype == "BYTES" and counts_characters(tensor)):
             return False
         declared = self._inputs.get(tensor.name)
-        if declared is None:
+        if declared is None or not self._shapes:
             return True
         sizes = declared.shape
         if len(sizes) == len(shape) and sizes[0] == -1:
@@ -129,7 +141,7 @@ class Declaration:
             raise InvalidRequest(f'input "{name}" is not one of the model\'s inputs: {known}')
         if declared.datatype != datatype:
             raise InvalidRequest(f'input "{name}": the model takes {declared.datatype}, got {datatype}')
-        if not fits(shape, declared.shape, self._strict):
+        if not fits(shape, declared.shape, self._strict) and self._shapes:
             raise InvalidRequest(f'input "{name}": the model takes shape {declared.shape}, got {shape}')
 
     def _check_outputs(self, outputs: Sequence[RequestOutput]) -> None:

@@ -1,27 +1,20 @@
 """Everything a door can ask for: inference, metadata, readiness and the repository."""
 
-from collections.abc import Awaitable, Mapping
-from contextlib import suppress
 from typing import Literal
 
-from ..errors import ModelNotFound, ModelNotReady
-from ..handlers import CustomHandler
+from ..errors import Draining, ModelNotFound, ModelNotReady
+from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import Settings
+from ..signature import Signature
 from ..types import (
-    InferenceRequest,
     MetadataModelResponse,
     MetadataServerResponse,
-    MetadataTensor,
-    Parameters,
     RepositoryIndexResponseItem,
 )
 from .access import Access
-from .call import Call, identify
+from .admission import Admission
 from .cloudevents import CloudEvents, wanted
-from .execution.base import Execution
-from .priority import apply_parameters
-from .reply import Reply
-from .serving import ServedModel, Serving
+from .serving import Serving
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
 """What of the protocol's extensions is implemented, in Triton's spelling."""
@@ -42,61 +35,30 @@ class DataPlane:
             extensions=[*EXTENSIONS, *settings.extensions],
         )
 
-    def expect(self, model: str, version: str | None) -> ServedModel:
-        """The model that will answer, for `open`, unless it would refuse whatever a request says.
+    def admit(self, model: str, version: str | None = None, principal: str | None = None) -> Admission:
+        """Permission to call a model. A door asks once, as soon as it knows the model's name.
 
-        To be asked before the request is parsed. Raises ModelNotFound, ModelNotReady, Draining, Overloaded.
+        A model whose queue is full refuses here, before the request is parsed.
+        Raises ModelNotFound, ModelNotReady, Draining, Overloaded.
         """
         served = self._registry.serving(model, version)
         if served.gate is not None:
             served.gate.check(model)
-        return served
+        return Admission(served, model, version, self.events, principal)
 
-    def open(self, call: Call, served: ServedModel | None = None) -> Awaitable[Reply]:
-        """Route a call to its model, which is `served` where that was just asked, and open the reply.
-
-        Raises InvalidRequest, ModelNotFound, ModelNotReady, Draining, at once or when it is awaited, or
-        whatever a stage or the model refuses with.
-        """
-        apply_parameters(call, self.identify(call.request, call.model, call.headers))
-        if served is None:
-            served = self._registry.serving(call.model, call.version)
-        call.priority = call.priority or served.priority
-        return served.handler(call)
-
-    def left_unopened(self, model: str, version: str | None) -> None:
-        """Count a call that its client has cancelled before `open` was reached."""
-        with suppress(ModelNotFound, ModelNotReady):
-            self._registry.get(model, version).meters.left_unopened()
-
-    def identify(self, request: InferenceRequest, model: str, headers: Mapping[str, str]) -> Parameters:
-        """Give a request to `model` an id if it has none, and its headers; `open` does so for the first of a call."""
-        parameters = identify(request, headers)
-        if self.events is not None:
-            self.events.add_to(request, model)
-        return parameters
-
-    def custom_routes(self) -> list[tuple[CustomHandler, Execution]]:
-        """REST routes of models' own; the same list until a model comes or goes."""
+    def custom_routes(self) -> list[tuple[CustomHandler, str]]:
+        """REST routes of models' own, and the model of each; the same list until a model comes or goes."""
         return self._registry.routes
 
-    def declared_inputs(self, name: str, version: str | None = None) -> list[MetadataTensor]:
-        """The inputs a model declares. Raises ModelNotFound, ModelNotReady."""
-        return self._registry.get(name, version).execution.inputs
+    async def call_route(self, name: str, request: HttpRequest) -> HttpResponse:
+        """Call a route of a model's own. The server waits for it, and ends it, as it does with an inference.
 
-    def streams(self, name: str, version: str | None = None) -> bool:
-        """Whether a model makes streams of its own; False for one that is not there."""
-        try:
-            return self._registry.get(name, version).execution.capabilities != "predict"
-        except (ModelNotFound, ModelNotReady):
-            return False
-
-    def takes_any(self, name: str, version: str | None = None) -> bool:
-        """Whether requests to a model may hold objects where the protocol has texts and numbers; False without it."""
-        try:
-            return self._registry.get(name, version).takes_any
-        except (ModelNotFound, ModelNotReady):
-            return False
+        Raises ModelNotFound, ModelNotReady, Draining, or what the model fails with.
+        """
+        if self._registry.draining:
+            raise Draining
+        served = self._registry.get(name)
+        return await served.live.run(served.execution.ask(request))
 
     def stream_dialect(self, name: str) -> Literal["mlserver", "triton"] | None:
         """The dialect a model's settings name for gRPC streams."""
@@ -120,6 +82,10 @@ class DataPlane:
     async def model_metadata(self, name: str, version: str | None = None) -> MetadataModelResponse:
         """What the model says of itself. Raises ModelNotFound, ModelNotReady."""
         return await self._registry.serving(name, version).execution.metadata()
+
+    def signature(self, name: str, version: str | None = None) -> Signature:
+        """What a model takes and returns. Raises ModelNotFound, ModelNotReady."""
+        return self._registry.get(name, version).execution.signature
 
     def models(self) -> list[tuple[str, str | None]]:
         """Name and version of every model that is loaded."""

@@ -36,7 +36,7 @@ class Pipeline:
     ) -> None:
         self.meters = meters
         settings = execution.settings
-        checks = checks_of(execution.inputs, execution.outputs, execution.strictness)
+        checks = checks_of(execution.signature, execution.strictness)
         limit = settings.request_timeout if settings.request_timeout is not None else request_timeout
 
         execution.meter(meters.queue, meters.stepping() if "steps" in execution.capabilities else None)

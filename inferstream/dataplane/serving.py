@@ -83,8 +83,8 @@ class Serving(ABC):
         self._tracer = tracer
         self._served: dict[ModelKey, ServedModel] = {}
         self._defaults: dict[str, ServedModel] = {}
-        self.routes: list[tuple[CustomHandler, Execution]] = []
-        """REST routes of models' own, made anew whenever a model comes or goes."""
+        self.routes: list[tuple[CustomHandler, str]] = []
+        """REST routes of models' own and the names of these models, made anew whenever a model comes or goes."""
         self._states: dict[ModelKey, tuple[State, str]] = {}
         self._retiring: dict[asyncio.Task[None], ServedModel] = {}
         self.leaving = False
@@ -183,9 +183,7 @@ class Serving(ABC):
         else:
             self._defaults.pop(name, None)
         self.routes = [
-            (route, served.execution)
-            for served in self._defaults.values()
-            for route in served.execution.routes
+            (route, model) for model, served in self._defaults.items() for route in served.execution.routes
         ]
 
     async def stop(self, grace: float) -> None:

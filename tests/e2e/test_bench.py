@@ -3,18 +3,27 @@
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.serving import SERVER, Running, fp32, text
+from tests.serving import SERVER, Running, fp32, text, write_all_models
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One server: a client cannot tell whether it has workers."""
+    running = Running(write_all_models(tmp_path_factory.mktemp("measured") / "models"))
+    yield running
+    assert running.stop() == 0, running.text()
 
 
 @pytest.fixture
-def bench(server: Running, tmp_path: Path):
+def bench(measured: Running, tmp_path: Path):
     def run(model: str, *flags: str, request: dict | None = None) -> subprocess.CompletedProcess[str]:
         grpc = "grpc" in flags
-        command = [*SERVER, "bench", model, "-u", server.grpc if grpc else server.url]
+        command = [*SERVER, "bench", model, "-u", measured.grpc if grpc else measured.url]
         if request is not None:
             (tmp_path / "request.json").write_text(json.dumps(request))
             command += ["--request", str(tmp_path / "request.json")]

@@ -303,7 +303,7 @@ def test_status_profiles_answer_with_other_servers_codes(serve, tmp_path) -> Non
     assert triton.infer("impatient", text()).status_code == 503
 
 
-def test_browsers_of_allowed_origins_may_ask(serve, tmp_path) -> None:
+def test_browsers_of_allowed_origins_may_ask(start, tmp_path) -> None:
     from tests.serving import write_model
 
     folder = tmp_path / "models"
@@ -311,7 +311,7 @@ def test_browsers_of_allowed_origins_may_ask(serve, tmp_path) -> None:
     (folder / "settings.json").write_text(
         '{"cors_settings": {"allow_origins": ["https://page"], "allow_methods": ["*"], "expose_headers": ["x-a"]}}'
     )
-    server = serve(folder)
+    server = start(folder)
     answer = server.infer("echo", fp32([1.0]), headers={"Origin": "https://page"})
     assert answer.headers["access-control-allow-origin"] == "https://page"
     assert answer.headers["access-control-expose-headers"] == "x-a"
@@ -323,11 +323,11 @@ def test_browsers_of_allowed_origins_may_ask(serve, tmp_path) -> None:
     assert httpx.options(f"{server.url}/v2/models/echo/infer", headers=asked).status_code == 200
 
 
-def test_a_root_path_is_stripped_by_the_proxy_and_known_to_the_documents(serve, tmp_path) -> None:
+def test_a_root_path_is_stripped_by_the_proxy_and_known_to_the_documents(start, tmp_path) -> None:
     from tests.serving import write_model
 
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
-    server = serve(folder, INFERSTREAM_ROOT_PATH="/ml")
+    server = start(folder, INFERSTREAM_ROOT_PATH="/ml")
     assert server.infer("echo", fp32([1.0])).status_code == 200
     assert get(server, "/v2/docs/dataplane.json").json()["servers"] == [{"url": "/ml"}]

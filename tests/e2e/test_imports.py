@@ -126,11 +126,11 @@ def test_a_model_that_only_variables_describe_is_found_beside_settings_json(
         assert client.is_model_ready("described")
 
 
-def test_variables_that_are_wrong_are_named_in_the_index(serve, tmp_path) -> None:
+def test_variables_that_are_wrong_are_named_in_the_index(start, tmp_path) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
     variables = {"MLSERVER_MODEL_IMPLEMENTATION": "described.Model", "MLSERVER_MODEL_MAX_BATCH_SIZE": "-1"}
-    server = serve(folder, **variables)
+    server = start(folder, **variables)
     (found,) = httpx.post(f"{server.url}/v2/repository/index").json()
     assert "max_batch_size" in found["reason"]
 

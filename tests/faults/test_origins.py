@@ -46,12 +46,12 @@ def test_what_changes_nothing_is_open_to_every_page_and_proxy(server: Running) -
     assert index.status_code == 200
 
 
-def test_listed_origins_may_and_so_may_requests_to_their_hosts(serve, tmp_path) -> None:
+def test_listed_origins_may_and_so_may_requests_to_their_hosts(start, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     cors = {"allow_origins": ["https://models.example"], "allow_origin_regex": "https://.*\\.lab\\.example"}
     (folder / "settings.json").write_text(json.dumps({"cors_settings": cors}))
-    server = serve(folder)
+    server = start(folder)
 
     assert change(server, "load", {"Origin": "https://models.example"}).status_code == 200
     assert change(server, "load", {"Origin": "https://a.lab.example"}).status_code == 200
@@ -60,11 +60,11 @@ def test_listed_origins_may_and_so_may_requests_to_their_hosts(serve, tmp_path) 
     assert change(server, "load", {"Origin": "https://a.lab.example.evil"}).status_code == 403
 
 
-def test_beyond_loopback_the_host_is_what_the_network_calls_it(serve, tmp_path) -> None:
+def test_beyond_loopback_the_host_is_what_the_network_calls_it(start, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     (folder / "settings.json").write_text('{"host": "0.0.0.0", "allow_open_repository": true}')
-    server = serve(folder)
+    server = start(folder)
 
     assert change(server, "load", {"Host": "models.example"}).status_code == 200
     assert change(server, "load", {"Host": "models.example", "Origin": "https://evil"}).status_code == 403

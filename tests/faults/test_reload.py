@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import grpc
@@ -31,8 +31,9 @@ def put(file: Path, content: str) -> None:
     new.replace(file)
 
 
-def settings(**changes: object) -> str:
-    return json.dumps({"implementation": "model.Model", "name": "one", **changes})
+def settings(at: Path, **changes: object) -> str:
+    """Of the model in a folder, whose name only its settings know."""
+    return json.dumps({"implementation": "model.Model", "name": f"named {at.name}", **changes})
 
 
 def index(server: Running) -> dict[tuple[str, str], tuple[str, str]]:
@@ -40,20 +41,23 @@ def index(server: Running) -> dict[tuple[str, str], tuple[str, str]]:
     return {(item["name"], item["version"]): (item["state"], item["reason"]) for item in items}
 
 
-def said(server: Running) -> str:
-    word: str = server.infer("one", text()).json()["outputs"][0]["data"][0]
+def said(server: Running, name: str) -> str:
+    word: str = server.infer(name, text()).json()["outputs"][0]["data"][0]
     return word
 
 
 CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "invalid JSON": (lambda at: put(at / "model-settings.json", "{"), "line 1 column 2"),
-    "a wrong field": (lambda at: put(at / "model-settings.json", settings(max_queue="many")), "max_queue"),
+    "a wrong field": (
+        lambda at: put(at / "model-settings.json", settings(at, max_queue="many")),
+        "max_queue",
+    ),
     "no such module": (
-        lambda at: put(at / "model-settings.json", settings(implementation="nothing_here.Model")),
+        lambda at: put(at / "model-settings.json", settings(at, implementation="nothing_here.Model")),
         "nothing_here",
     ),
     "no such class": (
-        lambda at: put(at / "model-settings.json", settings(implementation="model.Nobody")),
+        lambda at: put(at / "model-settings.json", settings(at, implementation="model.Nobody")),
         "Nobody",
     ),
     "a load that fails": (
@@ -64,75 +68,92 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (shutil.rmtree, "no longer in the repository"),
     "another version that fails": (
         lambda at: put(
-            at / "model-settings.json", settings(parameters={"version": "2"}, implementation="model.Nobody")
+            at / "model-settings.json",
+            settings(at, parameters={"version": "2"}, implementation="model.Nobody"),
         ),
         "Nobody",
     ),
 }
 
 
-@pytest.fixture
-def one(tmp_path: Path) -> Path:
-    """A model of another name than its folder's, which only its settings know, beside one that stays as it is."""
-    root = tmp_path / "models"
+def served(root: Path, workers: int, *flags: str) -> Iterator[Running]:
+    """A server with one model for each change, so that none sees another's, beside one that stays as it is."""
     write_model(root, "echo", "faulty_models.Echo")
-    return write_model(root, "folder", "model.Model", SAYING.replace("{word}", "old"), name="one")
+    for change in CHANGES:
+        at = write_model(root, change, "model.Model", SAYING.replace("{word}", "old"))
+        put(at / "model-settings.json", settings(at))
+    running = Running(root, *flags, INFERSTREAM_PARALLEL_WORKERS=str(workers))
+    yield running
+    assert running.stop() == 0, running.text()
+
+
+@pytest.fixture(scope="module")
+def asked(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Reloads when it is asked to."""
+    yield from served(tmp_path_factory.mktemp("asked") / "models", workers)
+
+
+@pytest.fixture(scope="module")
+def watching(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Reloads what changes."""
+    yield from served(tmp_path_factory.mktemp("watching") / "models", workers, "--reload")
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_that_cannot_be_served_is_in_log_and_index_until_it_is_repaired(
-    serve, one: Path, change: str
+    watching: Running, change: str
 ) -> None:
     make, reason = CHANGES[change]
-    server = serve(one.parent, "--reload")
-    assert index(server)["one", ""] == ("READY", "")
+    at, name = watching.folder / change, f"named {change}"
+    kept = lambda: [line for line in watching.text().splitlines() if KEPT in line and name in line]  # noqa: E731
+    before = index(watching)
+    assert before[name, ""] == ("READY", "")
 
-    make(one)
+    make(at)
 
-    eventually(lambda: KEPT in server.text(), 20)
-    [line] = [line for line in server.text().splitlines() if KEPT in line][:1]
+    eventually(kept, 20)
+    line = kept()[0]
     assert "ERROR" in line
-    assert "one" in line
     assert reason in line
-    state, why = index(server)["one", ""]
+    state, why = index(watching)[name, ""]
     assert state == "READY"
     assert reason in why
     assert KEPT in why
-    assert str(one.parent) not in why
-    assert said(server) == "old"
-    assert httpx.get(f"{server.url}/v2/health/ready").status_code == 200
+    assert str(watching.folder) not in why
+    assert said(watching, name) == "old"
+    assert httpx.get(f"{watching.url}/v2/health/ready").status_code == 200
 
-    one.mkdir(exist_ok=True)
-    put(one / "model.py", SAYING.replace("{word}", "new"))
-    put(one / "model-settings.json", settings())
+    at.mkdir(exist_ok=True)
+    put(at / "model.py", SAYING.replace("{word}", "new"))
+    put(at / "model-settings.json", settings(at))
 
-    eventually(lambda: said(server) == "new" and index(server)["one", ""] == ("READY", ""), 20)
-    assert [name for name, _ in index(server)] == ["echo", "one"]
-    eventually(lambda: "reloaded model one" in server.text())
-    server.probe()
+    eventually(lambda: said(watching, name) == "new" and index(watching)[name, ""] == ("READY", ""), 20)
+    assert index(watching) == before
+    eventually(lambda: f"reloaded model {name}" in watching.text())
+    watching.probe()
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_load_that_is_asked_for_says_the_same(serve, one: Path, change: str) -> None:
+def test_a_load_that_is_asked_for_says_the_same(asked: Running, change: str) -> None:
     make, reason = CHANGES[change]
-    server = serve(one.parent)
-    make(one)
+    name = f"named {change}"
+    make(asked.folder / change)
 
-    refused = httpx.post(f"{server.url}/v2/repository/models/one/load", timeout=20)
+    refused = httpx.post(f"{asked.url}/v2/repository/models/{name}/load", timeout=20)
 
     assert refused.status_code >= 400
     assert reason in refused.json()["error"]
     assert KEPT in refused.json()["error"]
-    with grpc.insecure_channel(server.grpc) as channel, pytest.raises(grpc.RpcError) as failure:
-        GRPCInferenceServiceStub(channel).RepositoryModelLoad(RepositoryModelLoadRequest(model_name="one"))
+    with grpc.insecure_channel(asked.grpc) as channel, pytest.raises(grpc.RpcError) as failure:
+        GRPCInferenceServiceStub(channel).RepositoryModelLoad(RepositoryModelLoadRequest(model_name=name))
     assert KEPT in failure.value.details()
-    assert server.text().count(KEPT) == 2
-    state, why = index(server)["one", ""]
+    assert sum(KEPT in line and name in line for line in asked.text().splitlines()) == 2
+    state, why = index(asked)[name, ""]
     assert (state, KEPT in why) == ("READY", True)
-    assert said(server) == "old"
+    assert said(asked, name) == "old"
 
-    assert httpx.post(f"{server.url}/v2/repository/models/one/unload", timeout=20).status_code == 200
-    assert KEPT not in str(index(server))
+    assert httpx.post(f"{asked.url}/v2/repository/models/{name}/unload", timeout=20).status_code == 200
+    assert KEPT not in str([found for (model, _), found in index(asked).items() if model == name])
 
 
 def test_a_version_that_is_broken_serves_on_beside_one_that_changes(serve, tmp_path: Path) -> None:
@@ -150,7 +171,7 @@ def test_a_version_that_is_broken_serves_on_beside_one_that_changes(serve, tmp_p
     url = f"{server.url}/v2/models/one/versions/1/infer"
     word = lambda: httpx.post(url, json=text(), timeout=10).json()["outputs"][0]["data"][0]  # noqa: E731
     eventually(lambda: word() == "new 1", 20)
-    assert said(server) == "old 2"
+    assert said(server, "one") == "old 2"
     assert index(server)["one", "1"] == ("READY", "")
     assert KEPT in index(server)["one", "2"][1]
 
@@ -158,7 +179,7 @@ def test_a_version_that_is_broken_serves_on_beside_one_that_changes(serve, tmp_p
 
     eventually(lambda: ("one", "2") not in index(server), 20)
     assert "[one:2] INFO - no longer in the repository; it is unloaded" in server.text()
-    assert said(server) == "new 1"
+    assert said(server, "one") == "new 1"
 
 
 def test_a_model_that_never_loaded_comes_and_goes_with_its_settings(serve, tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 import json
 import shutil
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import httpx
 import pytest
 
-from inferstream.protos.dataplane_pb2 import RepositoryModelLoadRequest
+from inferstream.protos.dataplane_pb2 import RepositoryIndexRequest, RepositoryModelLoadRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.serving import Running, eventually, fp32, text, write_model
 
@@ -56,30 +57,52 @@ class ReturnsNone(MLModel):
 """
 
 
-def test_a_broken_model_leaves_the_others_alone_and_the_index_says_why(serve, tmp_path) -> None:
-    folder = tmp_path / "models"
+@pytest.fixture(scope="module")
+def unready(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server whose repository is wrong in every way that leaves the other models alone."""
+    root = tmp_path_factory.mktemp("unready")
+    folder = root / "models"
     write_model(folder, "echo", GOOD)
     for name, (settings, _) in BROKEN.items():
         at = write_model(folder, name, GOOD)
         (at / "loading.py").write_text(LOADING)
         (at / "model-settings.json").write_text(settings)
     write_model(folder, "returns-none", "loading.ReturnsNone", LOADING)
-    (folder / "settings.json").write_text('{"model_load_timeout": 5}')
+    write_model(folder, "first", GOOD, name="twin")
+    write_model(folder, "second", GOOD, name="twin")
+    outside = write_model(root / "outside", "model", GOOD)
+    (folder / "link").mkdir()
+    (folder / "link" / "model-settings.json").symlink_to(outside / "model-settings.json")
+    (folder / "settings.json").write_text(json.dumps({"model_load_timeout": 5, "parallel_workers": workers}))
+    running = Running(folder)
+    yield running
+    assert running.stop() == 0, running.text()
 
-    server = serve(folder)
 
-    server.probe()
-    assert server.infer("returns-none", text()).json()["outputs"][0]["data"] == ["fine"]
-    assert httpx.get(f"{server.url}/v2/health/ready").status_code == 503
-    found = index(server)
+def test_a_broken_model_leaves_the_others_alone_and_the_index_says_why(unready: Running) -> None:
+    unready.probe()
+    assert unready.infer("returns-none", text()).json()["outputs"][0]["data"] == ["fine"]
+    assert httpx.get(f"{unready.url}/v2/health/ready").status_code == 503
+    found = index(unready)
     for name, (_, reason) in BROKEN.items():
         assert found[name]["state"] == "UNAVAILABLE"
         assert reason in found[name]["reason"], found[name]
-        assert str(tmp_path) not in found[name]["reason"]
-    refused = server.infer("raises", text())
+        assert str(unready.folder.parent) not in found[name]["reason"]
+    refused = unready.infer("raises", text())
     assert refused.status_code == 503
     assert refused.json()["error"] == "Model raises did not load; the server's log says why."
-    assert server.stop() == 0
+
+
+def test_two_models_of_one_name_are_both_refused_with_their_places(unready: Running) -> None:
+    reason = index(unready)["twin"]["reason"]
+    assert "first/model-settings.json" in reason
+    assert "second/model-settings.json" in reason
+    unready.probe()
+
+
+def test_a_link_out_of_the_repository_is_refused(unready: Running) -> None:
+    assert "leads out" in index(unready)["link"]["reason"]
+    unready.probe()
 
 
 REFUSING = """
@@ -128,18 +151,6 @@ def test_strict_makes_a_broken_model_fatal(serve, tmp_path) -> None:
     assert "no weights" in server.text().splitlines()[-1]
 
 
-def test_two_models_of_one_name_are_both_refused_with_their_places(serve, tmp_path) -> None:
-    folder = tmp_path / "models"
-    write_model(folder, "echo", GOOD)
-    write_model(folder, "first", GOOD, name="twin")
-    write_model(folder, "second", GOOD, name="twin")
-    server = serve(folder)
-    reason = index(server)["twin"]["reason"]
-    assert "first/model-settings.json" in reason
-    assert "second/model-settings.json" in reason
-    server.probe()
-
-
 CODE = """
 import sibling
 from inferstream import MLModel
@@ -149,44 +160,50 @@ class Model(MLModel):
 """
 
 
-def test_two_models_that_call_their_code_the_same_do_not_share_it(serve, tmp_path) -> None:
-    folder = tmp_path / "models"
-    for name in ("one", "two"):
+@pytest.fixture(scope="module")
+def healthy(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server on a repository that tests change, each its own models, and leave without an error."""
+    folder = tmp_path_factory.mktemp("healthy") / "models"
+    for name in ("echo", "a", "b", "gone"):
+        write_model(folder, name, GOOD)
+    write_model(folder, "slow", "faulty_models.Slow")
+    for name in ("one", "two", "reloaded"):
         at = write_model(folder, name, "model.Model", CODE)
         (at / "sibling.py").write_text(f"WORD = {name!r}")
-    server = serve(folder)
+    (folder / "settings.json").write_text(json.dumps({"parallel_workers": workers}))
+    running = Running(folder)
+    yield running
+    assert running.stop() == 0, running.text()
+
+
+def test_two_models_that_call_their_code_the_same_do_not_share_it(healthy: Running) -> None:
     for name in ("one", "two"):
-        assert server.infer(name, text()).json()["outputs"][0]["data"] == [name]
+        assert healthy.infer(name, text()).json()["outputs"][0]["data"] == [name]
 
 
-def test_a_reload_sees_new_code_and_a_failed_one_keeps_the_old(serve, tmp_path) -> None:
-    folder = tmp_path / "models"
-    at = write_model(folder, "one", "model.Model", CODE)
-    (at / "sibling.py").write_text("WORD = 'old'")
-    server = serve(folder)
+def test_a_reload_sees_new_code_and_a_failed_one_keeps_the_old(healthy: Running) -> None:
+    at = healthy.folder / "reloaded"
+    assert healthy.infer("reloaded", text()).json()["outputs"][0]["data"] == ["reloaded"]
 
     (at / "sibling.py").write_text("WORD = 'newer'")
-    assert load(server, "one").status_code == 200
-    assert server.infer("one", text()).json()["outputs"][0]["data"] == ["newer"]
+    assert load(healthy, "reloaded").status_code == 200
+    assert healthy.infer("reloaded", text()).json()["outputs"][0]["data"] == ["newer"]
 
     (at / "sibling.py").write_text("1/0")
-    failed = load(server, "one")
+    failed = load(healthy, "reloaded")
     assert failed.status_code == 500
     assert "ZeroDivisionError" in failed.json()["error"]
-    assert server.infer("one", text()).json()["outputs"][0]["data"] == ["newer"]
+    assert healthy.infer("reloaded", text()).json()["outputs"][0]["data"] == ["newer"]
 
 
-def test_a_model_that_fails_to_load_later_takes_nobody_out_of_service(serve, tmp_path) -> None:
-    folder = tmp_path / "models"
-    write_model(folder, "echo", GOOD)
-    server = serve(folder)
-    write_model(folder, "raises", "loading.Raises", LOADING)
+def test_a_model_that_fails_to_load_later_takes_nobody_out_of_service(healthy: Running) -> None:
+    write_model(healthy.folder, "raises", "loading.Raises", LOADING)
 
-    assert load(server, "raises").status_code == 500
+    assert load(healthy, "raises").status_code == 500
 
-    assert "no weights" in index(server)["raises"]["reason"]
-    assert httpx.get(f"{server.url}/v2/health/ready").status_code == 200
-    server.probe()
+    assert "no weights" in index(healthy)["raises"]["reason"]
+    assert httpx.get(f"{healthy.url}/v2/health/ready").status_code == 200
+    healthy.probe()
 
 
 def test_files_that_change_are_reloaded_when_asked(serve, tmp_path) -> None:
@@ -206,25 +223,21 @@ def test_files_that_change_are_reloaded_when_asked(serve, tmp_path) -> None:
     eventually(changed, 15)
 
 
-def test_unloading_lets_calls_finish_and_then_the_model_is_gone(serve, tmp_path) -> None:
-    folder = tmp_path / "models"
-    write_model(folder, "echo", GOOD)
-    write_model(folder, "slow", "faulty_models.Slow")
-    server = serve(folder)
+def test_unloading_lets_calls_finish_and_then_the_model_is_gone(healthy: Running) -> None:
     with ThreadPoolExecutor() as pool:
-        answer = pool.submit(server.infer, "slow", text(id="last", parameters={"seconds": 1}))
-        eventually(lambda: server.noted("start last"))
+        answer = pool.submit(healthy.infer, "slow", text(id="last", parameters={"seconds": 1}))
+        eventually(lambda: healthy.noted("start last"))
         unloaded = pool.submit(
-            load, server, "slow", "unload", json={"parameters": {"unload_dependents": True}}
+            load, healthy, "slow", "unload", json={"parameters": {"unload_dependents": True}}
         )
-        eventually(lambda: server.infer("slow", text()).status_code == 404)
+        eventually(lambda: healthy.infer("slow", text()).status_code == 404)
         assert answer.result().status_code == 200
         assert unloaded.result().status_code == 200
-    assert httpx.get(f"{server.url}/v2/models/slow/ready").status_code == 404
-    assert httpx.get(f"{server.url}/v2/health/ready").status_code == 200
-    assert index(server)["slow"]["state"] == "UNAVAILABLE"
-    assert load(server, "slow").status_code == 200
-    assert load(server, "nobody", "unload").status_code == 404
+    assert httpx.get(f"{healthy.url}/v2/models/slow/ready").status_code == 404
+    assert httpx.get(f"{healthy.url}/v2/health/ready").status_code == 200
+    assert index(healthy)["slow"]["state"] == "UNAVAILABLE"
+    assert load(healthy, "slow").status_code == 200
+    assert load(healthy, "nobody", "unload").status_code == 404
 
 
 def test_unloading_an_endless_stream_ends_it_after_the_grace(serve, tmp_path) -> None:
@@ -241,24 +254,21 @@ def test_unloading_an_endless_stream_ends_it_after_the_grace(serve, tmp_path) ->
     assert server.noted("finally endless")
 
 
-def test_reloading_under_load_loses_nothing(serve, tmp_path) -> None:
-    folder = tmp_path / "models"
-    write_model(folder, "echo", GOOD)
-    server = serve(folder)
+def test_reloading_under_load_loses_nothing(healthy: Running) -> None:
     done = threading.Event()
     statuses: list[int] = []
 
     def ask() -> None:
         with httpx.Client() as client:
             while not done.is_set():
-                answer = client.post(f"{server.url}/v2/models/echo/infer", json=fp32([1.0]), timeout=10)
+                answer = client.post(f"{healthy.url}/v2/models/echo/infer", json=fp32([1.0]), timeout=10)
                 statuses.append(answer.status_code)
 
     asking = [threading.Thread(target=ask) for _ in range(4)]
     for thread in asking:
         thread.start()
     for _ in range(10):
-        assert load(server, "echo").status_code == 200
+        assert load(healthy, "echo").status_code == 200
     done.set()
     for thread in asking:
         thread.join()
@@ -266,33 +276,23 @@ def test_reloading_under_load_loses_nothing(serve, tmp_path) -> None:
     assert set(statuses) == {200}
 
 
-def test_many_loads_and_unloads_at_once_end_well(serve, tmp_path) -> None:
-    folder = tmp_path / "models"
-    write_model(folder, "echo", GOOD)
-    for name in ("a", "b"):
-        write_model(folder, name, GOOD)
-    server = serve(folder)
-
+def test_many_loads_and_unloads_at_once_end_well(healthy: Running) -> None:
     with ThreadPoolExecutor(16) as pool:
         actions = [("a", "load"), ("a", "unload"), ("b", "load"), ("b", "unload")] * 32
-        answers = list(pool.map(lambda job: load(server, *job).status_code, actions))
+        answers = list(pool.map(lambda job: load(healthy, *job).status_code, actions))
 
     assert set(answers) <= {200, 404, 409}
     for name in ("a", "b"):
-        assert load(server, name).status_code == 200
-    assert httpx.get(f"{server.url}/v2/health/ready").status_code == 200
-    server.probe()
+        assert load(healthy, name).status_code == 200
+    assert httpx.get(f"{healthy.url}/v2/health/ready").status_code == 200
+    healthy.probe()
 
 
-def test_a_model_whose_folder_goes_keeps_serving(serve, tmp_path) -> None:
-    folder = tmp_path / "models"
-    write_model(folder, "echo", GOOD)
-    shutil.rmtree(write_model(folder, "gone", GOOD).parent / "nothing", ignore_errors=True)
-    server = serve(folder)
-    shutil.rmtree(folder / "gone")
+def test_a_model_whose_folder_goes_keeps_serving(healthy: Running) -> None:
+    shutil.rmtree(healthy.folder / "gone")
 
-    assert server.infer("gone", fp32([1.0])).status_code == 200
-    assert load(server, "gone").status_code == 404
+    assert healthy.infer("gone", fp32([1.0])).status_code == 200
+    assert load(healthy, "gone").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -313,26 +313,10 @@ def test_a_load_takes_a_name_only(server: Running, parameters: dict) -> None:
     server.probe()
 
 
-def test_a_link_out_of_the_repository_is_refused(serve, tmp_path) -> None:
+def test_beyond_loopback_the_repository_is_closed_unless_opened(start, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", GOOD)
-    outside = write_model(tmp_path / "outside", "model", GOOD)
-    (folder / "link").mkdir()
-    (folder / "link" / "model-settings.json").symlink_to(outside / "model-settings.json")
-    server = serve(folder)
-    assert "leads out" in index(server)["link"]["reason"]
-    server.probe()
-
-
-def test_beyond_loopback_the_repository_is_closed_unless_opened(serve, tmp_path) -> None:
-    import grpc
-
-    from inferstream.protos.dataplane_pb2 import RepositoryIndexRequest
-    from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-
-    folder = tmp_path / "models"
-    write_model(folder, "echo", GOOD)
-    server = serve(folder, "--host", "0.0.0.0")
+    server = start(folder, "--host", "0.0.0.0")
     assert "repository API is closed" in server.text()
     for answer in (
         httpx.post(f"{server.url}/v2/repository/index"),
@@ -345,7 +329,7 @@ def test_beyond_loopback_the_repository_is_closed_unless_opened(serve, tmp_path)
     assert failure.value.code() is grpc.StatusCode.PERMISSION_DENIED
     server.probe()
 
-    opened = serve(folder, "--host", "0.0.0.0", INFERSTREAM_ALLOW_OPEN_REPOSITORY="true")
+    opened = start(folder, "--host", "0.0.0.0", INFERSTREAM_ALLOW_OPEN_REPOSITORY="true")
     assert httpx.post(f"{opened.url}/v2/repository/index").status_code == 200
 
 

@@ -1,5 +1,6 @@
 """Malformed REST: every fault has its status, names its culprit, and leaves the server alive."""
 
+import functools
 import gzip
 import json
 import socket
@@ -262,14 +263,19 @@ def test_content_encodings(server: Running, encoding: str, body: bytes, status: 
     server.probe()
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-def test_a_decompression_bomb_is_413_and_costs_no_memory(server: Running, encoding: str) -> None:
+@functools.cache
+def bomb(encoding: str) -> bytes:
+    """300 MiB that travel as 300 KiB."""
     deflater = zlib.compressobj(9, wbits=31 if encoding == "gzip" else 15)
     spaces = b" " * 2**20
-    bomb = b"".join(deflater.compress(spaces) for _ in range(300)) + deflater.flush()
+    return b"".join(deflater.compress(spaces) for _ in range(300)) + deflater.flush()
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_decompression_bomb_is_413_and_costs_no_memory(server: Running, encoding: str) -> None:
     before = server.rss()
 
-    answer = post(server, bomb, Content_Encoding=encoding)
+    answer = post(server, bomb(encoding), Content_Encoding=encoding)
 
     assert answer.status_code == 413
     assert server.rss() - before < 80 * 2**20

@@ -15,7 +15,7 @@ from websockets.sync.client import connect
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from tests.serving import Running, eventually, text
+from tests.serving import Running, eventually, text, write_model
 
 PROMPT = 0.25
 """Seconds within which a generator's `finally` has run after its client has left."""
@@ -416,29 +416,27 @@ def test_many_idle_sockets_are_cheap_and_all_end(server: Running) -> None:
     eventually(lambda: lines() == 300, 5)
 
 
-def test_an_idle_stream_carries_heartbeats(serve, tmp_path) -> None:
-    from tests.serving import write_model
-
-    folder = tmp_path / "models"
+@pytest.fixture(scope="module")
+def impatient(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("impatient") / "models"
     write_model(folder, "streaming", "faulty_models.Streaming")
-    (folder / "settings.json").write_text('{"sse_heartbeat": 0.2}')
-    server = serve(folder)
+    write_model(folder, "spinning", "faulty_models.Spinning")
+    settings = {"sse_heartbeat": 0.2, "stream_stall_timeout": 0.5, "parallel_workers": workers}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    running = Running(folder)
+    yield running
+    assert running.stop() == 0, running.text()
 
-    answer = server.infer("streaming", text(parameters={"items": 2, "delay": 0.7}), "generate_stream")
+
+def test_an_idle_stream_carries_heartbeats(impatient: Running) -> None:
+    answer = impatient.infer("streaming", text(parameters={"items": 2, "delay": 0.7}), "generate_stream")
 
     assert answer.text.count(": \n\n") >= 2
     assert answer.text.count("data: ") == 2
 
 
-def test_a_reader_that_reads_nothing_is_dropped(serve, tmp_path) -> None:
-    from tests.serving import write_model
-
-    folder = tmp_path / "models"
-    write_model(folder, "spinning", "faulty_models.Spinning")
-    (folder / "settings.json").write_text('{"stream_stall_timeout": 0.5}')
-    server = serve(folder)
-
-    stream = Stream(server, "sse", "spinning", id="stall", size=65536)
+def test_a_reader_that_reads_nothing_is_dropped(impatient: Running) -> None:
+    stream = Stream(impatient, "sse", "spinning", id="stall", size=65536)
     next(stream.items)
 
-    eventually(lambda: server.noted("finally stall"), 5)
+    eventually(lambda: impatient.noted("finally stall"), 5)

@@ -1,6 +1,7 @@
 """WebSocket clients that send nonsense, flood, fall silent, never read, or come from a foreign page."""
 
 import base64
+import functools
 import json
 import os
 import socket
@@ -94,6 +95,12 @@ def frame(kind: int, data: bytes = b"", *, end: bool = True, compressed: bool = 
 def deflated(data: bytes) -> bytes:
     deflater = zlib.compressobj(9, wbits=-15)
     return deflater.compress(data) + deflater.flush(zlib.Z_SYNC_FLUSH)
+
+
+@functools.cache
+def bomb() -> bytes:
+    """200 MiB that travel as 200 KiB."""
+    return deflated(bytes(200 * 2**20))
 
 
 # -- what is wrong with one message costs nobody anything
@@ -229,13 +236,12 @@ def test_a_message_over_the_limit_is_1009(server: Running, pieces: int) -> None:
 @pytest.mark.parametrize("full", [False, True], ids=["at-once", "behind-a-full-message"])
 def test_a_deflate_bomb_is_1009(server: Running, full: bool) -> None:
     before = server.rss()
-    bomb = deflated(bytes(200 * 2**20))
     with Raw(server, "streaming", "permessage-deflate") as raw:
         assert b"permessage-deflate" in raw.head
         if full:
-            raw.send(frame(TEXT, deflated(b" " * LIMIT), end=False, compressed=True), frame(0, bomb))
+            raw.send(frame(TEXT, deflated(b" " * LIMIT), end=False, compressed=True), frame(0, bomb()))
         else:
-            raw.send(frame(TEXT, bomb, compressed=True))
+            raw.send(frame(TEXT, bomb(), compressed=True))
         assert raw.closed() == 1009
     assert server.rss() - before < 48 * 2**20
     server.probe()
@@ -334,14 +340,16 @@ def test_every_part_arrives_though_the_model_is_slow_to_take_them(server: Runnin
 # -- clients that are gone
 
 
-@pytest.fixture
-def strict(serve, tmp_path) -> Running:
-    folder = tmp_path / "models"
+@pytest.fixture(scope="module")
+def strict(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("strict") / "models"
     for name, implementation in (("streaming", "Streaming"), ("spinning", "Spinning"), ("echo", "Echo")):
         write_model(folder, name, f"faulty_models.{implementation}")
-    settings = {"websocket_silence_timeout": 1, "stream_stall_timeout": 1}
+    settings = {"websocket_silence_timeout": 1, "stream_stall_timeout": 1, "parallel_workers": workers}
     (folder / "settings.json").write_text(json.dumps(settings))
-    return serve(folder)
+    running = Running(folder)
+    yield running
+    assert running.stop() == 0, running.text()
 
 
 def test_a_client_that_answers_no_ping_is_closed_and_its_models_ended(strict: Running) -> None:

@@ -5,9 +5,10 @@ from typing import Protocol
 
 from ...handlers import CustomHandler, HttpRequest, HttpResponse, RouteHandler
 from ...settings import ModelSettings
+from ...signature import Signature
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
-from ...types import MetadataModelResponse, MetadataTensor
+from ...types import MetadataModelResponse
 from ..call import Call
 from ..checks import Strictness
 from ..reply import Reply
@@ -22,9 +23,8 @@ class Execution(Protocol):
     settings: ModelSettings
     strictness: Strictness
     """How closely requests and responses are checked; decided when the model was loaded."""
-    inputs: list[MetadataTensor]
-    outputs: list[MetadataTensor]
-    """Those that requests may ask for; none when the model itself decides on that."""
+    signature: Signature
+    """Its outputs are those that requests may ask for, and unknown when the model itself decides on that."""
     routes: list[CustomHandler]
     """REST routes of the model's own."""
 

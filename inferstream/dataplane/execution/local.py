@@ -5,6 +5,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from ...concurrency.model_thread import ModelThread
 from ...context import RequestContext, enter, request_context
 from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
-from ...model import MLModel, StepModel
+from ...model import MLModel, StepModel, signature_of
 from ...repository.loading import UNLOAD_LIMIT, Awaiting, LoadedModel, load_model, plainly
 from ...rows import RowErrors
 from ...settings import ModelSettings
@@ -58,14 +59,14 @@ class Local:
         self._name = model.name
         self._version = model.version
         self.settings = settings
-        self.inputs = model.inputs
-        self.outputs = model.outputs if model.selects_outputs is False else []
+        signature = signature_of(model)
+        self.signature = signature if model.selects_outputs is False else replace(signature, outputs=None)
         self.routes = [handler for handler, _ in get_custom_handlers(model)]
         self._route_handler = route_handler
         self.strictness = strictness_of(settings, model.for_mlserver)
-        self._checks = checks_of(self.inputs, self.outputs, self.strictness)
+        self._checks = checks_of(self.signature, self.strictness)
         self._finish = finish_of(
-            model.name, model.version, model.selects_outputs, model.outputs, self.strictness
+            model.name, model.version, model.selects_outputs, signature.declared_outputs, self.strictness
         )
         self._executor = ThreadPoolExecutor(
             settings.threads or THREADS, thread_name_prefix=f"model-{model.name}"
@@ -76,7 +77,7 @@ class Local:
             if isinstance(model, StepModel)
             else None
         )
-        self._streams = type(model).predict_stream is not MLModel.predict_stream or self._steps is not None
+        self._streams = signature.streams
         self._stream_only = self._streams and not predicts
         self._predict_blocks = predicts and not is_async(model.predict)
         self._stream_blocks = self._streams and inspect.isgeneratorfunction(

@@ -1,10 +1,14 @@
 """Knows every call in progress, so that each can be waited for, or ended, from outside."""
 
 import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
 
-from ..call import Call
+from ..call import Call, Interruptible
 from ..handler import Handler
 from ..reply import Reply
+
+Result = TypeVar("Result")
 
 
 class Live:
@@ -12,7 +16,7 @@ class Live:
 
     def __init__(self, inner: Handler) -> None:
         self._inner = inner
-        self.calls: set[Call] = set()
+        self.calls: set[Interruptible] = set()
         self._emptied: asyncio.Event | None = None
 
     async def __call__(self, call: Call) -> Reply:
@@ -43,7 +47,21 @@ class Live:
         call.reply = reply
         return reply.watch(lambda _: self._leave(call))
 
-    def _leave(self, call: Call) -> None:
+    async def run(self, work: Awaitable[Result]) -> Result:
+        """Run work of the current task that is no inference, and that is waited for and ended like one."""
+        running = Interruptible(asyncio.current_task())
+        self.calls.add(running)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if running.failure is None:
+                raise
+            running.take_back_cancel()
+            raise running.failed() from None
+        finally:
+            self._leave(running)
+
+    def _leave(self, call: Interruptible) -> None:
         self.calls.discard(call)
         call.reply = call.task = None
         if self._emptied is not None and not self.calls:

@@ -149,14 +149,13 @@ class Free(Frame, tag=11):
 
 
 class Loaded(Frame, tag=12):
-    """A model is loaded; `inputs` and `outputs` are JSON.
+    """A model is loaded; `signature` and `metadata` are JSON.
 
-    So is `metadata`, which is None where the model's own code has to be asked for it.
+    `metadata` is None where the model's own code has to be asked for it.
     """
 
     instance: int
-    inputs: bytes
-    outputs: bytes
+    signature: bytes
     capabilities: str
     slots: int
     routes: list[CustomHandler]

@@ -5,7 +5,6 @@ from math import prod
 from typing import Any, Protocol
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from ...errors import (
     InvalidOutput,
@@ -14,7 +13,6 @@ from ...types import (
     Headers,
     InferenceRequest,
     InferenceResponse,
-    MetadataTensor,
     Parameters,
     RequestInput,
     RequestOutput,
@@ -36,9 +34,6 @@ FEW = 512
 
 INLINE = 8192
 """Bytes of a tensor that travel in the frame; a larger one goes through shared memory, as it measured faster."""
-
-TENSORS = TypeAdapter(list[MetadataTensor])
-"""Declared inputs or outputs as JSON."""
 
 Put = Callable[[memoryview | bytes], int | None]
 View = Callable[[int, int], memoryview]

@@ -6,6 +6,7 @@ from ...errors import InvalidRequest, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
 from ...processes.frames import UNENCODABLE
 from ...settings import ModelSettings
+from ...signature import SIGNATURE
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...types import MetadataModelResponse
@@ -14,7 +15,6 @@ from ..reply import Reply
 from .client import WorkerClient
 from .frames import Loaded
 from .lost import NeverStarted
-from .packing import TENSORS
 from .scheduling import Group
 
 
@@ -26,8 +26,7 @@ class Pool:
     ) -> None:
         self.settings = settings
         self.strictness = loaded.strictness
-        self.inputs = TENSORS.validate_json(loaded.inputs)
-        self.outputs = TENSORS.validate_json(loaded.outputs)
+        self.signature = SIGNATURE.validate_json(loaded.signature)
         self.capabilities = loaded.capabilities
         self.routes = loaded.routes
         self.slots = settings.max_concurrency or loaded.slots * group.size

@@ -14,13 +14,13 @@ from ...garbage import settle
 from ...imports.folders import share_folders
 from ...processes.frames import Frame
 from ...settings import ModelSettings
+from ...signature import SIGNATURE
 from ...telemetry.logs import configure_logging
 from ..cloudevents import CloudEvents
 from ..execution.base import BuildRouteHandler
 from ..execution.local import Local
 from . import frames
 from .instance import Instance, Models
-from .packing import TENSORS
 from .peer import MakeLink, Peer
 
 logger = logging.getLogger("inferstream.worker")
@@ -96,7 +96,7 @@ class Worker:
         settings.max_concurrency = settings.worker_concurrency
         try:
             local = await Local.load(settings, frame.timeout, self._build_route_handler)
-            inputs, outputs = TENSORS.dump_json(local.inputs), TENSORS.dump_json(local.outputs)
+            signature = SIGNATURE.dump_json(local.signature)
         except InferstreamError as error:
             if error.__cause__ is not None:  # which only this process has; the server logs the line
                 logger.error("model %s failed to load", settings.name, exc_info=error.__cause__)
@@ -113,8 +113,7 @@ class Worker:
         self._send(
             frames.Loaded(
                 frame.instance,
-                inputs,
-                outputs,
+                signature,
                 local.capabilities,
                 local.slots,
                 local.routes,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...dataplane.call import Call, Operation
+from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
@@ -42,18 +42,16 @@ class InferenceService:
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
         model, version = request.model_name, request.model_version or None
-        served = self._dataplane.expect(model, version)
+        admission = self._dataplane.admit(model, version)
         metadata = headers_of(context)
-        call = Call(
+        call = admission.call(
             Operation.INFER,
-            model,
-            version,
             request_from(request),
             metadata,
             deadline=deadline_of(context),
             priority=priority_of(metadata),
         )
-        reply = await self._dataplane.open(call, served)
+        reply = await admission.open(call)
         response = reply.first
         assert response is not None
         message = dump_response(response, wants_typed(request))

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from ...concurrency.interruption import Reminder
-from ...dataplane.call import Call, Operation
+from ...dataplane.admission import Admission
+from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
 from ...protos.dialects import HEADER, Dialect, asked_dialect
 from ...protos.grpc import request_from, wants_typed
@@ -14,7 +15,7 @@ from ...settings import Settings
 from ...types import Headers, InferenceRequest
 from .context import TrailingHeaders, deadline_of, headers_of, priority_of
 from .rpc import RpcExchange
-from .triton import TritonStream
+from .triton import TritonStream, admission_of
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -68,47 +69,51 @@ class StreamService:
         if message is None:
             return
         metadata = headers_of(exchange.context)
-        default = self._dataplane.stream_dialect(message.model_name) or self._default
-        dialect = dialect_of(message, metadata, default)
+        admission = admission_of(self._dataplane, message)
+        if isinstance(admission, Admission):
+            default = admission.stream_dialect
+        else:
+            default = self._dataplane.stream_dialect(message.model_name)
+        dialect = dialect_of(message, metadata, default or self._default)
         logger.debug("a stream for model %s speaks %s's dialect", message.model_name, dialect)
         with Reminder():
             if dialect == "triton":
                 await _say(exchange, dialect)  # at once: nearly every failure is a response in band
-                await TritonStream(self._dataplane, self._profile, exchange, metadata).run(message)
+                await TritonStream(self._dataplane, self._profile, exchange, metadata).run(message, admission)
+            elif isinstance(admission, Admission):
+                await self._one_call(admission, message, exchange, metadata)
             else:
-                await self._one_call(message, exchange, metadata)
+                raise admission
 
-    async def _one_call(self, message: Any, exchange: RpcExchange, metadata: Headers) -> None:
+    async def _one_call(
+        self, admission: Admission, message: Any, exchange: RpcExchange, metadata: Headers
+    ) -> None:
         """MLServer's dialect: the stream is one call, its first request chooses the model."""
-        model, version = message.model_name, message.model_version or None
-        self._dataplane.expect(model, version)
         request = request_from(message)
-        call = Call(
+        call = admission.call(
             Operation.STREAM,
-            model,
-            version,
             request,
             metadata,
-            more=self._requests_after(exchange, model, request, metadata),
+            more=self._requests_after(admission, exchange, request, metadata),
             deadline=deadline_of(exchange.context),
             priority=priority_of(metadata),
         )
         typed = wants_typed(message)
         response = None
-        async with await self._dataplane.open(call) as reply:
+        async with await admission.open(call) as reply:
             # Not before a response is there: a client may retry a call that has failed without any metadata.
             await _say(exchange, "mlserver")
             async for response in reply:
                 await exchange.write(dump_response(response, typed))
         if response is not None:
-            self._headers.send(exchange.context, response, model)
+            self._headers.send(exchange.context, response, admission.model)
 
     async def _requests_after(
-        self, exchange: RpcExchange, model: str, first: InferenceRequest, metadata: Headers
+        self, admission: Admission, exchange: RpcExchange, first: InferenceRequest, metadata: Headers
     ) -> AsyncIterator[InferenceRequest]:
         """The requests after the first; all of one stream share its id."""
         async for message in exchange:
             request = request_from(message)
             request.__dict__["id"] = first.id
-            self._dataplane.identify(request, model, metadata)
+            admission.identify(request, metadata)
             yield request

@@ -3,9 +3,10 @@
 import asyncio
 from typing import Any
 
+from ...dataplane.admission import Admission
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
-from ...errors import InvalidRequest
+from ...errors import InferstreamError, InvalidRequest
 from ...protos.grpc import request_from
 from ...protos.grpc_responses import dump_response, length
 from ...protos.messages import InferParameter, ModelInferResponse, ModelStreamInferResponse
@@ -32,6 +33,14 @@ _FINAL_IS = [
 ResponseTask = asyncio.Task[None]
 
 
+def admission_of(dataplane: DataPlane, message: Any) -> Admission | InferstreamError:
+    """Admission to the model that a message names, or why there is none: the dialect says how that is sent."""
+    try:
+        return dataplane.admit(message.model_name, message.model_version or None)
+    except InferstreamError as refusal:
+        return refusal
+
+
 class TritonStream:
     """One stream. Answers and errors of models that only predict come in the order of their requests."""
 
@@ -50,14 +59,16 @@ class TritonStream:
         self._reader: asyncio.Task[Any] | None = None
         self._failure: BaseException | None = None
 
-    async def run(self, message: Any) -> None:
-        """Answer `message` and every later request; ends when the client has half-closed and all is answered.
+    async def run(self, message: Any, admission: Admission | InferstreamError) -> None:
+        """Answer `message`, to whose model `admission` leads, and every later request.
+
+        Ends when the client has half-closed and all is answered.
 
         Raises InvalidRequest for a message that is none, and what an answering task raises: at once, however
         long the client keeps its side open.
         """
         try:
-            await self._read(message)
+            await self._read(message, admission)
             if self._failure is not None:
                 # Cancelling a write would leave it to the library half done, and no status can follow that.
                 await self._writing.acquire()
@@ -68,17 +79,18 @@ class TritonStream:
         if self._failure is not None:
             raise self._failure
 
-    async def _read(self, message: Any) -> None:
+    async def _read(self, message: Any, known: Admission | InferstreamError | None) -> None:
         self._reader = asyncio.current_task()
         before: ResponseTask | None = None
         try:
             while message is not None:
                 await self._slots.acquire()
-                if self._dataplane.streams(message.model_name, message.model_version or None):
-                    self._start(asyncio.create_task(self._stream(message)))
+                admission = known or admission_of(self._dataplane, message)
+                if isinstance(admission, Admission) and admission.streams:
+                    self._start(asyncio.create_task(self._stream(message, admission)))
                 else:
-                    before = self._start(asyncio.create_task(self._predict(message, before)))
-                message = await self._exchange.read()
+                    before = self._start(asyncio.create_task(self._predict(message, admission, before)))
+                message, known = await self._exchange.read(), None
             if self._running:
                 await asyncio.wait(self._running)
         except asyncio.CancelledError:
@@ -102,9 +114,11 @@ class TritonStream:
             self._failure = failure
             self._reader.cancel()  # it may be waiting for a request that never comes
 
-    async def _predict(self, message: Any, before: ResponseTask | None) -> None:
+    async def _predict(
+        self, message: Any, admission: Admission | InferstreamError, before: ResponseTask | None
+    ) -> None:
         try:
-            message_part = await self._respond(message)
+            message_part = await self._respond(message, admission)
         except Exception as error:
             message_part = self._refusal(message, error)
         if before is not None:
@@ -112,16 +126,18 @@ class TritonStream:
             await asyncio.wait([before])
         await self._send(message_part)
 
-    async def _respond(self, message: Any) -> bytes:
+    async def _respond(self, message: Any, admission: Admission | InferstreamError) -> bytes:
         _take_empty_final(message)  # a single answer is its own final one
-        async with await self._dataplane.open(self._call(message, Operation.INFER)) as reply:
+        if not isinstance(admission, Admission):
+            raise admission
+        async with await admission.open(self._call(admission, message, Operation.INFER)) as reply:
             assert reply.first is not None
             return _part(dump_response(reply.first, typed=False), final=True)
 
-    async def _stream(self, message: Any) -> None:
+    async def _stream(self, message: Any, admission: Admission) -> None:
         try:
             empty_final = _take_empty_final(message)
-            async with await self._dataplane.open(self._call(message, Operation.STREAM)) as reply:
+            async with await admission.open(self._call(admission, message, Operation.STREAM)) as reply:
                 async for response in reply:
                     await self._send(_part(dump_response(response, typed=False), final=False))
             if empty_final:
@@ -129,13 +145,9 @@ class TritonStream:
         except Exception as error:
             await self._send(self._refusal(message, error))
 
-    def _call(self, message: Any, operation: Operation) -> Call:
-        model, version = message.model_name, message.model_version or None
-        self._dataplane.expect(model, version)
-        return Call(
+    def _call(self, admission: Admission, message: Any, operation: Operation) -> Call:
+        return admission.call(
             operation,
-            model,
-            version,
             request_from(message),
             self._metadata,
             deadline=deadline_of(self._exchange.context),

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ...dataplane.admission import Admission
 from ...dataplane.call import Call, Operation
 from ...dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
 from ...errors import InferstreamError, InvalidRequest, PayloadTooLarge, Unsupported
@@ -14,7 +15,7 @@ from ..headers import model_headers
 PREFIXES = ("inferstream-", "mlserver-")
 """Of the headers that say what a message asks for; ours go first."""
 
-TakesAny = Callable[[str, str | None], bool]
+Admit = Callable[[str, str | None], Admission]
 Pairs = list[tuple[str, bytes]]
 
 
@@ -26,11 +27,10 @@ class KafkaMessage(NamedTuple):
     headers: Pairs
 
 
-def call_of(record: Any, limit: int, takes_any: TakesAny = lambda *_: False) -> Call:
-    """The inference a record asks for, with a value of at most `limit` bytes.
+def call_of(record: Any, limit: int, admit: Admit) -> tuple[Admission, Call]:
+    """The inference a record asks for, with a value of at most `limit` bytes, and the admission to its model.
 
-    `takes_any` says of a model and version whether their requests may hold objects.
-    Raises InvalidRequest, PayloadTooLarge, Unsupported.
+    Raises InvalidRequest, PayloadTooLarge, Unsupported, and what `admit` refuses with.
     """
     asked = {name: value.decode("latin-1") for name, value in record.headers}
     model = _asked(asked, "model")
@@ -42,12 +42,13 @@ def call_of(record: Any, limit: int, takes_any: TakesAny = lambda *_: False) -> 
     value = record.value or b""
     if len(value) > limit:
         raise PayloadTooLarge(f"The message is larger than the {limit} bytes allowed.")
-    version = _asked(asked, "version")
-    nested = takes_any(model, version)
-    request, _ = json_requests.build_request(json_requests.load(value), value, None, nested=nested)
+    admission = admit(model, _asked(asked, "version"))
+    request, _ = json_requests.build_request(
+        json_requests.load(value), value, None, nested=admission.takes_any
+    )
     if (key := key_of(record)) is not None:
         request.id = json_requests.check_id(key)
-    return Call(Operation.INFER, model, version, request, Headers(record.headers))
+    return admission, admission.call(Operation.INFER, request, Headers(record.headers))
 
 
 def _asked(headers: dict[str, str], name: str) -> str | None:

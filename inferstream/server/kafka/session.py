@@ -109,8 +109,8 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     async def _respond(self, record: Any, offsets: Offsets) -> None:
         where = f"{record.topic}[{record.partition}]:{record.offset}"
         try:
-            call = call_of(record, self._limit, self._dataplane.takes_any)
-            async with await self._dataplane.open(call) as reply:
+            admission, call = call_of(record, self._limit, self._dataplane.admit)
+            async with await admission.open(call) as reply:
                 assert reply.first is not None
                 message = response_message(call, reply.first, self._dataplane.events)
         except InferstreamError as error:

@@ -9,7 +9,6 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp
 
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.execution.base import Execution
 from ...handlers import HttpRequest, HttpResponse
 from ...settings import Settings
 from .messages import (
@@ -38,22 +37,22 @@ class CustomRoutes:
         self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
         self._otherwise = otherwise
         self._known: Iterable[Any] = ()
-        self._routes: list[tuple[str, Any, Execution]] = []
+        self._routes: list[tuple[str, Any, str]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        executions = self._find(scope["path"]) if scope["type"] == "http" else {}
-        if not executions:
+        models = self._find(scope["path"]) if scope["type"] == "http" else {}
+        if not models:
             await self._otherwise(scope, receive, send)
             return
-        if (execution := executions.get(scope["method"])) is None:
-            raise HTTPException(405, headers={"allow": ", ".join(executions)})
+        if (model := models.get(scope["method"])) is None:
+            raise HTTPException(405, headers={"allow": ", ".join(models)})
         try:
             head = Head(scope["headers"])
             body = await read_body(head, partial(receive_all, receive), self._limit)
             request = HttpRequest(
                 scope["method"], scope["path"], scope["query_string"], list(scope["headers"]), body
             )
-            response = await self._compressed(await execution.ask(request), head)
+            response = await self._compressed(await self._dataplane.call_route(model, request), head)
         except ClientLeft:
             return
         except Exception as error:
@@ -79,17 +78,16 @@ class CustomRoutes:
             status, [*headers, (b"content-encoding", encoding)], await compress(body, encoding)
         )
 
-    def _find(self, path: str) -> dict[str, Execution]:
-        """Who answers a path, by method."""
+    def _find(self, path: str) -> dict[str, str]:
+        """The models that have a route of this path, by method."""
         routes = self._dataplane.custom_routes()
         if routes is not self._known:
             self._known = routes
             self._routes = [
-                (handler.rest_method, compile_path(handler.rest_path)[0], execution)
-                for handler, execution in routes
+                (handler.rest_method, compile_path(handler.rest_path)[0], model) for handler, model in routes
             ]
-        found: dict[str, Execution] = {}
-        for method, pattern, execution in self._routes:
+        found: dict[str, str] = {}
+        for method, pattern, model in self._routes:
             if pattern.match(path):
-                found.setdefault(method, execution)
+                found.setdefault(method, model)
         return found

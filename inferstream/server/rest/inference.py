@@ -7,7 +7,8 @@ nothing else is gained or lost by leaving it out.
 import asyncio
 from typing import NamedTuple
 
-from ...dataplane.call import Call, Operation
+from ...dataplane.admission import Admission
+from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.priority import header_priority
 from ...dataplane.reply import Reply
@@ -73,22 +74,15 @@ class InferenceDoor:
             body = exchange.body(self._limit)
             if not isinstance(body, bytes):
                 body = await body
-            served = self._dataplane.expect(model, version)
-            asked = self._parse(exchange, plain(exchange.head, body, self._limit), route, served.takes_any)
+            admission = self._dataplane.admit(model, version)
+            asked = self._parse(exchange, plain(exchange.head, body, self._limit), route, admission)
             limit, said = exchange.head.seconds(), exchange.head.priority
             deadline = None if limit is None else asyncio.get_running_loop().time() + limit
-            call = Call(
-                operation,
-                model,
-                version,
-                asked.request,
-                Headers(headers),
-                None,
-                deadline,
-                exchange.task,
-                0 if said is None else header_priority(said),
+            priority = 0 if said is None else header_priority(said)
+            call = admission.call(
+                operation, asked.request, Headers(headers), None, deadline, exchange.task, priority
             )
-            reply = await self._dataplane.open(call, served)
+            reply = await admission.open(call)
             if operation is Operation.INFER:  # a whole answer, which has nothing to close
                 assert reply.first is not None
                 await self._respond(exchange, reply.first, asked, model)
@@ -104,25 +98,24 @@ class InferenceDoor:
                 await waiting
             return status
 
-    def _parse(self, exchange: Exchange, body: bytes, route: Route, nested: bool) -> ParsedRequest:
+    def _parse(self, exchange: Exchange, body: bytes, route: Route, admission: Admission) -> ParsedRequest:
         asked, chosen = None, UNASKED
         if route.either:
             asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"))
             chosen = CHOSEN["mlserver"]
         length = exchange.head.header_length(len(body))
         if length == 0:
-            inputs = self._dataplane.declared_inputs(route.model, route.version)
-            return ParsedRequest(*json_requests.raw_request(memoryview(body), inputs), chosen)
+            return ParsedRequest(*json_requests.raw_request(memoryview(body), admission.inputs), chosen)
         text = body if length is None else body[:length]
         tail = None if length is None else memoryview(body)[length:]
         document = json_requests.load_request(text)
         if route.either and length is None:
-            inputs = self._dataplane.declared_inputs(route.model, route.version)
+            inputs = admission.inputs
             if asked == "triton" or (asked is None and not is_v2(document, inputs)):
                 json_requests.refuse_duplicate_keys(text, None)
                 request = parse_flat(document, inputs)
                 return ParsedRequest(request, None, CHOSEN["triton"], flat=True, named=request.id is not None)
-        request, binary = json_requests.build_request(document, text, tail, nested=nested)
+        request, binary = json_requests.build_request(document, text, tail, nested=admission.takes_any)
         return ParsedRequest(request, binary, chosen)
 
     async def _stream(self, exchange: Exchange, reply: Reply, asked: ParsedRequest, model: str) -> None:

@@ -9,6 +9,7 @@ from fastapi import Response
 from pydantic.json_schema import models_json_schema
 
 from ...settings import Settings
+from ...signature import Signature
 from ...types import (
     InferenceErrorResponse,
     InferenceRequest,
@@ -27,9 +28,15 @@ _SCHEMAS = (
 
 
 def describe(
-    settings: Settings, model: MetadataModelResponse | None = None, version: str | None = None
+    settings: Settings,
+    model: MetadataModelResponse | None = None,
+    version: str | None = None,
+    signature: Signature | None = None,
 ) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of every route, or of the routes of one model with its tensors as the example."""
+    """The OpenAPI 3.1 document of every route, or of the routes of one model with its tensors as the example.
+
+    The docstring of the model's author is the description.
+    """
     title = settings.server_name
     base, parameters = "/v2/models/{model_name}", [_path_parameter("model_name")]
     if model is not None:
@@ -42,12 +49,13 @@ def describe(
         versioned = [*parameters, _path_parameter("model_version")]
         paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, None)
         paths |= _server_paths()
+    described = {"description": signature.doc} if signature is not None and signature.doc else {}
     _, schemas = models_json_schema(
         [(schema, "validation") for schema in _SCHEMAS], ref_template="#/components/schemas/{model}"
     )
     return {
         "openapi": "3.1.0",
-        "info": {"title": title, "version": settings.server_version},
+        "info": {"title": title, "version": settings.server_version} | described,
         "servers": [{"url": settings.root_path or "/"}],
         "paths": paths,
         "components": {"schemas": schemas["$defs"]},
@@ -104,15 +112,20 @@ def _upgrade(parameters: list[dict[str, Any]], example: dict[str, Any] | None) -
     return operation
 
 
+_VALUES: dict[str, Any] = {"BYTES": "text", "BOOL": True}
+_CODED = {"base64": "dGV4dA==", "datetime": "2000-01-01T00:00:00", "json": "{}"}
+"""Texts that codecs can read, by content type."""
+
+
 def _example(model: MetadataModelResponse) -> dict[str, Any]:
-    values: dict[str, Any] = {"BYTES": "text", "BOOL": True}
     inputs = []
     for tensor in model.inputs or []:
         shape = [1 if size == -1 else size for size in tensor.shape]
         count = 1
         for size in shape:
             count *= size
-        value = values.get(tensor.datatype, 0)
+        content_type = tensor.parameters.content_type if tensor.parameters is not None else None
+        value = _CODED.get(content_type or "") or _VALUES.get(tensor.datatype, 0)
         inputs.append(
             {
                 "name": tensor.name,

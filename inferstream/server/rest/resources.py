@@ -87,7 +87,8 @@ def _documentation(dataplane: DataPlane, settings: Settings) -> APIRouter:
     routes = APIRouter()
 
     async def model_document(name: str, version: str | None) -> dict[str, Any]:
-        return describe(settings, await dataplane.model_metadata(name, version), version)
+        metadata = await dataplane.model_metadata(name, version)
+        return describe(settings, metadata, version, dataplane.signature(name, version))
 
     @routes.get("/docs")
     @routes.get("/v2/docs")

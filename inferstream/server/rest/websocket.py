@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ...concurrency.interruption import Interruption
+from ...dataplane.admission import Admission
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.priority import header_priority
@@ -78,9 +79,12 @@ class WebSocketDoor:
 class SocketCall:
     """One call of a conversation."""
 
-    __slots__ = ("begun", "call", "requests", "task")
+    __slots__ = ("admission", "begun", "call", "requests", "task")
 
-    def __init__(self, call: Call, requests: RequestStream | None, task: asyncio.Task[None]) -> None:
+    def __init__(
+        self, admission: Admission, call: Call, requests: RequestStream | None, task: asyncio.Task[None]
+    ) -> None:
+        self.admission = admission
         self.begun = False
         self.call = call
         self.requests = requests
@@ -165,23 +169,21 @@ class Conversation:
             self._start(frame)
 
     def _start(self, frame: SocketMessage) -> None:
-        request, binary = frame.request(nested=self._dataplane.takes_any(self._model, self._version))
-        self._dataplane.identify(request, self._model, self._headers)
-        assert request.id is not None
+        admission = self._dataplane.admit(self._model, self._version)
+        request, binary = frame.request(nested=admission.takes_any)
         requests = None if frame.part is None else RequestStream(self._socket.reading)
-        streams = requests is not None or self._dataplane.streams(self._model, self._version)
-        call = Call(
+        streams = requests is not None or admission.streams
+        call = admission.call(
             Operation.STREAM if streams else Operation.INFER,
-            self._model,
-            self._version,
             request,
             self._headers,
             more=requests,
             deadline=None if self._limit is None else self._loop.time() + self._limit,
             priority=self._priority,
         )
-        call.task = task = self._loop.create_task(self._run(call, binary, request.id))
-        self._running[request.id] = SocketCall(call, requests, task)
+        assert request.id is not None
+        call.task = task = self._loop.create_task(self._run(admission, call, binary, request.id))
+        self._running[request.id] = SocketCall(admission, call, requests, task)
         self._tasks.add(task)
         task.add_done_callback(partial(self._done, request.id))
 
@@ -199,14 +201,16 @@ class Conversation:
             running.requests.end()
 
     def _next_request(self, running: SocketCall, frame: SocketMessage) -> InferenceRequest:
-        request, _ = frame.request(nested=self._dataplane.takes_any(self._model, self._version))
-        self._dataplane.identify(request, self._model, self._headers)
+        request, _ = frame.request(nested=running.admission.takes_any)
+        running.admission.identify(request, self._headers)
         return request
 
-    async def _run(self, call: Call, binary: BinaryOutputs | None, request_id: str) -> None:
+    async def _run(
+        self, admission: Admission, call: Call, binary: BinaryOutputs | None, request_id: str
+    ) -> None:
         self._running[request_id].begun = True
         try:
-            async with await self._dataplane.open(call) as reply:
+            async with await admission.open(call) as reply:
                 last = await self._send_all(reply, binary)
             if last is None:
                 last = dump_end(self._model, self._version, request_id)
@@ -250,7 +254,7 @@ class Conversation:
         if running is not None and running.task is task:
             self._forget(request_id)
             if not running.begun:
-                self._dataplane.left_unopened(self._model, self._version)
+                running.admission.left_unopened()
             if not self._lost:
                 self._tell(dump_error(request_id, Cancelled()))
         if not self._tasks:

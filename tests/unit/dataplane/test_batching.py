@@ -26,6 +26,7 @@ from inferstream.errors import (
     WorkerLost,
 )
 from inferstream.rows import RowErrors
+from inferstream.signature import Signature
 from inferstream.telemetry.batches import BatchMeters
 from inferstream.telemetry.queues import QueueMeters
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
@@ -119,7 +120,7 @@ class Caller:
 def around(
     model: Handler, size: int = 4, wait: float = NEVER, slots: int = 2, queue: QueueMeters | None = None
 ) -> Batching:
-    return Batching(model, checks_of([], [], "declared"), slots, size, wait, BatchMeters(), queue)
+    return Batching(model, checks_of(Signature(), "declared"), slots, size, wait, BatchMeters(), queue)
 
 
 async def turns(count: int = 10) -> None:

@@ -7,7 +7,15 @@ from inferstream.compat.mlserver.model import MLModel as MLServersModel
 from inferstream.dataplane.checks import Checks, Strictness, checks_of, fits, strictness_of
 from inferstream.dataplane.outputs import finish_of
 from inferstream.errors import InvalidRequest
-from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, RequestOutput, ResponseOutput
+from inferstream.signature import Signature
+from inferstream.types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    RequestInput,
+    RequestOutput,
+    ResponseOutput,
+)
 
 
 def answered(selects: bool | None, *wanted: str) -> list[str]:
@@ -40,7 +48,7 @@ def test_a_model_that_selects_is_believed() -> None:
 
 
 def declared(strictness: Strictness) -> Checks:
-    return checks_of([], [], strictness)
+    return checks_of(Signature(), strictness)
 
 
 def texts(shape: list[int], data: object) -> InferenceRequest:
@@ -145,3 +153,40 @@ def test_without_a_declaration_only_what_could_harm_is_refused() -> None:
     ):
         with pytest.raises(InvalidRequest, match=message):
             checks.check(request)
+
+
+ANNOTATED = Signature(
+    (MetadataTensor(name="x", datatype="FP32", shape=[-1]),),
+    (MetadataTensor(name="output-0", datatype="FP32", shape=[-1]),),
+    inputs_annotated=True,
+    outputs_annotated=True,
+)
+
+
+def numbers(name: str = "x", datatype: str = "FP32", **more: object) -> InferenceRequest:
+    tensor = RequestInput(name=name, shape=[2, 1, 1], datatype=datatype, data=[1, 2])
+    return InferenceRequest(inputs=[tensor], **more)
+
+
+@pytest.mark.parametrize("strictness", ["declared", "off"])
+@pytest.mark.parametrize(
+    "request_", [numbers("other"), numbers(datatype="INT8"), InferenceRequest(inputs=[])]
+)
+def test_requests_are_not_held_against_annotations(
+    strictness: Strictness, request_: InferenceRequest
+) -> None:
+    checks_of(ANNOTATED, strictness).check(request_)
+
+
+def test_strict_holds_requests_against_names_and_datatypes_of_annotations() -> None:
+    checks = checks_of(ANNOTATED, "strict")
+    checks.check(numbers())  # codecs take any shape
+    assert checks.counts_rows(numbers().inputs[0])
+    checks.check(numbers(outputs=[RequestOutput(name="any")]))  # which only the model knows
+    for request_, reason in (
+        (numbers("other"), "not one of"),
+        (numbers(datatype="INT8"), "takes FP32, got INT8"),
+        (InferenceRequest(inputs=[]), '"x" is missing'),
+    ):
+        with pytest.raises(InvalidRequest, match=reason):
+            checks.check(request_)

@@ -10,6 +10,7 @@ from inferstream.dataplane.checks import checks_of
 from inferstream.dataplane.stages.merging import deal, key_of, merge, split
 from inferstream.errors import InvalidOutput, ModelError
 from inferstream.rows import RowErrors
+from inferstream.signature import Signature
 from inferstream.types import (
     InferenceRequest,
     InferenceResponse,
@@ -23,7 +24,7 @@ from inferstream.types import (
 from inferstream.types.datatypes import DTYPES, narrow_bf16
 from inferstream.types.unchecked import UncheckedData
 
-ANY = checks_of([], [], "declared")
+ANY = checks_of(Signature(), "declared")
 
 VALUES = {
     "BYTES": st.one_of(st.binary(max_size=4), st.text(max_size=4)),
@@ -238,7 +239,7 @@ def test_rows_are_counted_only_where_the_declaration_leaves_them_open(
     declared: list[int], shape: list[int], strictness: str, shares: bool
 ) -> None:
     tensor = MetadataTensor(name="x", datatype="FP32", shape=declared)
-    declaration = checks_of([tensor], [], strictness)
+    declaration = checks_of(Signature((tensor,)), strictness)
     declaration.check(request(shape))
     assert (key_of(request(shape), declaration) is not None) == shares
 
@@ -254,7 +255,7 @@ def test_an_output_without_a_row_for_each_row_is_named(shape: list[int]) -> None
 
 @pytest.mark.parametrize("data", [[1.0, 2.0, 3.0], ["1", True], [[1.0], [2.0, 3.0]]])
 def test_what_is_unchecked_and_unsound_runs_alone_and_is_not_dealt(data: list) -> None:
-    checks = checks_of([], [], "off")
+    checks = checks_of(Signature(), "off")
     asked = request([2, 1])
     checks.check(asked)
     assert key_of(asked, checks) is not None

@@ -1,10 +1,12 @@
 """What a message asks for, and which messages are done with."""
 
 import json
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import pytest
 
+from inferstream.dataplane.admission import Admission
 from inferstream.errors import InferstreamError, InvalidRequest, PayloadTooLarge, Unsupported
 from inferstream.server.kafka.messages import call_of, refusal
 from inferstream.server.kafka.offsets import Offsets
@@ -21,6 +23,10 @@ class Record(NamedTuple):
 VALUE = json.dumps(
     {"id": "a", "inputs": [{"name": "x", "datatype": "INT32", "shape": [1], "data": [1]}]}
 ).encode()
+
+
+def admit(model: str, version: str | None) -> Admission:
+    return Admission(cast(Any, SimpleNamespace(takes_any=False, priority=5)), model, version)
 
 
 def test_offsets_are_committed_in_their_order() -> None:
@@ -42,13 +48,11 @@ def test_a_record_becomes_a_call() -> None:
         ("mlserver-method", b"infer"),
         ("X-A", b"1"),
     )
-    call = call_of(Record(VALUE, b"key", headers), 1000)
+    call = call_of(Record(VALUE, b"key", headers), 1000, admit)[1]
     assert (call.model, call.version, call.request.id, call.headers["x-a"]) == ("m", "2", "key", "1")
-    assert call_of(Record(VALUE), 1000).request.id == "a"
-    assert (
-        call_of(Record(VALUE, None, (("mlserver-model", b"x"), ("inferstream-model", b"y"))), 1000).model
-        == "y"
-    )
+    assert call_of(Record(VALUE), 1000, admit)[1].request.id == "a"
+    both = Record(VALUE, None, (("mlserver-model", b"x"), ("inferstream-model", b"y")))
+    assert call_of(both, 1000, admit)[1].model == "y"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +69,7 @@ def test_a_record_becomes_a_call() -> None:
 )
 def test_a_record_that_asks_for_nothing_is_refused(record: Record, error: type[InferstreamError]) -> None:
     with pytest.raises(error) as raised:
-        call_of(record, 1000)
+        call_of(record, 1000, admit)
     message = refusal(record, raised.value)
     assert message.key == record.key
     assert json.loads(message.value)["code"] == raised.value.code.value

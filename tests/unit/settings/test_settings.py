@@ -71,6 +71,26 @@ def test_every_fault_is_named_at_once(tmp_path) -> None:
         assert named in failure.value.message
 
 
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ('{"header_timeout": "soon"}', "header_timeout"),
+        ('{"max_connections": 0}', "max_connections"),
+        ('{"gzip_enabled": 7}', "gzip_enabled"),
+        ('{"grpc_stream_dialect": "esperanto"}', "grpc_stream_dialect"),
+        ("{", "line 1 column 2"),
+        ("[]", "JSON object"),
+    ],
+)
+def test_a_fault_names_file_and_field_in_one_line(tmp_path, settings: str, named: str) -> None:
+    (tmp_path / "settings.json").write_text(settings)
+    with pytest.raises(InvalidSettings) as failure:
+        load_settings(tmp_path)
+    assert "settings.json" in failure.value.message
+    assert named in failure.value.message
+    assert "\n" not in failure.value.message
+
+
 def test_a_version_must_be_text(tmp_path) -> None:
     file = tmp_path / MODEL_SETTINGS_FILE
     file.write_text('{"implementation": "m.M", "parameters": {"version": 1}}')

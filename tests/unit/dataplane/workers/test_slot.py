@@ -32,7 +32,7 @@ class FakeProcess:
         await self.may_load.wait()
         self._outcome(frame)
         self.models[frame.instance] = True
-        return Loaded(frame.instance, b"", b"", "", 1, [], "declared")
+        return Loaded(frame.instance, b"", "", 1, [], "declared")
 
     async def unload(self, instance: int) -> None:
         self.unloaded.append(instance)

@@ -1,0 +1,42 @@
+"""`Signature`: what a model takes and returns, as one value."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
+
+from .types import MetadataTensor
+
+Tensors = tuple[MetadataTensor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a model takes and returns: what its settings or its code declare, else what annotations say.
+
+    `inputs` or `outputs` are None where they are not known.
+    """
+
+    inputs: Tensors | None = None
+    outputs: Tensors | None = None
+    inputs_annotated: bool = False
+    """Whether annotations give the inputs; requests are held against declared ones."""
+    outputs_annotated: bool = False
+    streams: bool = False
+    """Whether the model makes streams of its own."""
+    doc: str = ""
+    """The author's docstring."""
+
+    @property
+    def declared_inputs(self) -> Sequence[MetadataTensor]:
+        """The inputs that settings or code declare."""
+        return () if self.inputs is None or self.inputs_annotated else self.inputs
+
+    @property
+    def declared_outputs(self) -> Sequence[MetadataTensor]:
+        """The outputs that settings or code declare."""
+        return () if self.outputs is None or self.outputs_annotated else self.outputs
+
+
+SIGNATURE = TypeAdapter(Signature)
+"""Writes signatures as JSON, and reads them."""

@@ -1,0 +1,1 @@
+"""What every door promises, whoever serves it and wherever the model runs."""

@@ -1,0 +1,168 @@
+"""One call ends once, with what its model made or with a clear error: over every door, wherever the model runs."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.contract.doors import DOORS, Asked, Failed
+from tests.contract.hosts import HOSTS, Host
+from tests.serving import eventually
+
+_names = count()
+
+EVERY_DOOR = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+TALKING = {name: door for name, door in DOORS.items() if door.talks}
+"""Doors over which a call may have many requests."""
+
+
+@pytest.fixture(scope="module", params=HOSTS.values(), ids=HOSTS)
+def start(request: pytest.FixtureRequest) -> Callable[[Path], Host]:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def host(start: Callable[[Path], Host], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    running = start(tmp_path_factory.mktemp("contract"))
+    yield running
+    assert running.stop() == 0
+
+
+def asked(model: str, words: str = "hello", **parameters: object) -> Asked:
+    return Asked(model, f"call-{next(_names)}", parameters, words)
+
+
+@EVERY_DOOR
+def test_a_single_response(host: Host, door) -> None:
+    assert door.single(host, asked("echo", "grüße")) == "grüße"
+
+
+@EVERY_DOOR
+def test_a_stream_comes_in_order_and_as_it_is_made(host: Host, door) -> None:
+    call = asked("streaming", items=20, delay=0.02)
+    items = door.stream(host, call)
+    assert next(items) == "item 0"
+    assert not host.noted(f"finally {call.id}"), "the first item waited for the last"
+    assert [*items] == [f"item {i}" for i in range(1, 20)]
+
+
+@pytest.mark.parametrize("door", TALKING.values(), ids=TALKING)
+def test_requests_and_responses_at_the_same_time(host: Host, door) -> None:
+    call = asked("both")
+    talk = door.talk(host, "both")
+    try:
+        for last in (False, False, True):
+            talk.send(call, last=last)
+            assert next(talk) == f"streamed {call.id}"
+        assert [*talk] == []
+    finally:
+        talk.close()
+
+
+@pytest.mark.parametrize("door", TALKING.values(), ids=TALKING)
+def test_many_requests_and_one_response(host: Host, door) -> None:
+    call = asked("collecting")
+    talk = door.talk(host, "collecting")
+    try:
+        for number in range(5):
+            talk.send(call._replace(words=f"word{number}"), last=number == 4)
+        assert [*talk] == ["word0 word1 word2 word3 word4"]
+    finally:
+        talk.close()
+
+
+@EVERY_DOOR
+def test_a_client_that_leaves_ends_the_model(host: Host, door) -> None:
+    call = asked("streaming", items=10**6, delay=0.01)
+    items = door.stream(host, call)
+    next(items)
+    items.close()
+    eventually(lambda: host.noted(f"finally {call.id}"))
+    assert door.single(host, asked("echo", "still here")) == "still here"
+
+
+@EVERY_DOOR
+@pytest.mark.parametrize("model", ["slow", "streaming"])
+def test_a_deadline_ends_the_call(host: Host, door, model: str) -> None:
+    call = asked(model, timeout=300_000, seconds=60, before=60)
+    with pytest.raises(Failed) as failed:
+        door.single(host, call) if model == "slow" else [*door.stream(host, call)]
+    assert failed.value.code in ("deadline_exceeded", None)
+    eventually(lambda: host.noted(f"finally {call.id}"))
+
+
+@EVERY_DOOR
+def test_a_deadline_ends_a_stream_that_has_begun(host: Host, door) -> None:
+    call = asked("streaming", timeout=1_500_000, items=10**6, delay=0.05)
+    items = door.stream(host, call)
+    assert next(items) == "item 0"
+    with pytest.raises(Failed) as failed:
+        for _ in items:
+            pass
+    assert failed.value.code in ("deadline_exceeded", None)
+    assert failed.value.in_band
+    eventually(lambda: host.noted(f"finally {call.id}"))
+
+
+@EVERY_DOOR
+def test_a_model_that_fails_is_an_error_without_its_words(host: Host, door) -> None:
+    with pytest.raises(Failed) as failed:
+        door.single(host, asked("failing"))
+    assert failed.value.code in ("internal", None)
+
+
+@EVERY_DOOR
+def test_a_stream_that_fails_before_its_first_item_is_a_status(host: Host, door) -> None:
+    with pytest.raises(Failed) as failed:
+        next(door.stream(host, asked("streaming", fail_at=0)))
+    assert failed.value.code in ("internal", None)
+    assert failed.value.in_band == (door in (DOORS["websocket"], DOORS["triton"]))
+
+
+@EVERY_DOOR
+def test_a_stream_that_fails_later_has_said_what_came_before(host: Host, door) -> None:
+    items = door.stream(host, asked("streaming", items=5, fail_at=3))
+    assert [next(items) for _ in range(3)] == ["item 0", "item 1", "item 2"]
+    with pytest.raises(Failed) as failed:
+        next(items)
+    assert failed.value.code in ("internal", None)
+    assert failed.value.in_band
+
+
+@EVERY_DOOR
+def test_an_unknown_model_is_not_found(host: Host, door) -> None:
+    with pytest.raises(Failed) as failed:
+        door.single(host, asked("nobody"))
+    assert failed.value.code in ("not_found", None)
+
+
+@EVERY_DOOR
+def test_a_request_that_is_none_is_refused(host: Host, door) -> None:
+    with pytest.raises(Failed) as failed:
+        door.single(host, asked("echo", timeout=-1))
+    assert failed.value.code in ("invalid", None)
+
+
+@EVERY_DOOR
+def test_a_client_that_does_not_read_holds_the_model_back(host: Host, door) -> None:
+    call = asked("spinning", size=100_000, items=3000)
+    items = door.stream(host, call)
+    next(items)
+    with pytest.raises(AssertionError):
+        eventually(lambda: host.noted(f"finally {call.id}"), 1)
+    items.close()
+    eventually(lambda: host.noted(f"finally {call.id}"))
+
+
+@EVERY_DOOR
+def test_a_stop_lets_streams_end(start: Callable[[Path], Host], tmp_path: Path, door) -> None:
+    host = start(tmp_path)
+    try:
+        call = asked("streaming", items=20, delay=0.05)
+        items = door.stream(host, call)
+        assert next(items) == "item 0"
+        host.begin_stop()
+        assert [*items] == [f"item {i}" for i in range(1, 20)]
+    finally:
+        assert host.stop() == 0

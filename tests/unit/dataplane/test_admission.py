@@ -1,0 +1,117 @@
+"""What a door gets with admission to a model: its calls, with ids, headers, deadlines and priorities."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from inferstream.dataplane.access import Access
+from inferstream.dataplane.admission import Admission
+from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.cloudevents import CloudEvents
+from inferstream.dataplane.dataplane import DataPlane
+from inferstream.dataplane.stages.live import Live
+from inferstream.errors import Draining, InvalidRequest, Overloaded
+from inferstream.handlers import HttpRequest
+from inferstream.settings import Settings
+from inferstream.types import Headers, InferenceRequest, Parameters
+
+
+def request(**parameters: Any) -> InferenceRequest:
+    return InferenceRequest(inputs=[], parameters=Parameters(**parameters) if parameters else None)
+
+
+def admission(events: CloudEvents | None = None) -> Admission:
+    return Admission(cast(Any, SimpleNamespace(priority=5)), "m", "2", events, "someone")
+
+
+async def test_a_call_has_an_id_its_headers_and_the_models_priority() -> None:
+    asked = request()
+    call = admission().call(Operation.INFER, asked, Headers([("x-a", "1")]))
+    assert (call.model, call.version, call.principal, call.priority) == ("m", "2", "someone", 5)
+    assert asked.id
+    assert asked.parameters is not None
+    assert asked.parameters.headers is not None
+    assert asked.parameters.headers["x-a"] == "1"
+
+
+async def test_what_the_request_says_of_itself_goes_before_what_its_transport_says() -> None:
+    now = asyncio.get_running_loop().time()
+    call = admission().call(
+        Operation.INFER, request(priority=2, timeout=1_000_000), {}, deadline=now + 60, priority=7
+    )
+    assert call.priority == 2
+    assert call.deadline is not None
+    assert call.deadline < now + 30
+    with pytest.raises(InvalidRequest, match="priority"):
+        admission().call(Operation.INFER, request(priority=-1), {})
+
+
+def test_later_requests_get_cloudevents_headers_too() -> None:
+    later = request()
+    found = admission(CloudEvents("s")).identify(later, Headers(()))
+    assert found.headers is not None
+    assert found.headers["Ce-Requestid"] == later.id
+
+
+def plane(served: Any, draining: bool = False) -> DataPlane:
+    registry = SimpleNamespace(serving=lambda *_: served, get=lambda *_: served, draining=draining)
+    settings = Settings()
+    return DataPlane(settings, cast(Any, registry), Access(settings.host, False))
+
+
+def test_a_full_queue_refuses_before_anything_is_parsed() -> None:
+    def check(model: str) -> None:
+        raise Overloaded(f"{model} is full")
+
+    with pytest.raises(Overloaded, match="m is full"):
+        plane(SimpleNamespace(gate=SimpleNamespace(check=check))).admit("m")
+
+
+ROUTE = HttpRequest("GET", "/custom", b"", [], b"")
+
+
+async def test_a_models_own_route_is_waited_for_and_ended_like_an_inference() -> None:
+    begun, live = asyncio.Event(), Live(cast(Any, None))
+
+    async def ask(_: HttpRequest) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    served = SimpleNamespace(live=live, execution=SimpleNamespace(ask=ask))
+    asking = asyncio.create_task(plane(served).call_route("m", ROUTE))
+    await begun.wait()
+    assert len(live.calls) == 1
+    live.fail(Draining())
+    with pytest.raises(Draining):
+        await asking
+    await live.emptied()
+    with pytest.raises(Draining):
+        await plane(served, draining=True).call_route("m", ROUTE)
+
+
+async def test_a_client_that_leaves_a_route_cancels_it() -> None:
+    begun, live = asyncio.Event(), Live(cast(Any, None))
+
+    async def ask(_: HttpRequest) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    asking = asyncio.create_task(
+        plane(SimpleNamespace(live=live, execution=SimpleNamespace(ask=ask))).call_route("m", ROUTE)
+    )
+    await begun.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert not live.calls
+
+
+def test_a_call_is_what_the_handler_gets() -> None:
+    handled: list[Call] = []
+    served = SimpleNamespace(priority=1, handler=handled.append)
+    admitted = Admission(cast(Any, served), "m", None)
+    call = admitted.call(Operation.INFER, request(), {})
+    admitted.open(call)
+    assert handled == [call]
