@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # what they depend on, which is MLServer. They exclude Python 3.13 because it does.
 RUNTIMES := $(VENV)/mlserver-runtimes
 
-.PHONY: demo test lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps chaos overload leaks neighbours settings protos clean
+.PHONY: demo test lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps chaos overload leaks neighbours settings docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -67,6 +67,10 @@ neighbours:  ## install beside Triton's client, in either order, and serve: five
 settings: $(STAMP)  ## write docs/settings.md from the settings classes
 	$(BIN)/python scripts/settings_reference.py
 
+docs: $(STAMP)  ## build the site of docs/ and the API reference into site/; a broken link fails
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m mkdocs build --strict  # with --quiet it would not count the warnings that fail it
+
 protos: $(STAMP)  ## compile the gRPC protocol, health and reflection, and write the types of their messages
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
 		--descriptor_set_out=inferstream/protos/dataplane.binpb dataplane.proto
@@ -79,4 +83,4 @@ protos: $(STAMP)  ## compile the gRPC protocol, health and reflection, and write
 	done
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist site *.egg-info

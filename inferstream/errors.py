@@ -1,18 +1,18 @@
-"""Every error of the product, as one tree; each class carries one neutral code.
+"""All errors of the package, as one tree. Each class has one code that is independent of a transport.
 
     InferstreamError
-    ├── ModelError                 what model code raises to answer with a message and a status of its own
+    ├── ModelError                 model code raises it with a message and a status of its own
     │   ├── ModelNotReady
     │   └── ModelLoadFailed
     ├── InvalidRequest             the request is wrong
-    │   ├── CodecError             a payload and a codec do not fit; a ModelError too, as MLServer has it
+    │   ├── CodecError             payload and codec do not fit; a ModelError too, as in MLServer
     │   │   ├── CodecNotFound
     │   │   ├── OutputNotFound
     │   │   └── InputsNotFound
     │   └── InvalidModelURI        likewise
     ├── PayloadTooLarge
     ├── UnsupportedEncoding
-    ├── NotFound                   nothing answers to a name
+    ├── NotFound                   a name is unknown
     │   └── ModelNotFound          a ModelError too
     ├── AlreadyExists
     ├── PermissionDenied
@@ -21,12 +21,12 @@
     ├── DeadlineExceeded
     ├── Draining                   the server is shutting down
     ├── Abandoned                  the client left before the end
-    ├── Cancelled                  the client stays, and wants no more of this answer
-    ├── Unsupported                a thing this model or server does not do
+    ├── Cancelled                  the client cancelled one request and stays connected
+    ├── Unsupported                the model or the server does not support an operation
     ├── InferenceFailed            model code raised
-    │   └── InvalidOutput          model code answered something that is not a response
+    │   └── InvalidOutput          model code returned an invalid response
     ├── StepFailed                 model code raised in a step that many streams shared
-    ├── CallFailed                 a server that one of our clients asked did not answer as it should
+    ├── CallFailed                 a call by one of our own clients failed
     └── InvalidSettings            never reaches a client: the process does not start
 
 No class knows a transport: `server/status.py` maps codes to HTTP, gRPC and SSE.
@@ -38,7 +38,7 @@ from typing import Any
 
 
 class Code(Enum):
-    """What kind of end a call came to, in words every transport can translate."""
+    """Kinds of failure. Each transport maps a code to its own status."""
 
     INVALID = "invalid"
     TOO_LARGE = "too_large"
@@ -57,7 +57,7 @@ class Code(Enum):
 
 
 class InferstreamError(Exception):
-    """Base of every error; `message` is meant for the client and holds no path and no traceback."""
+    """Base of every error. `message` may reach the client; it has no path and no traceback."""
 
     code = Code.INTERNAL
 
@@ -68,12 +68,12 @@ class InferstreamError(Exception):
 
 
 class ModelError(InferstreamError):
-    """Raised by model code to answer with its own message and, if given, its own HTTP status."""
+    """Raised by model code. The client gets the message and the HTTP status, or gRPC's status for it."""
 
     code = Code.INVALID
 
     own_status = True
-    """Whether a client gets `status_code`; otherwise it gets the status of `code`."""
+    """Whether a client gets `status_code`, or the status of `code`."""
 
     def __init__(self, msg: str, status_code: int = 400) -> None:
         super().__init__(msg)
@@ -82,7 +82,7 @@ class ModelError(InferstreamError):
 
 
 def own_status(error: BaseException) -> int | None:
-    """The status that model code has chosen for an error; None where it has chosen none."""
+    """The status that model code has chosen for an error; None if it has chosen none."""
     return error.status_code if isinstance(error, ModelError) and error.own_status else None
 
 
@@ -103,7 +103,7 @@ def _code_of_status(status: int) -> Code:
 
 
 class InvalidRequest(InferstreamError):
-    """The request breaks the protocol or the model's declaration; `detail` lists single faults."""
+    """The request violates the protocol or the model's declaration. `detail` lists single faults."""
 
     code = Code.INVALID
 
@@ -113,14 +113,14 @@ class InvalidRequest(InferstreamError):
 
 
 class CodecError(InvalidRequest, ModelError):
-    """A payload cannot be decoded or encoded by the codec that was chosen for it; raised into model code."""
+    """The chosen codec cannot decode or encode a payload. Model code may catch it."""
 
     def __init__(self, msg: str) -> None:
         super().__init__(msg)
 
 
 class CodecNotFound(CodecError):
-    """No codec answers for a content type, a payload or a type hint."""
+    """No codec exists for a content type, a payload or a type hint."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class CodecNotFound(CodecError):
 
 
 class OutputNotFound(CodecError):
-    """A signature returns a value for which no output can be built."""
+    """A method with `@decode_args` returned a value for which no output can be built."""
 
     def __init__(self, output_idx: int, output_type: type | str, output_hints: Sequence[type | str]) -> None:
         hints = ", ".join(map(_type_name, output_hints))
@@ -183,13 +183,13 @@ class UnsupportedEncoding(InferstreamError):
 
 
 class NotFound(InferstreamError):
-    """Nothing answers to this name."""
+    """The name is unknown."""
 
     code = Code.NOT_FOUND
 
 
 class ModelNotFound(NotFound, ModelError):
-    """No loaded model answers to this name and version; a ModelError too, as MLServer has it."""
+    """No loaded model has this name and version. A ModelError too, as in MLServer."""
 
     def __init__(self, name: str, version: str | None = None) -> None:
         super().__init__(
@@ -208,13 +208,13 @@ class AlreadyExists(InferstreamError):
 
 
 class PermissionDenied(InferstreamError):
-    """The operation is closed to this caller."""
+    """The caller may not perform the operation."""
 
     code = Code.PERMISSION_DENIED
 
 
 class ModelNotReady(ModelError):
-    """The model is known and cannot answer now."""
+    """The model is known and not ready."""
 
     own_status = False
 
@@ -236,13 +236,13 @@ class Overloaded(InferstreamError):
 
 
 class WorkerLost(InferstreamError):
-    """The worker process that ran, or should have run, the request is not there any more."""
+    """The worker process of the request has ended."""
 
     code = Code.WORKER_LOST
 
 
 class DeadlineExceeded(InferstreamError):
-    """The time the caller, or the model's settings, allowed has passed."""
+    """The deadline of the caller, or of the settings, has passed."""
 
     code = Code.DEADLINE_EXCEEDED
 
@@ -260,7 +260,7 @@ class Draining(InferstreamError):
 
 
 class Abandoned(InferstreamError):
-    """The reader of a reply left before its end; watchers see it, clients never do."""
+    """The reader of a reply left before its end. Watchers see this error; clients do not."""
 
     code = Code.CANCELLED
 
@@ -269,7 +269,7 @@ class Abandoned(InferstreamError):
 
 
 class Cancelled(InferstreamError):
-    """The client has cancelled one of the requests that share its connection."""
+    """The client cancelled one of several requests on its connection."""
 
     code = Code.CANCELLED
 
@@ -278,27 +278,27 @@ class Cancelled(InferstreamError):
 
 
 class Unsupported(InferstreamError, NotImplementedError):
-    """The model or the server does not do what was asked; model code that asks its base may catch it as Python's."""
+    """The model or the server does not support the operation. Model code may catch it as NotImplementedError."""
 
     code = Code.UNSUPPORTED
 
 
 class InferenceFailed(InferstreamError):
-    """Model code raised; the cause is chained for the log and never sent to a client."""
+    """Model code raised. The cause is chained for the log and not sent to the client."""
 
     code = Code.INTERNAL
 
 
 class InvalidOutput(InferenceFailed):
-    """Model code answered something that is not a valid response; names the output."""
+    """Model code returned an invalid response. The message names the output."""
 
 
 class StepFailed(InferstreamError):
-    """A step failed for every stream in it; the log has been told once, for all of them."""
+    """A step failed for all its streams. It is logged once for all of them."""
 
 
 class ModelLoadFailed(ModelError):
-    """A model could not be loaded; the message says why in one line, `status_code` is that of the model's own error."""
+    """A model failed to load. The message gives the reason in one line; `status_code` is that of the model's error."""
 
     def __init__(self, msg: str, status_code: int | None = None) -> None:
         super().__init__(msg, status_code or 500)
@@ -306,7 +306,7 @@ class ModelLoadFailed(ModelError):
 
 
 class CallFailed(InferstreamError):
-    """A client's call has failed; `retryable` if another attempt may help, `retry_after` seconds at the earliest."""
+    """A call by one of our clients failed. `retryable`: another attempt may succeed, after `retry_after` seconds."""
 
     code = Code.INTERNAL
 
@@ -324,6 +324,6 @@ class CallFailed(InferstreamError):
 
 
 class InvalidSettings(InferstreamError):
-    """A settings file, variable or flag is wrong; the message names the source, field and rule."""
+    """A settings file, variable or flag is wrong. The message names the source, field and rule."""
 
     code = Code.INVALID

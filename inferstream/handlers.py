@@ -1,4 +1,4 @@
-"""REST routes of a model's own, beside the protocol's."""
+"""Custom REST routes of a model, beside the protocol's."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
@@ -9,14 +9,14 @@ _MARK = "__custom_handler__"
 
 
 class CustomHandler(NamedTuple):
-    """Where a model's method answers: a fixed path, which may hold `{parameters}`, and an HTTP method."""
+    """A custom route of a model: a path, which may hold `{parameters}`, and an HTTP method."""
 
     rest_path: str
     rest_method: str = "POST"
 
 
 class HttpRequest(NamedTuple):
-    """A whole HTTP request; `query` is what stands behind the question mark."""
+    """A whole HTTP request; `query` is the part after the question mark."""
 
     method: str
     path: str
@@ -34,11 +34,16 @@ class HttpResponse(NamedTuple):
 
 
 RouteHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
-"""Answers the requests to one model's own routes."""
+"""Serves the requests to one model's custom routes."""
 
 
 def custom_handler(rest_path: str, rest_method: str = "POST") -> Callable[[Decorated], Decorated]:
-    """Let a method of a model answer `rest_method rest_path`, with FastAPI's rules for its parameters."""
+    """Decorator: serve `rest_method rest_path` by a method of a model.
+
+    FastAPI reads the parameters by their annotations and writes the return value. A body without a content type is
+    read as JSON. The method runs in the process that runs the model. The response is sent whole. The model does
+    not load if FastAPI refuses the route.
+    """
 
     def mark(method: Decorated) -> Decorated:
         setattr(method, _MARK, CustomHandler(rest_path, rest_method.upper()))
@@ -48,7 +53,7 @@ def custom_handler(rest_path: str, rest_method: str = "POST") -> Callable[[Decor
 
 
 def get_custom_handlers(model: object) -> list[tuple[CustomHandler, Callable[..., Any]]]:
-    """The routes a model or its class has of its own, and the methods behind them."""
+    """The custom routes of a model or its class, and their methods."""
     found = []
     kind = model if isinstance(model, type) else type(model)
     for name in dir(kind):

@@ -1,4 +1,4 @@
-"""`MLModel`: what a model author subclasses; `StepModel`, for streams that advance together."""
+"""`MLModel`, the base class of models, and `StepModel`, for streams that advance together."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -35,21 +35,28 @@ def _overridable(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class MLModel:
-    """One servable model.
+    """One model. Override `load` to read artefacts, and `predict`, `predict_stream` or both.
 
-    Override `load` to read artefacts, and `predict`, `predict_stream` or both to answer. Each may be
-    written `def` or `async def`, `predict_stream` as either kind of generator; blocking code runs in a
-    thread. A generator's `finally` runs as soon as its client leaves.
+    **Thread.** Each method may be `def` or `async def`; `predict_stream` is a generator of either kind.
+    Code that blocks runs in a thread, including an `async def` that never awaits. Code that awaits runs
+    on the server's event loop. Several calls of blocking methods may run at once, in several threads.
+
+    **Cancellation.** When a client leaves or its deadline passes, async code gets `CancelledError` at its
+    `await`, and a blocking generator is closed at its next `yield`. `finally` runs in both cases. A blocking
+    `predict` runs to its end; it can read `inferstream.request_context()` and stop.
+
+    **Errors.** A `ModelError` reaches the client with its message and status. Any other exception is a 500;
+    its details are only in the log.
     """
 
     selects_outputs: ClassVar[bool | None] = False
-    """Whether `predict` itself answers what the request's `outputs` ask for, perhaps under other names.
+    """Whether `predict` itself returns the outputs that the request names, perhaps under other names.
 
-    None says that it may: what was asked for is picked out of its answer where all of it is there.
+    None: the server selects the requested outputs if the response has all of them.
     """
 
     for_mlserver: ClassVar[bool] = False
-    """Whether the class was written for MLServer, and is served as it was there where no setting says otherwise."""
+    """Whether the class was written for MLServer. It is then served as there, unless a setting says otherwise."""
 
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
@@ -67,22 +74,22 @@ class MLModel:
 
     @property
     def name(self) -> str:
+        """Name of the model, as clients address it."""
         return self._settings.name
 
     @property
     def version(self) -> str | None:
+        """Version of the model; None for a model without a version."""
         return self._settings.version
 
     @property
     def settings(self) -> ModelSettings:
+        """Settings of the model: `model-settings.json` and the environment."""
         return self._settings
 
     @property
     def inputs(self) -> list[MetadataTensor]:
-        """Declared inputs, else those that the annotations of `@decode_args` give.
-
-        `load` may replace them with what it finds in the artefact.
-        """
+        """Declared inputs, else those of the annotations of `@decode_args`; `load` may replace them."""
         return self._inputs
 
     @inputs.setter
@@ -92,10 +99,7 @@ class MLModel:
 
     @property
     def outputs(self) -> list[MetadataTensor]:
-        """Declared outputs, else those that the annotations of `@decode_args` give.
-
-        `load` may replace them with what it finds in the artefact.
-        """
+        """Declared outputs, else those of the annotations of `@decode_args`; `load` may replace them."""
         return self._outputs
 
     @outputs.setter
@@ -104,30 +108,44 @@ class MLModel:
         self._outputs_index = {tensor.name: tensor for tensor in tensors}
 
     async def load(self) -> bool:
-        """Get ready to answer. Returning False says that the model cannot."""
+        """Read artefacts and prepare the model, once, before its first request.
+
+        Return False if the model cannot serve; None counts as True. An exception fails the load, and its
+        reason is in the repository index. The setting `model_load_timeout` limits the time, in seconds.
+        """
         return True
 
     async def unload(self) -> bool:
-        """Let go of what `load` took."""
+        """Release the resources of `load`, once, after the last call has ended. The result is ignored."""
         return True
 
     @_overridable
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        """Answer one request with one response."""
+        """Return the response to one request.
+
+        Inputs and outputs are tensors with a name, a datatype, a shape and data in row-major order. Use codecs
+        to convert them. With batching, the first dimension of `payload` holds the rows of several requests, and
+        the response must have as many rows. Raises Unsupported unless overridden.
+        """
         raise Unsupported(f"Model {self.name} does not implement predict.")
 
     @_overridable
     async def predict_stream(
         self, payloads: AsyncIterator[InferenceRequest]
     ) -> AsyncIterator[InferenceResponse]:
-        """Answer one or more requests with any number of responses; by default one, from `predict`."""
+        """Yield any number of responses to one or more requests; by default one, from `predict`.
+
+        A blocking generator gets a plain iterator. REST gives one request; gRPC and WebSocket may give several,
+        and the iterator then waits for the client. The server takes the next response when the reader has room
+        for it. An exception after the first response ends the stream with a typed error.
+        """
         async for payload in payloads:
             response = self.predict(payload)
             yield await response if inspect.isawaitable(response) else response
             return
 
     async def metadata(self) -> MetadataModelResponse:
-        """What the model says of itself, from its settings."""
+        """Metadata of the model: name, platform, versions, declared inputs and outputs."""
         model = MetadataModelResponse(
             name=self.name,
             platform=self._settings.platform,
@@ -140,13 +158,21 @@ class MLModel:
         return model
 
     def decode(self, request_input: RequestInput, default_codec: InputCodecLike | None = None) -> Any:
-        """The payload of an input by its content type, the declared one, or `default_codec`; else its data."""
+        """Decode an input by its own content type, else the declared one, else `default_codec`.
+
+        Without any of these, return the `TensorData` of the input. An input is decoded once; later calls return
+        the same object. Arrays may be read-only, because they may share the memory of the request.
+        Raises CodecError if the data do not fit the codec.
+        """
         return decode_request_input(request_input, self._inputs_index, default_codec)
 
     def decode_request(
         self, inference_request: InferenceRequest, default_codec: RequestCodecLike | None = None
     ) -> Any:
-        """The payload of a request by its content type, the model's, or `default_codec`; else the request."""
+        """Decode a request by its own content type, else the model's, else `default_codec`.
+
+        Without any of these, return the request. Raises CodecError if the data do not fit the codec.
+        """
         parameters = self._settings.parameters
         content_type = parameters.content_type if parameters is not None else None
         return decode_inference_request(inference_request, self._inputs_index, content_type, default_codec)
@@ -154,18 +180,25 @@ class MLModel:
     def encode(
         self, payload: Any, request_output: RequestOutput, default_codec: InputCodecLike | None = None
     ) -> ResponseOutput:
-        """A payload as the output asked for. Raises CodecNotFound."""
+        """Encode a payload as the output that `request_output` names.
+
+        The codec is that of the requested content type, else the declared one, else the first codec that can
+        encode the payload. Raises CodecNotFound without a codec, and CodecError if the codec refuses the payload.
+        """
         return encode_response_output(payload, request_output, self._outputs_index, default_codec)
 
     def encode_response(
         self, payload: Any, default_codec: RequestCodecLike | None = None
     ) -> InferenceResponse:
-        """A payload as a whole response. Raises CodecNotFound."""
+        """Encode a payload as a whole response, by the first request codec that can.
+
+        Raises CodecNotFound without a codec, and CodecError if the codec refuses the payload.
+        """
         return encode_inference_response(payload, self.name, self.version, default_codec)
 
 
 class Finished:
-    """The end of a state: `Finished()`, or `Finished(response)` with what is left to say."""
+    """The end of a state in a `StepModel`: `Finished()`, or `Finished(response)` with its last responses."""
 
     __slots__ = ("responses",)
 
@@ -174,16 +207,19 @@ class Finished:
 
 
 Emission = InferenceResponse | Sequence[InferenceResponse] | Finished | Exception | None
-"""What a step makes of one state: a response, several, or nothing yet; the end; or the error that ends it."""
+"""Result of a step for one state: one response, several, none yet (None), the end, or the error that ends it."""
 
 
 class StepModel(MLModel, ABC):
-    """A model whose streams advance together, one step of all of them at a time.
+    """A model that advances all its streams together, one step at a time.
 
-    The server keeps the loop: it admits requests whenever there is a place, steps over every active
-    state at once, and releases each state exactly once, between two steps. So `admit`, `step` and
-    `release` are never called at the same time. Each may be `async def`, and then runs on the event loop,
-    or `def`, and then runs in a thread, the same one for all three.
+    The server runs the loop. It admits requests while fewer than `max_active` states exist, calls `step` with
+    every active state, and releases each state exactly once, between two steps. It never calls two of `admit`,
+    `step` and `release` at the same time. Methods written `def` run in a thread, the same one for all three.
+    Methods written `async def` run on the event loop and must not block it.
+
+    A subclass may also override `predict`, for single requests. Raises TypeError for a subclass with a
+    `predict_stream`.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -194,19 +230,23 @@ class StepModel(MLModel, ABC):
     @_overridable
     @abstractmethod
     def admit(self, request: InferenceRequest) -> Any:
-        """Begin a stream: return its state, any object. What is raised here is the answer to this request alone."""
+        """Begin a stream: return its state, any object.
+
+        `inferstream.request_context()` is that of the request. An exception is the error of this request alone.
+        """
 
     @_overridable
     @abstractmethod
     def step(self, states: Sequence[Any]) -> Sequence[Emission]:
-        """Advance every one of `states`; return what comes of each, in their order.
+        """Advance all `states`. Return one result for each, in their order.
 
-        What is raised here ends all of them.
+        `states` holds no state whose client has left, and none whose reader is 8 items behind.
+        An exception ends all streams of the step; an exception as a result ends the stream of its state.
         """
 
     @_overridable
     def release(self, state: Any) -> None:
-        """Let go of what `admit` and `step` took for a state that is finished, failed, left or out of time."""
+        """Release the resources of a state that is finished or failed, or whose client left or ran out of time."""
 
 
 def signature_of(model: MLModel) -> Signature:

@@ -1,4 +1,4 @@
-"""What a codec is: class methods that turn a typed payload into tensors and back."""
+"""Base classes of codecs: class methods that convert between typed payloads and tensors."""
 
 import warnings
 from typing import Any, ClassVar
@@ -19,31 +19,45 @@ OUTPUT_PREFIX = "output-"
 
 
 class InputCodec:
-    """Encodes and decodes one tensor. Subclass, override, and register with `register_input_codec`."""
+    """Converts between one tensor and a typed payload.
+
+    Override the class methods and register the subclass with `register_input_codec`. Methods run in the thread of
+    the model code that calls them. They raise CodecError if payload or tensor do not fit, and NotImplementedError
+    unless overridden.
+    """
 
     ContentType: ClassVar[str] = ""
+    """Content type that names the codec in requests and settings."""
+
     TypeHint: ClassVar[Any] = type(None)
+    """Annotation for which `decode_args` chooses the codec."""
+
     OtherTypeHints: ClassVar[tuple[Any, ...]] = ()
+    """Further annotations of the codec."""
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
-        """Whether this codec knows what to do with `payload`."""
+        """Whether this codec can encode `payload`."""
         return False
 
     @classmethod
     def encode_output(cls, name: str, payload: Any, **options: Any) -> ResponseOutput:
+        """Encode a payload as the output `name`, with datatype, shape and content type."""
         raise NotImplementedError(f"{cls.__name__} does not encode outputs")
 
     @classmethod
     def decode_output(cls, response_output: ResponseOutput) -> Any:
+        """The payload of an output; the inverse of `encode_output`."""
         raise NotImplementedError(f"{cls.__name__} does not decode outputs")
 
     @classmethod
     def encode_input(cls, name: str, payload: Any, **options: Any) -> RequestInput:
+        """Encode a payload as the input `name`, with datatype, shape and content type."""
         raise NotImplementedError(f"{cls.__name__} does not encode inputs")
 
     @classmethod
     def decode_input(cls, request_input: RequestInput) -> Any:
+        """The payload of an input; the inverse of `encode_input`."""
         raise NotImplementedError(f"{cls.__name__} does not decode inputs")
 
     @classmethod
@@ -65,33 +79,46 @@ class InputCodec:
 
 
 class RequestCodec:
-    """Encodes and decodes a whole request or response. Register with `register_request_codec`."""
+    """Converts between a whole request or response and a typed payload.
+
+    Override the class methods and register the subclass with `register_request_codec`. The rules of `InputCodec` for
+    threads and errors apply.
+    """
 
     ContentType: ClassVar[str] = ""
+    """Content type that names the codec in requests and settings."""
+
     TypeHint: ClassVar[Any] = type(None)
+    """Annotation for which `decode_args` chooses the codec."""
+
     OtherTypeHints: ClassVar[tuple[Any, ...]] = ()
+    """Further annotations of the codec."""
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
-        """Whether this codec knows what to do with `payload`."""
+        """Whether this codec can encode `payload`."""
         return False
 
     @classmethod
     def encode_response(
         cls, model_name: str, payload: Any, model_version: str | None = None, **options: Any
     ) -> InferenceResponse:
+        """Encode a payload as the response of a model."""
         raise NotImplementedError(f"{cls.__name__} does not encode responses")
 
     @classmethod
     def decode_response(cls, response: InferenceResponse) -> Any:
+        """The payload of a response; the inverse of `encode_response`."""
         raise NotImplementedError(f"{cls.__name__} does not decode responses")
 
     @classmethod
     def encode_request(cls, payload: Any, **options: Any) -> InferenceRequest:
+        """Encode a payload as a request."""
         raise NotImplementedError(f"{cls.__name__} does not encode requests")
 
     @classmethod
     def decode_request(cls, request: InferenceRequest) -> Any:
+        """The payload of a request; the inverse of `encode_request`."""
         raise NotImplementedError(f"{cls.__name__} does not decode requests")
 
     @classmethod
@@ -112,7 +139,10 @@ RequestCodecLike = type[RequestCodec] | RequestCodec
 
 
 class SingleInputRequestCodec(RequestCodec):
-    """A request codec for payloads that are one tensor, coded by `InputCodec`."""
+    """A request codec for payloads of one tensor. `InputCodec` converts the tensor.
+
+    Raises CodecError for requests and responses that do not have exactly one tensor.
+    """
 
     InputCodec: ClassVar[InputCodecLike]
 
@@ -155,7 +185,7 @@ def _only(tensors: list[Any], kind: str, content: str) -> Any:
 
 
 FIELDS = {"name", "shape", "datatype", "parameters", "data"}
-"""Every field of a tensor, all of which a codec gives."""
+"""Every field of a tensor. A codec sets all of them."""
 
 
 def content_type(name: str) -> Parameters:

@@ -21,12 +21,12 @@ _SCALARS |= dict.fromkeys((np.str_, np.bytes_, np.object_), "BYTES")
 
 
 def to_dtype(datatype: Datatype | str) -> np.dtype[Any]:
-    """The dtype that holds a datatype; BYTES becomes `object`."""
+    """The NumPy dtype of a datatype; `object` for BYTES."""
     return DTYPES.get(str(getattr(datatype, "value", datatype)), np.dtype(object))
 
 
 def to_datatype(dtype: np.dtype[Any]) -> Datatype:
-    """The datatype of an array's dtype. Raises CodecError for dtypes the protocol does not have."""
+    """The datatype of a NumPy dtype. Raises CodecError if the protocol has none for it."""
     if dtype.kind in "OSU":
         return Datatype.BYTES
     name = _DATATYPES.get(dtype.newbyteorder("<"))
@@ -41,7 +41,7 @@ def batch_shape(shape: list[int]) -> list[int]:
 
 
 def encoded(name: str, payload: Any, kind: str) -> dict[str, Any]:
-    """The fields of a tensor of an array; numbers stay in the array they are in. Raises CodecError naming it."""
+    """The fields of a tensor for an array; numbers are not copied. Raises CodecError that names the tensor."""
     try:
         array = payload if isinstance(payload, np.ndarray) else _array(payload)
         datatype = _DATATYPES.get(array.dtype) or to_datatype(array.dtype).value
@@ -67,7 +67,7 @@ def _element(value: Any) -> Any:
 
 
 def decoded(tensor: RequestInput | ResponseOutput, kind: str) -> Array:
-    """The array of a tensor, in its shape. Raises CodecError naming the tensor."""
+    """The array of a tensor, in its shape. Raises CodecError that names the tensor."""
     try:
         if tensor.datatype == "BYTES":
             return _strings(tensor.data.flat()).reshape(tensor.shape)
@@ -87,7 +87,15 @@ def _strings(values: list[Any]) -> Array:
 
 @register_input_codec
 class NumpyCodec(InputCodec):
-    """One array to one tensor. [N] travels as [N, 1], as every MLServer client expects."""
+    """Converts between one NumPy array and one tensor.
+
+    - **Shapes.** An array of shape [N] becomes a tensor of shape [N, 1], and a scalar becomes [1], as MLServer's
+      clients expect. Other shapes stay. Decoding gives the shape of the tensor.
+    - **Datatypes.** Numbers and booleans have the datatype of their dtype. Text, bytes and objects become BYTES.
+      BF16 decodes to `float32`.
+    - **Memory.** Numbers are not copied. A decoded array may be read-only and share the memory of the request.
+    - **Errors.** CodecError for a dtype without a datatype, and for data that do not fit datatype and shape.
+    """
 
     ContentType = "np"
     TypeHint = np.ndarray
@@ -133,7 +141,7 @@ class NumpyCodec(InputCodec):
 
 @register_request_codec
 class NumpyRequestCodec(SingleInputRequestCodec):
-    """A request or response that is one array."""
+    """Converts between one NumPy array and a request or response of one tensor."""
 
     InputCodec = NumpyCodec
     ContentType = "np"

@@ -14,13 +14,13 @@ def encode_str(text: str) -> bytes:
 
 
 def decode_str(encoded: bytes | str | None) -> str | None:
-    """UTF-8 bytes or text as text; missing values stay missing. Raises TypeError or UnicodeDecodeError."""
+    """UTF-8 bytes or text as text; None stays None. Raises TypeError or UnicodeDecodeError."""
     # Not `bytes(encoded).decode()`: that would make three NULs of the number 3.
     return encoded if encoded is None or isinstance(encoded, str) else str(encoded, "utf-8")
 
 
 def decode_strings(elements: list[Element]) -> list[str | None]:
-    """Each element as text. Raises ValueError saying what is not."""
+    """Each element as text. Raises ValueError if an element is not UTF-8."""
     try:
         return [decode_str(element) for element in elements]
     except UnicodeDecodeError as error:
@@ -32,7 +32,11 @@ _TEXT = {str, bytes, NoneType}
 
 @register_input_codec
 class StringCodec(ListCodec[str | None]):
-    """A list of text to one BYTES tensor of shape [N, 1]."""
+    """Converts between a list of N texts and one BYTES tensor of shape [N, 1].
+
+    Text travels as UTF-8. None is a missing text. Decoding accepts any shape and gives a flat list.
+    Raises CodecError for other datatypes, for values that are not text, and for bytes that are not UTF-8.
+    """
 
     ContentType = "str"
     TypeHint = list[str]
@@ -56,7 +60,7 @@ class StringCodec(ListCodec[str | None]):
 
 @register_request_codec
 class StringRequestCodec(SingleInputRequestCodec):
-    """A request or response that is one list of text."""
+    """Converts between a list of texts and a request or response of one tensor."""
 
     TypeHint = list[str]
     InputCodec = StringCodec

@@ -16,7 +16,7 @@ InputValidation = Literal["auto", "declared", "strict", "off"]
 
 
 class ModelParameters(EnvironmentModel):
-    """Free settings of the runtime; keys that are not declared here are kept as attributes."""
+    """`parameters` of a model's settings. Undeclared keys are kept as attributes, for the runtime."""
 
     env_prefixes = (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)
 
@@ -48,7 +48,7 @@ class ModelParameters(EnvironmentModel):
 
 
 class ModelSettings(EnvironmentModel):
-    """Everything `model-settings.json` may say. The file wins over the environment."""
+    """The fields of `model-settings.json`. The file takes precedence over the environment."""
 
     env_prefixes = (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)
 
@@ -76,11 +76,9 @@ class ModelSettings(EnvironmentModel):
     warm_workers: bool = Field(False, description="Accepted for compatibility; has never had an effect.")
     max_batch_size: int = Field(0, ge=0, description="Requests in one batch; 0 or 1 switches batching off.")
     max_batch_time: float = Field(0.0, ge=0, description="Seconds to wait for a batch to fill.")
-    cache_enabled: bool = Field(
-        False, description="Answer repeated requests from the response cache, where the server has one."
-    )
+    cache_enabled: bool = Field(False, description="Use the response cache, if the server has one.")
     cache_ttl: float | None = Field(
-        None, gt=0, description="Seconds an answer may be given again; the server's if absent."
+        None, gt=0, description="Seconds a response may be reused; the server's if absent."
     )
     parameters: ModelParameters | None = Field(None, description="Artefacts, version and free settings.")
 
@@ -93,7 +91,7 @@ class ModelSettings(EnvironmentModel):
         5, ge=1, le=9, description="Priority of calls that name none: 1 goes first, 9 last."
     )
     priority_aging: float = Field(
-        1.0, ge=0, description="Seconds of waiting that one step of priority is worth; 0 for none."
+        1.0, ge=0, description="Seconds of waiting that one step of priority is worth; 0 ignores priorities."
     )
     threads: int | None = Field(
         None,
@@ -115,8 +113,8 @@ class ModelSettings(EnvironmentModel):
     )
     input_validation: InputValidation = Field(
         "auto",
-        description="How tensors are held against the model's declaration; `auto` is `off` for models written "
-        "for MLServer and `declared` for others.",
+        description="How tensors are checked against the model's declaration; `auto` is `off` for models "
+        "written for MLServer and `declared` for others.",
     )
     grpc_stream_dialect: Literal["mlserver", "triton"] | None = Field(
         None, description="Response type of ModelStreamInfer when the client gives no hint."
@@ -129,7 +127,7 @@ class ModelSettings(EnvironmentModel):
 
     @classmethod
     def parse_file(cls, path: str | Path, **_: Any) -> Self:
-        """The settings in a file, which relative paths start at."""
+        """The settings in the JSON file at `path`. Relative paths in it start at the folder of the file."""
         return cls.model_validate({**json.loads(Path(path).read_bytes()), "_source": str(path)})
 
     @model_validator(mode="before")
@@ -161,7 +159,7 @@ class ModelSettings(EnvironmentModel):
 
     @property
     def source(self) -> str | None:
-        """Path of the file these settings came from."""
+        """Path of the file of these settings; None if they come from no file."""
         return self._source
 
 

@@ -31,7 +31,7 @@ def _other_name(name: str) -> property:
 
 
 class CORSSettings(EnvironmentModel):
-    """Which pages of other origins a browser lets talk to this server; none by default."""
+    """Rules for web pages of other origins; by default no such page may use this server."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -45,7 +45,7 @@ class CORSSettings(EnvironmentModel):
 
 
 class Settings(EnvironmentModel):
-    """Everything `settings.json` may say. Flags win over the file, the file over the environment."""
+    """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
 
@@ -80,9 +80,9 @@ class Settings(EnvironmentModel):
         64 * 2**20, ge=1, description="Largest request body, also after decompression."
     )
     grpc_max_message_length: int | None = Field(None, description="Largest gRPC message in bytes, both ways.")
-    gzip_enabled: bool = Field(True, description="Compress large answers for clients that ask for it.")
-    gzip_min_bytes: int = Field(500, ge=0, description="Answers smaller than this are never compressed.")
-    max_connections: int = Field(4096, ge=1, description="Open HTTP connections; one more is answered 503.")
+    gzip_enabled: bool = Field(True, description="Compress large responses for clients that ask for it.")
+    gzip_min_bytes: int = Field(500, ge=0, description="Responses of fewer bytes are never compressed.")
+    max_connections: int = Field(4096, ge=1, description="Open HTTP connections; one more gets a 503.")
     header_timeout: float = Field(10.0, gt=0, description="Seconds a client may take to send its headers.")
     body_timeout: float = Field(60.0, gt=0, description="Seconds a client may take to send its body.")
 
@@ -94,17 +94,19 @@ class Settings(EnvironmentModel):
     )
     stream_stall_timeout: float = Field(60.0, gt=0, description="Seconds a stream's reader may read nothing.")
     websocket_silence_timeout: float = Field(
-        30.0, ge=0, description="Seconds without a sign of life that end a WebSocket; 0 waits for ever."
+        30.0, ge=0, description="Seconds without a sign of life that end a WebSocket; 0 is never."
     )
     grpc_stream_dialect: Literal["mlserver", "triton"] = Field(
         "mlserver", description="Response type of ModelStreamInfer when the client gives no hint."
     )
     grpc_reflection: bool = Field(True, description="Serve gRPC reflection.")
     status_profile: Literal["default", "mlserver", "triton"] = Field(
-        "default", description="Whose status codes to answer with where servers differ."
+        "default", description="Whose status codes to use where servers differ."
     )
     shutdown_grace: float = Field(20.0, ge=0, description="Seconds calls in progress may take to finish.")
-    shutdown_delay: float = Field(0.0, ge=0, description="Seconds to serve on, not ready, before refusing.")
+    shutdown_delay: float = Field(
+        0.0, ge=0, description="Seconds to continue to serve, not ready, before calls are refused."
+    )
 
     metrics_endpoint: str | None = Field(
         "/metrics", description="Path of the metrics; null or empty for none."
@@ -114,7 +116,7 @@ class Settings(EnvironmentModel):
         None, description="Folder for metrics that model code in workers makes; a temporary one if absent."
     )
     cloudevents_headers: bool | None = Field(
-        None, description="Give requests and answers MLServer's `Ce-*` headers; null does so in Kubernetes."
+        None, description="Give requests and responses MLServer's `Ce-*` headers; null does so in Kubernetes."
     )
     use_structured_logging: bool = Field(False, description="Log one JSON object per line.")
     logging_settings: str | dict[str, Any] | None = Field(
@@ -132,10 +134,10 @@ class Settings(EnvironmentModel):
         default_factory=lambda: str(Path.cwd() / ".envs"), description="Folder for unpacked environments."
     )
     cache_enabled: bool = Field(False, description="Response cache, for models that enable it too.")
-    cache_size: int = Field(100, ge=1, description="Answers the response cache holds, of all models.")
-    cache_max_bytes: int = Field(64 * 2**20, ge=1, description="Bytes of answers the response cache holds.")
+    cache_size: int = Field(100, ge=1, description="Responses in the response cache, of all models.")
+    cache_max_bytes: int = Field(64 * 2**20, ge=1, description="Bytes of responses in the response cache.")
     cache_ttl: float | None = Field(
-        None, gt=0, description="Seconds an answer may be given again; for ever if absent."
+        None, gt=0, description="Seconds a response may be reused; unlimited if absent."
     )
     kafka_enabled: bool = Field(
         False, description="Serve requests from a Kafka topic; needs the extra `kafka`."
@@ -145,9 +147,9 @@ class Settings(EnvironmentModel):
     kafka_topic_output: str = Field("mlserver-output", description="Topic of responses.")
     kafka_group: str = Field("inferstream", min_length=1, description="Servers that share the messages.")
     kafka_offset_reset: Literal["latest", "earliest"] = Field(
-        "latest", description="Where a group begins that has never committed anything."
+        "latest", description="Where a group begins if it has never committed."
     )
-    kafka_max_in_flight: int = Field(64, ge=1, description="Messages that are worked on at once.")
+    kafka_max_in_flight: int = Field(64, ge=1, description="Messages in progress at once.")
 
     custom_rest_server_settings: dict[str, Any] | None = Field(
         None,
@@ -179,7 +181,7 @@ class Settings(EnvironmentModel):
 
     @property
     def tracing(self) -> tuple[str, str, str] | None:
-        """Where spans go, and of which service and version they are; None for nowhere."""
+        """Collector of traces, service name and service version; None if tracing is off."""
         return (self.tracing_server, self.server_name, self.server_version) if self.tracing_server else None
 
     @field_validator("metrics_endpoint")

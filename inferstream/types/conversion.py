@@ -1,4 +1,4 @@
-"""From loosely shaped Python values and wire bytes to exact tensor values, refusing what does not fit."""
+"""Converts Python values and raw bytes to exact tensor values, and refuses values that do not fit."""
 
 import struct
 from collections.abc import Callable
@@ -16,7 +16,7 @@ MAX_RANK = 32
 
 
 def flatten(values: Any) -> list[Any]:
-    """Nested lists to one flat list in row-major order; a lone value becomes a list of one.
+    """Nested lists as one flat list in row-major order; a single value becomes a list of one.
 
     Raises ValueError for ragged nesting and for nesting deeper than `MAX_RANK`.
     """
@@ -24,7 +24,7 @@ def flatten(values: Any) -> list[Any]:
 
 
 def _flatten(values: Any) -> tuple[list[Any], set[type]]:
-    """The flat list and the types found in it; `map` and `set` keep the walk in C."""
+    """The flat list and its types. `map` and `set` keep the loop in C."""
     if not isinstance(values, (list, tuple)):
         return ([], set()) if values is None else ([values], {type(values)})
     level: list[Any] = values if isinstance(values, list) else list(values)
@@ -46,7 +46,7 @@ _NUMBERS = {bool, *_REAL}
 
 
 def array_from_values(values: Any, datatype: str) -> npt.NDArray[Any]:
-    """Python values to a flat array of the dtype of `datatype`, without ever changing a value.
+    """Python values as a flat array of the dtype of `datatype`, without a change of any value.
 
     NumPy alone would parse strings, truncate fractions and overflow to infinity; here each of these
     is a ValueError. Missing values (`None`) become NaN in floating-point tensors only.
@@ -130,11 +130,11 @@ def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:
 
 
 NESTING = {list, tuple, dict}
-"""What values may be nested in."""
+"""Types that nest values."""
 
 
 def check_depth(values: Any) -> None:
-    """Raise ValueError for lists and objects nested deeper than `MAX_RANK`, which no walk need fear then."""
+    """Raise ValueError for lists and objects nested deeper than `MAX_RANK`. Later recursion is then safe."""
     level = values if type(values) is list else [values]
     for _ in range(MAX_RANK):
         if NESTING.isdisjoint(map(type, level)):
@@ -150,10 +150,10 @@ _TEXT = {str, bytes, type(None)}
 
 
 def cast_loosely(values: Any, datatype: str) -> npt.NDArray[Any]:
-    """Python values to an array of the dtype of `datatype` by NumPy's own rules, in the nesting they have.
+    """Python values as an array of the dtype of `datatype` by NumPy's own rules, in their own nesting.
 
     `true` and `"1"` become numbers, fractions are cut off where integers are wanted, `None` is NaN.
-    Raises ValueError when NumPy knows no way.
+    Raises ValueError if NumPy cannot convert them.
     """
     try:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -163,7 +163,7 @@ def cast_loosely(values: Any, datatype: str) -> npt.NDArray[Any]:
 
 
 def check_bytes(values: Any) -> int:
-    """How many BYTES elements there are; ValueError unless each is text, bytes or missing."""
+    """The number of BYTES elements. Raises ValueError unless each is text, bytes or None."""
     if type(values) is list and _TEXT.issuperset(map(type, values)):
         return len(values)  # as nearly all come; a token's check costs half a microsecond less
     flat, kinds = _flatten(values)
@@ -175,7 +175,7 @@ def check_bytes(values: Any) -> int:
 
 
 def split_bytes(raw: memoryview | bytes) -> list[bytes]:
-    """BYTES elements out of the raw representation.
+    """The BYTES elements of a raw representation.
 
     Raises ValueError when a length points past the end or bytes are left over.
     """
@@ -196,7 +196,7 @@ def split_bytes(raw: memoryview | bytes) -> list[bytes]:
 
 
 def join_bytes(values: list[Any]) -> bytes:
-    """BYTES elements in the raw representation: each behind its 4-byte little-endian length."""
+    """The raw representation of BYTES elements: each after its 4-byte little-endian length."""
     parts: list[bytes] = []
     for value in values:
         element = to_bytes(value)
@@ -206,7 +206,7 @@ def join_bytes(values: list[Any]) -> bytes:
 
 
 def to_bytes(value: Any) -> bytes:
-    """A BYTES element as bytes; a missing one is empty. Raises TypeError for what is neither text nor bytes."""
+    """A BYTES element as bytes; None is empty. Raises TypeError for other types than text and bytes."""
     if isinstance(value, str):
         return value.encode()
     if value is None:

@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 
 class Datatype(str, Enum):
-    """Names of tensor element types on the wire (Open Inference Protocol, "Tensor Data Types").
+    """Element types of tensors (Open Inference Protocol, "Tensor Data Types").
 
-    BF16 is Triton's addition: two bytes on the wire, `float32` in NumPy.
+    BF16 is an extension of Triton: two bytes per element on the wire, `float32` in NumPy.
     """
 
     BOOL = "BOOL"
@@ -29,7 +29,7 @@ class Datatype(str, Enum):
 
 
 NAMES = {member: member.value for member in Datatype} | {member.value: member.value for member in Datatype}
-"""Enum members and plain strings to the plain name, so that one lookup both checks and normalises."""
+"""Plain names by enum member and by string. One lookup checks and normalises a name."""
 
 DTYPES: dict[str, np.dtype[np.generic]] = {
     "BOOL": np.dtype("bool"),
@@ -46,7 +46,7 @@ DTYPES: dict[str, np.dtype[np.generic]] = {
     "FP32": np.dtype("<f4"),
     "FP64": np.dtype("<f8"),
 }
-"""The dtype a model sees for each fixed-size datatype."""
+"""The NumPy dtype of each datatype of fixed size, as a model sees it."""
 
 WIRE_SIZES = {name: (2 if name == "BF16" else dtype.itemsize) for name, dtype in DTYPES.items()}
 """Bytes of one element in raw contents; BYTES has no fixed size and is absent."""

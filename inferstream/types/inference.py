@@ -34,9 +34,9 @@ DatatypeName = Annotated[
 
 
 class Headers(MutableMapping[str, str]):
-    """Request headers or gRPC metadata by lower-case name, decoded only when somebody looks.
+    """Headers of a request, or metadata of an RPC, by lower-case name. They are decoded on first access.
 
-    Of a repeated header the last value is kept, as MLServer does. `more` makes those that the server adds.
+    A repeated header has its last value, as in MLServer. `more` returns the headers that the server adds.
     """
 
     __slots__ = ("_decoded", "_more", "_raw")
@@ -89,7 +89,10 @@ read = object.__getattribute__
 
 
 class Parameters(BaseModel):
-    """Free key-value pairs at any level; `content_type` names a codec, `headers` carries transport headers."""
+    """Parameters of a request, response or tensor: `content_type`, `headers` and any further keys.
+
+    `content_type` names a codec. `headers` holds the headers of the transport and is never part of a body.
+    """
 
     model_config = ConfigDict(extra="allow", protected_namespaces=(), use_enum_values=True)
 
@@ -105,7 +108,7 @@ class Parameters(BaseModel):
 
     @property
     def has_decoded(self) -> bool:
-        """Whether a decoded form of the tensor or request is kept here; it never reaches a wire."""
+        """Whether a decoded form of the tensor or request is stored here. It is never sent."""
         try:
             # Past pydantic's own `__getattr__`, which takes microseconds to find that a slot is empty.
             read(self, "_decoded_payload")
@@ -120,16 +123,16 @@ class Parameters(BaseModel):
 
     @property
     def decoded_from(self) -> Any:
-        """What the decoded form was made of; None when whoever kept it did not say."""
+        """The source of the decoded form; None if it is unknown."""
         return getattr(self, "_decoded_from", None)
 
     def keep_decoded(self, value: Any, source: Any = None) -> None:
-        """Remember what a codec made of `source`, so that it is decoded once."""
+        """Store the payload that a codec made of `source`, so that it is decoded once."""
         assign(self, "_decoded_payload", value)
         assign(self, "_decoded_from", source)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a parameter, declared or free; `default` when it was not sent."""
+        """The value of a parameter; `default` if it is absent or None."""
         if name in type(self).model_fields:
             value = self.__dict__[name]
         else:
@@ -137,7 +140,7 @@ class Parameters(BaseModel):
         return default if value is None else value
 
     def items(self) -> ItemsView[str, Any]:
-        """Names and values of what was sent, without headers and absent values."""
+        """Names and values of all parameters, without headers and absent values."""
         content_type = self.content_type
         sent = {} if content_type is None else {"content_type": content_type}
         if self.__pydantic_extra__:
@@ -146,7 +149,7 @@ class Parameters(BaseModel):
 
 
 class Tensor(BaseModel):
-    """A tensor whose `data` may be given new values at any time."""
+    """A tensor. Values assigned to `data` become a `TensorData`."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "data" and not isinstance(value, TensorData):
@@ -155,7 +158,11 @@ class Tensor(BaseModel):
 
 
 class RequestInput(Tensor):
-    """One input tensor: `shape` holds one size per dimension, `data` as many values as their product."""
+    """One input tensor.
+
+    `shape` holds one size per dimension. `data` holds as many values as the product of the sizes, in row-major
+    order. `datatype` is a name of `Datatype`.
+    """
 
     name: str
     shape: list[int]
@@ -165,14 +172,18 @@ class RequestInput(Tensor):
 
 
 class RequestOutput(BaseModel):
-    """One output the client asks for, by name."""
+    """The name of an output that the client asks for."""
 
     name: str
     parameters: Parameters | None = None
 
 
 class ResponseOutput(Tensor):
-    """One output tensor: `shape` holds one size per dimension, `data` as many values as their product."""
+    """One output tensor.
+
+    `shape` holds one size per dimension. `data` holds as many values as the product of the sizes, in row-major
+    order. `datatype` is a name of `Datatype`.
+    """
 
     name: str
     shape: list[int]
@@ -182,12 +193,16 @@ class ResponseOutput(Tensor):
 
 
 def _no_parameters() -> Parameters:
-    """What a request has that was made without parameters: model code may look there for headers all the same."""
+    """Parameters of a request that was made without any. Model code may still look for headers there."""
     return Parameters.filled({"content_type": None, "headers": Headers(())}, set(), {})
 
 
 class InferenceRequest(BaseModel):
-    """What a model is asked."""
+    """A request to a model.
+
+    The server sets `id` if the client did not. `outputs` names the outputs that the client asks for; None is all.
+    Headers are in `parameters.headers`.
+    """
 
     id: str | None = None
     parameters: Parameters | None = Field(default_factory=_no_parameters)
@@ -218,7 +233,10 @@ class InferenceRequest(BaseModel):
 
 
 class InferenceResponse(BaseModel):
-    """What a model answers, whole or as one item of a stream."""
+    """A response of a model: a single response, or one item of a stream.
+
+    The server sets `id`, and `model_version` if it is absent. `parameters.headers` become headers of the transport.
+    """
 
     model_name: str
     model_version: str | None = None
@@ -228,6 +246,6 @@ class InferenceResponse(BaseModel):
 
 
 class InferenceErrorResponse(BaseModel):
-    """The body of every failed V2 call."""
+    """The body of a failed V2 request."""
 
     error: str | None = None

@@ -10,7 +10,7 @@ from .inference import DatatypeName, Parameters
 
 
 class MetadataTensor(BaseModel):
-    """A declared input or output; -1 in `shape` stands for any size."""
+    """A declared input or output. -1 in `shape` is any size."""
 
     name: str
     datatype: DatatypeName
@@ -19,7 +19,7 @@ class MetadataTensor(BaseModel):
 
 
 class MetadataServerResponse(BaseModel):
-    """Answer of `GET /v2`."""
+    """Response of `GET /v2`."""
 
     name: str
     version: str
@@ -27,7 +27,7 @@ class MetadataServerResponse(BaseModel):
 
 
 class MetadataModelResponse(BaseModel):
-    """Answer of `GET /v2/models/{name}`."""
+    """Response of `GET /v2/models/{name}`."""
 
     name: str
     platform: str
@@ -38,19 +38,19 @@ class MetadataModelResponse(BaseModel):
 
 
 class MetadataServerErrorResponse(BaseModel):
-    """Body of a failed server metadata call."""
+    """Body of a failed request for server metadata."""
 
     error: str
 
 
 class MetadataModelErrorResponse(BaseModel):
-    """Body of a failed model metadata call."""
+    """Body of a failed request for model metadata."""
 
     error: str
 
 
 class State(str, Enum):
-    """Where a model of the repository stands."""
+    """State of a model in the repository."""
 
     UNKNOWN = "UNKNOWN"
     READY = "READY"
@@ -60,13 +60,13 @@ class State(str, Enum):
 
 
 class RepositoryIndexRequest(BaseModel):
-    """Body of the index call; `ready` keeps only models that are ready."""
+    """Body of a request for the index. `ready: true` selects models that are ready."""
 
     ready: bool | None = None
 
 
 class RepositoryIndexResponseItem(BaseModel):
-    """One version of one model; `reason` says why it is not ready."""
+    """One version of one model. `reason` says why it is not ready."""
 
     name: str
     version: str | None = None
@@ -75,7 +75,7 @@ class RepositoryIndexResponseItem(BaseModel):
 
 
 class RepositoryIndexResponse(RootModel[list[RepositoryIndexResponseItem]]):
-    """Answer of the index call."""
+    """Response of the index: a list of items."""
 
     def __iter__(self) -> Iterator[RepositoryIndexResponseItem]:  # type: ignore[override]  # a list, not fields
         return iter(self.root)

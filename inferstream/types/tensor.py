@@ -1,4 +1,4 @@
-"""The values of a tensor, kept in the form they arrived in and converted at most once."""
+"""The values of a tensor, in the form in which they arrived, converted at most once."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
@@ -17,21 +17,21 @@ from .datatypes import DTYPES, WIRE_SIZES, narrow_bf16, widen_bf16
 _Schema = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
 
 _ONE_VALUE = (str, bytes, bytearray, memoryview, Mapping)
-"""What can be iterated over and is one value all the same."""
+"""Iterable types that are one value."""
 
 
 class TensorData:
-    """Values in row-major order: Python lists (nested or flat), a NumPy array, or raw wire bytes.
+    """The values of a tensor in row-major order: Python lists (nested or flat), a NumPy array, or raw bytes.
 
-    Behaves as the list it stands for: `data.root`, `data[0]`, `len(data)`, iteration.
-    Raw bytes follow the protocol's raw representation: little endian, BYTES elements each with a
-    4-byte little-endian length in front.
+    It behaves as a list: `data.root`, `data[0]`, `len(data)`, iteration.
+    Raw bytes are in the protocol's raw representation: little endian, each BYTES element after its
+    4-byte little-endian length.
     """
 
     __slots__ = ("_array", "_raw", "_raw_datatype", "_root")
 
     checked: ClassVar[bool] = True
-    """Whether the values agree with the datatype and shape of their tensor, once the server has looked at it."""
+    """Whether the server checks the values against the datatype and shape of their tensor."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
@@ -50,7 +50,7 @@ class TensorData:
 
     @classmethod
     def from_raw(cls, raw: memoryview | bytes, datatype: str) -> "TensorData":
-        """Values in the protocol's raw representation; nothing is copied."""
+        """Values from the protocol's raw representation, without a copy."""
         data = cls.__new__(cls)
         data._root = data._array = None
         data._raw = memoryview(raw)
@@ -59,9 +59,9 @@ class TensorData:
 
     @property
     def root(self) -> Any:
-        """The values as Python objects; a flat list unless the client sent another nesting.
+        """The values as Python objects: a flat list, or the nested lists that the client sent.
 
-        Handing out the list forgets converted forms of it, because the caller may change it.
+        The caller may change the list, so reading this property discards converted forms of the values.
         """
         root = self.peek()
         self._array = self._raw = None
@@ -74,7 +74,7 @@ class TensorData:
     __root__ = root
 
     def peek(self) -> Any:
-        """The values as Python objects, for a reader who will not change them."""
+        """The values as Python objects. The caller must not change them."""
         if self._root is None:
             if self._array is not None:
                 self._root = _to_list(self._array)
@@ -93,12 +93,12 @@ class TensorData:
 
     @property
     def array(self) -> npt.NDArray[Any] | None:
-        """The array these values are held in, if they are held in one."""
+        """The array that holds the values, if one does."""
         return self._array
 
     @property
     def values(self) -> Any:
-        """The Python values, if that is what this was made of or has been asked for; else None."""
+        """The Python values, if the tensor was made of them or has been converted to them; else None."""
         return self._root
 
     @property
@@ -139,7 +139,7 @@ class TensorData:
 
     @classmethod
     def join(cls, parts: "Sequence[TensorData]", datatype: str) -> "TensorData":
-        """The values of one part behind those of another; numbers are never made Python objects."""
+        """The values of all parts, in order. Numbers are not converted to Python objects."""
         if datatype == "BYTES":
             return cls(list(chain.from_iterable(part.flat() for part in parts)))
         raws = [part._raw for part in parts]
@@ -148,7 +148,7 @@ class TensorData:
         return cls(np.concatenate([part.to_numpy(datatype).reshape(-1) for part in parts]))
 
     def split(self, datatype: str, counts: Sequence[int]) -> "list[TensorData]":
-        """The values in parts of so many elements each; arrays and wire bytes are looked into, not copied."""
+        """The values in parts of `counts` elements each. Parts of arrays and raw bytes are views."""
         cls = type(self)
         ends = list(accumulate(counts))
         bounds = list(zip([0, *ends], ends, strict=False))
@@ -162,7 +162,7 @@ class TensorData:
         return [cls(array[start:end]) for start, end in bounds]
 
     def check(self, datatype: str, shape: Sequence[int]) -> None:
-        """Raise ValueError unless the values are as many as `shape` holds and fit `datatype`."""
+        """Raise ValueError unless the number of values fits `shape` and each value fits `datatype`."""
         expected = prod(shape)
         if datatype == "BYTES":
             if self._root is None and self._raw is not None:
@@ -205,7 +205,7 @@ class TensorData:
         return f"TensorData(root={self.peek()!r})"
 
     def model_dump(self, **_: Any) -> Any:
-        """The values as Python objects, as the field of a model dumps them."""
+        """The values as Python objects."""
         return self.peek()
 
     dict = model_dump
@@ -218,14 +218,14 @@ class TensorData:
 
     @classmethod
     def model_validate(cls, obj: Any, **_: Any) -> Self:
-        """What `TensorData(obj)` is, under the name that pydantic's root models have for it."""
+        """`TensorData(obj)`, under the name in pydantic's root models."""
         return obj if isinstance(obj, cls) else cls(obj)
 
     parse_obj = model_validate
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **_: Any) -> Self:
-        """The values in a JSON text. Raises ValueError."""
+        """The values in a JSON text. Raises ValueError for invalid JSON."""
         return cls(orjson.loads(json_data))
 
     parse_raw = model_validate_json

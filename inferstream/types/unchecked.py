@@ -1,4 +1,4 @@
-"""Tensor values that nobody has checked, as models written for MLServer receive and answer them."""
+"""Unchecked tensor values, as models written for MLServer receive and return them."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -12,7 +12,7 @@ from .tensor import TensorData
 
 
 class UncheckedData(TensorData):
-    """Values as they were sent or answered: nested or flat, of any types, perhaps not as many as the shape says.
+    """Values as the client or the model sent them: nested or flat, of any types and any number.
 
     `to_numpy` converts them as NumPy does.
     """
@@ -36,7 +36,7 @@ class UncheckedData(TensorData):
         return array if shape is None else array.reshape(shape)
 
     def check(self, datatype: str, shape: Sequence[int]) -> None:
-        """Raise ValueError unless raw bytes are whole elements; Python values may be anything that is not too deep."""
+        """Raise ValueError for raw bytes that are no whole elements, and for values that are nested too deep."""
         raw = self._raw
         if raw is None:
             values = self._root
@@ -52,7 +52,7 @@ class UncheckedData(TensorData):
 
     @staticmethod
     def sound(data: TensorData, datatype: str, shape: Sequence[int]) -> bool:
-        """Whether values of either kind would pass as those of a checked tensor."""
+        """Whether the values, checked or not, fit a checked tensor."""
         exact = TensorData(data)
         try:
             exact.check(datatype, shape)
@@ -74,7 +74,7 @@ class UncheckedData(TensorData):
         return [UncheckedData(values[end - count : end]) for count, end in zip(counts, ends, strict=True)]
 
     def _row_width(self, elements: int) -> int:
-        """Elements of each list in a list of lists; 0 for all else."""
+        """Number of elements of each list in a list of lists; 0 for other values."""
         values = self._root
         nested = type(values) is list and values and type(values[0]) is list
         return 0 if not nested or elements % len(values) else elements // len(values)
