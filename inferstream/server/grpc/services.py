@@ -1,0 +1,142 @@
+"""The services as handlers that any `grpc.aio` server takes."""
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import grpc
+
+from ...dataplane.dataplane import DataPlane
+from ...errors import NotStarted
+from ...protos.dataplane_pb2_grpc import METHODS, classes_of
+from ...protos.grpc_requests import InferRequests
+from ...protos.messages import LEGACY_SERVICE, SERVICE, ModelInferRequest
+from ...protos.standard import (
+    HEALTH,
+    REFLECTION,
+    HealthCheckRequest,
+    HealthListRequest,
+    ServerReflectionRequest,
+)
+from ...settings import Settings
+from ...telemetry.metrics import Meters
+from .health import Health
+from .inference import InferenceService
+from .reflection import Reflection
+from .repository import RepositoryService
+from .rpc import Around, RpcHandler, Streaming, Unary, streaming, unary
+from .stream import StreamService
+
+if TYPE_CHECKING:
+    from ...telemetry.tracing import Tracer
+    from .tracing import RpcTracing
+
+
+class Startable(Protocol):
+    """What has to be started before its models answer."""
+
+    @property
+    def started(self) -> bool: ...
+
+
+def build_services(
+    dataplane: DataPlane,
+    settings: Settings,
+    meters: Meters,
+    tracing: "Tracer | None",
+    startable: Startable | None = None,
+) -> tuple[Any, ...]:
+    """The handlers of every service; until `startable` has started, each RPC is UNAVAILABLE and says why."""
+    rpc_tracing = None
+    if tracing is not None:
+        from .tracing import RpcTracing  # late: it imports OpenTelemetry
+
+        rpc_tracing = RpcTracing(tracing)
+    return tuple(Services(dataplane, settings, meters, rpc_tracing, startable).handlers)
+
+
+class Services:
+    """Makes the handlers."""
+
+    def __init__(
+        self,
+        dataplane: DataPlane,
+        settings: Settings,
+        meters: Meters,
+        tracing: "RpcTracing | None",
+        startable: Startable | None,
+    ) -> None:
+        self.handlers: list[Any] = []
+        self._tracing = tracing
+        self._startable = startable
+        self._meters = meters.grpc
+        self._profile = settings.status_profile
+        repository = RepositoryService(dataplane)
+        self._add_inference(InferenceService(dataplane), StreamService(dataplane, settings), repository)
+        self._add_legacy(repository)
+        self._add_health(Health(dataplane))
+        if settings.grpc_reflection:
+            self._add_reflection(Reflection())
+
+    def _add_inference(self, *services: Any) -> None:
+        handlers = {}
+        for method in METHODS:
+            name = method.name
+            behaviour = next(getattr(part, name) for part in services if hasattr(part, name))
+            request, _ = classes_of(method)
+            if request is ModelInferRequest:
+                request = InferRequests
+            if method.client_streaming:
+                streams = self._when_started(behaviour)
+                handlers[name] = self._streaming("BIDI_STREAMING", SERVICE, name, request, streams)
+            else:
+                handlers[name] = self._unary(SERVICE, name, request, self._when_started(behaviour))
+        self._add(SERVICE, handlers)
+
+    def _add_legacy(self, repository: RepositoryService) -> None:
+        handlers = {}
+        for method in METHODS:
+            if hasattr(repository, method.name):
+                request, _ = classes_of(method)
+                behaviour = self._when_started(getattr(repository, method.name))
+                handlers[method.name] = self._unary(LEGACY_SERVICE, method.name, request, behaviour)
+        self._add(LEGACY_SERVICE, handlers)
+
+    def _add_health(self, health: Health) -> None:
+        watch = self._streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
+        check = self._unary(HEALTH, "Check", HealthCheckRequest, health.Check)
+        listed = self._unary(HEALTH, "List", HealthListRequest, health.List)
+        self._add(HEALTH, {"Check": check, "List": listed, "Watch": watch})
+
+    def _add_reflection(self, reflection: Reflection) -> None:
+        name = "ServerReflectionInfo"
+        behaviour = reflection.ServerReflectionInfo
+        for service in REFLECTION:
+            handler = self._streaming("BIDI_STREAMING", service, name, ServerReflectionRequest, behaviour)
+            self._add(service, {name: handler})
+
+    def _when_started(self, behaviour: Any) -> Any:
+        startable = self._startable
+        if startable is None:
+            return behaviour
+
+        def when_started(*arguments: Any) -> Any:
+            if not startable.started:
+                raise NotStarted
+            return behaviour(*arguments)
+
+        return when_started
+
+    def _unary(self, service: str, name: str, request: Any, behaviour: Unary) -> RpcHandler:
+        meters = self._meters.of("UNARY", service, name)
+        return unary(behaviour, request, meters, self._profile, self._around(service, name))
+
+    def _streaming(
+        self, kind: str, service: str, name: str, request: Any, behaviour: Streaming
+    ) -> RpcHandler:
+        meters = self._meters.of(kind, service, name)
+        return streaming(behaviour, request, meters, self._profile, self._around(service, name))
+
+    def _around(self, service: str, name: str) -> Around:
+        return (lambda serve: serve) if self._tracing is None else self._tracing.around(service, name)
+
+    def _add(self, service: str, handlers: dict[str, RpcHandler]) -> None:
+        self.handlers.append(grpc.method_handlers_generic_handler(service, handlers))
