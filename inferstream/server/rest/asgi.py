@@ -8,13 +8,10 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from .app import RestApp
 from .asgi_socket import AsgiSocket
-from .messages import Receive, Scope, Send, error_response, respond, wrap
+from .messages import PREFIX, Receive, Scope, Send, error_response, respond, wrap
 
 if TYPE_CHECKING:
     from ...telemetry.tracing import Tracer
-
-PREFIX = "inferstream.prefix"
-"""Where a scope holds the prefix that the application is mounted under."""
 
 
 class Lifecycle(Protocol):

@@ -27,9 +27,15 @@ _SCHEMAS = (
 
 
 def describe(
-    settings: Settings, model: MetadataModelResponse | None = None, version: str | None = None
+    settings: Settings,
+    prefix: str,
+    model: MetadataModelResponse | None = None,
+    version: str | None = None,
 ) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of every route, or of the routes of one model with its tensors as the example."""
+    """The OpenAPI 3.1 document of every route, or of the routes of one model with its tensors as the example.
+
+    `prefix` is where clients find the routes.
+    """
     title = settings.server_name
     base, parameters = "/v2/models/{model_name}", [_path_parameter("model_name")]
     if model is not None:
@@ -48,7 +54,7 @@ def describe(
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": settings.server_version},
-        "servers": [{"url": settings.root_path or "/"}],
+        "servers": [{"url": prefix or "/"}],
         "paths": paths,
         "components": {"schemas": schemas["$defs"]},
     }
