@@ -17,9 +17,10 @@ POSTED = ("infer", "generate", "infer_stream", "generate_stream")
 def check_mounts(host: Any, app: Any, settings: Settings, dataplane: DataPlane) -> None:
     """Raise InvalidSettings where a route of `host` and one of `app`, mounted in it, claim the same path.
 
-    `host` is a Starlette or FastAPI application; the mounts of any other cannot be known.
+    `host` is a Starlette or FastAPI application; the mounts of any other cannot be known. FastAPI may keep an
+    included router as one route without a path. Of such a router behind the mount it cannot be said what it has.
     """
-    routes = [*_flat(getattr(host, "routes", ()))]
+    routes = [*getattr(host, "routes", ())]
     for index, mount in enumerate(routes):
         if getattr(mount, "app", None) is not app:
             continue
@@ -29,10 +30,10 @@ def check_mounts(host: Any, app: Any, settings: Settings, dataplane: DataPlane) 
                 if _matches(route, method, prefix + path):
                     raise InvalidSettings(
                         f'the route "{_name(route)}" hides "{prefix}{path}" of the application mounted at '
-                        f'"{prefix or "/"}"; mount it in front of that route, or elsewhere'
+                        f'"{prefix or "/"}"; move that route, or mount the application elsewhere'
                     )
         for route in routes[index + 1 :]:
-            if f"{_name(route)}/".startswith(f"{prefix}/"):
+            if f"{getattr(route, 'path', None)}/".startswith(f"{prefix}/"):
                 raise InvalidSettings(
                     f'the application mounted at "{prefix or "/"}" hides the route "{_name(route)}"; '
                     "mount it behind that route, or elsewhere"
@@ -50,15 +51,6 @@ def _own(settings: Settings, dataplane: DataPlane) -> Iterator[tuple[str, str]]:
     yield "POST", "/v2/repository/index"
     for handler, _ in dataplane.custom_routes():
         yield handler.rest_method, handler.rest_path
-
-
-def _flat(routes: Any) -> Iterator[Any]:
-    """Routes in the order in which they are asked; FastAPI keeps those of an included router together."""
-    for route in routes:
-        if getattr(route, "path", None) is None and getattr(route, "routes", None):
-            yield from _flat(route.routes)
-        else:
-            yield route
 
 
 def _matches(route: Any, method: str, path: str) -> bool:
