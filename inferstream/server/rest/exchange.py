@@ -111,7 +111,7 @@ class AsgiExchange:
         self._interrupt()
 
     def _interrupt(self) -> None:
-        if not self._complete and not self._left:
+        if not self._left:
             self._left = True
             self._interruption = Interruption(self._serving, lambda: not self._complete)
 

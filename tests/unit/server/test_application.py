@@ -113,8 +113,9 @@ async def test_a_client_that_leaves_cancels_its_call_and_not_the_server() -> Non
         )
         await model.begun.wait()
         client.messages.put_nowait({"type": "http.disconnect"})
-        await model.ended.wait()
-        await serving
+        async with asyncio.timeout(10):
+            await model.ended.wait()
+            await serving
         assert not serving.cancelling()
         assert client.sent == []
 
@@ -125,7 +126,7 @@ async def test_the_end_of_a_response_is_not_taken_for_a_client_that_leaves() -> 
 
         async def send(message: Any) -> None:
             client.sent.append(message)
-            if not message.get("more_body", True):
+            if message["type"] == "http.response.body":
                 client.messages.put_nowait({"type": "http.disconnect"})
                 for _ in range(5):
                     await asyncio.sleep(0)
@@ -157,8 +158,9 @@ async def test_the_lifespan_loads_and_unloads() -> None:
     application = Application(Echo)
     client = Client({"type": "lifespan.startup"})
     living = asyncio.create_task(application.asgi({"type": "lifespan"}, client.messages.get, client.send))
-    while not client.sent:
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(10):
+        while not client.sent:
+            await asyncio.sleep(0.001)
     assert client.sent == [{"type": "lifespan.startup.complete"}]
     assert application.started
     client.messages.put_nowait({"type": "lifespan.shutdown"})
@@ -213,8 +215,9 @@ async def test_a_websocket_closes_on_what_is_too_large() -> None:
     async with Application(Echo, max_body_bytes=100) as application:
         client = Client({"type": "websocket.connect"}, {"type": "websocket.receive", "text": "x" * 101})
         serving = asyncio.create_task(application.asgi(socket(), client.messages.get, client.send))
-        while len(client.sent) < 2:
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(10):
+            while len(client.sent) < 2:
+                await asyncio.sleep(0.001)
         assert client.sent[1]["type"] == "websocket.close"
         assert client.sent[1]["code"] == 1009
         client.messages.put_nowait({"type": "websocket.disconnect", "code": 1009})
@@ -222,7 +225,7 @@ async def test_a_websocket_closes_on_what_is_too_large() -> None:
 
 
 async def test_a_websocket_whose_client_reads_nothing_is_read_no_more_and_then_dropped() -> None:
-    async with Application(Echo, stream_stall_timeout=0.2) as application:
+    async with Application(Echo, stream_stall_timeout=1) as application:
         client = Client({"type": "websocket.connect"})
         for _ in range(10_000):
             client.messages.put_nowait({"type": "websocket.receive", "text": "no request"})
@@ -234,8 +237,9 @@ async def test_a_websocket_whose_client_reads_nothing_is_read_no_more_and_then_d
                 await asyncio.Event().wait()
             accepted = True
 
-        await application.asgi(socket(), client.messages.get, send)
-        assert client.messages.qsize() > 5000
+        async with asyncio.timeout(10):
+            await application.asgi(socket(), client.messages.get, send)
+        assert client.messages.qsize() > 9000
 
 
 async def started(host: Any, application: Application) -> None:
