@@ -1,60 +1,124 @@
 """inferstream: a streaming model server for the V2 / Open Inference Protocol.
 
-Heavy parts are imported on first use, so that `import inferstream` stays cheap.
+Everything that a model's author needs is a name of this package. Each is imported on first use, so that
+`import inferstream` stays cheap.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import codecs, errors, types
+    from . import codecs, errors, testing, types
+    from .cli.serve import serve
+    from .codecs import (
+        Base64Codec,
+        DatetimeCodec,
+        NumpyCodec,
+        NumpyRequestCodec,
+        StringCodec,
+        StringRequestCodec,
+        decode_args,
+    )
+    from .codecs import PandasCodec as PandasCodec
     from .context import RequestContext, request_context
+    from .errors import CodecError, InferstreamError, ModelError
     from .handlers import custom_handler
     from .model import Finished, MLModel, StepModel
     from .rows import RowErrors
+    from .server.application import Application
     from .settings import ModelParameters, ModelSettings, Settings
     from .telemetry.custom import log, register
+    from .types import (
+        InferenceRequest,
+        InferenceResponse,
+        MetadataTensor,
+        Parameters,
+        RequestInput,
+        RequestOutput,
+        ResponseOutput,
+    )
 
     __version__: str
 
 __all__ = [
+    "Application",
+    "Base64Codec",
+    "CodecError",
+    "DatetimeCodec",
     "Finished",
+    "InferenceRequest",
+    "InferenceResponse",
+    "InferstreamError",
     "MLModel",
+    "MetadataTensor",
+    "ModelError",
     "ModelParameters",
     "ModelSettings",
+    "NumpyCodec",
+    "NumpyRequestCodec",
+    "Parameters",
     "RequestContext",
+    "RequestInput",
+    "RequestOutput",
+    "ResponseOutput",
     "RowErrors",
     "Settings",
     "StepModel",
+    "StringCodec",
+    "StringRequestCodec",
     "codecs",
     "custom_handler",
+    "decode_args",
     "errors",
     "log",
     "register",
     "request_context",
+    "serve",
+    "testing",
     "types",
 ]
+"""Without PandasCodec, which is a name of this package too: pandas is an extra, and a star import must not need it."""
 
 _HOMES = {
+    "Application": "server.application",
+    "Base64Codec": "codecs",
+    "CodecError": "errors",
+    "DatetimeCodec": "codecs",
     "Finished": "model",
+    "InferenceRequest": "types",
+    "InferenceResponse": "types",
+    "InferstreamError": "errors",
     "MLModel": "model",
+    "MetadataTensor": "types",
+    "ModelError": "errors",
     "ModelParameters": "settings",
     "ModelSettings": "settings",
+    "NumpyCodec": "codecs",
+    "NumpyRequestCodec": "codecs",
+    "PandasCodec": "codecs",
+    "Parameters": "types",
     "RequestContext": "context",
+    "RequestInput": "types",
+    "RequestOutput": "types",
+    "ResponseOutput": "types",
     "RowErrors": "rows",
     "Settings": "settings",
     "StepModel": "model",
+    "StringCodec": "codecs",
+    "StringRequestCodec": "codecs",
     "custom_handler": "handlers",
+    "decode_args": "codecs",
     "log": "telemetry.custom",
     "register": "telemetry.custom",
     "request_context": "context",
+    "serve": "cli.serve",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    if name in ("codecs", "errors", "types"):
+    if name in ("codecs", "errors", "testing", "types"):
         return import_module(f".{name}", __name__)
     if name == "__version__":
         return import_module(".settings.server", __name__).own_version()

@@ -20,6 +20,7 @@
     ├── WorkerLost                 the process that ran the request has ended
     ├── DeadlineExceeded
     ├── Draining                   the server is shutting down
+    ├── NotStarted                 the models of a mounted application were never loaded
     ├── Abandoned                  the client left before the end
     ├── Cancelled                  the client cancelled one request and stays connected
     ├── Unsupported                the model or the server does not support an operation
@@ -257,6 +258,20 @@ class Draining(InferstreamError):
 
     def __init__(self, message: str = "The server is shutting down.") -> None:
         super().__init__(message)
+
+
+class NotStarted(InferstreamError):
+    """The application is there, and nobody has loaded its models."""
+
+    code = (
+        Code.DRAINING
+    )  # as then, no request is taken, whatever the profile of statuses calls a model not ready
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The application has not been started: give its lifespan to the application that it is mounted in, "
+            "as in FastAPI(lifespan=application.lifespan), or enter `async with application`."
+        )
 
 
 class Abandoned(InferstreamError):

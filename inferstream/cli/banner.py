@@ -20,11 +20,11 @@ def show(server: "Server", file: TextIO | None = None) -> None:
 
 def _rows(server: "Server") -> Iterator[str]:
     yield f"inferstream {__version__}"
-    yield from _models([tuple(map(str, row)) for row in server.registry.summary()])
+    yield from _models([tuple(map(str, row)) for row in server.application.registry.summary()])
     yield from _addresses(server)
     if server.settings.frontends > 1:
         yield f"{server.settings.frontends} front ends"
-    if not server.access.repository_open:
+    if not server.application.access.repository_open:
         yield "the repository API is closed because the server listens beyond loopback"
 
 

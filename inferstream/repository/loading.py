@@ -101,7 +101,9 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
                 if blocks and keeps:
                     thread = ModelThread(f"model-{settings.name}")
                 construct = asyncio.to_thread if thread is None else thread.call
-                model = await construct(implementation, settings)
+                model = _object_of(settings)
+                if model is None:
+                    model = await construct(implementation, settings)
                 loader = ModelThread(f"load-{settings.name}") if _loads_apart(model, thread) else None
                 loaded = LoadedModel(model, blocks, thread, loader, awaiting)
                 if await _run(model.load, thread or loader, awaiting) is False:
@@ -152,6 +154,17 @@ def _class_of(settings: ModelSettings) -> type[MLModel]:
     if not issubclass(implementation, MLModel):
         raise InvalidSettings(f'implementation "{settings.implementation_}" is not a subclass of MLModel')
     return implementation
+
+
+def _object_of(settings: ModelSettings) -> MLModel | None:
+    """The model that the program has given itself. Raises InvalidSettings while it serves already."""
+    given = settings.given
+    if given is None or isinstance(given, type):
+        return None
+    if given.ready:
+        raise InvalidSettings("it is an object of the program that serves already")
+    model: MLModel = given
+    return model
 
 
 async def _run(method: Callable[[], Any], thread: ModelThread | None, awaiting: Awaiting) -> Any:

@@ -5,13 +5,13 @@ import socket
 from typing import TYPE_CHECKING
 
 from ..dataplane.dataplane import DataPlane
-from ..errors import InvalidSettings
 from ..settings import Settings
 from ..telemetry.metrics import Meters
 from .grpc.app import GrpcServer
-from .rest.app import RestApp
+from .rest.asgi import build_rest_app
 from .rest.liveness import Liveness
 from .rest.server import HttpServer
+from .rest.transport import DirectApp
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
@@ -29,10 +29,9 @@ class Doors:
         liveness: Liveness,
     ) -> None:
         self._settings = settings
-        self._parts = (dataplane, settings, meters)
-        self._tracing = tracing
+        self._parts = (dataplane, settings, meters, tracing)
         self._liveness = liveness
-        self.grpc = self._grpc()
+        self.grpc = GrpcServer(*self._parts)
         self.rest: HttpServer | None = None
 
     def build_rest(self) -> HttpServer:
@@ -40,7 +39,8 @@ class Doors:
         settings = self._settings
         source_and_options = ("_custom_rest_server_settings", settings.custom_rest_server_settings)
         root = settings.model_repository_root
-        self.rest = HttpServer(self._rest(), *source_and_options, root, guarded=True, liveness=self._liveness)
+        app = DirectApp(build_rest_app(*self._parts), settings)
+        self.rest = HttpServer(app, *source_and_options, root, guarded=True, liveness=self._liveness)
         return self.rest
 
     async def start(self, sock: socket.socket) -> None:
@@ -53,37 +53,3 @@ class Doors:
     async def stop(self) -> None:
         """Close the ports; answers that are being written have a moment to get through."""
         await asyncio.gather(self.grpc.stop(), *([] if self.rest is None else [self.rest.stop()]))
-
-    def _rest(self) -> RestApp:
-        if self._tracing is None:
-            return RestApp(*self._parts)
-        from .rest.tracing import TracedRestApp  # late: it imports OpenTelemetry
-
-        return TracedRestApp(self._tracing, *self._parts)
-
-    def _grpc(self) -> GrpcServer:
-        if self._tracing is None:
-            return GrpcServer(*self._parts)
-        from .grpc.tracing import RpcTracing  # late, as above
-
-        return GrpcServer(*self._parts, RpcTracing(self._tracing))
-
-
-def build_tracing(settings: Settings) -> "Tracer | None":
-    """What makes spans, where the settings name a collector. Raises InvalidSettings if the extra cannot be used."""
-    if settings.tracing is None:
-        return None
-    try:
-        from ..telemetry.tracing import Tracer
-    except ModuleNotFoundError as missing:
-        raise InvalidSettings(
-            f'tracing_server needs `pip install "inferstream[tracing]"`: {missing.name} is not installed'
-        ) from None
-    except Exception as error:
-        # OpenTelemetry's generated modules refuse a protobuf that is older than they are, with an error of protobuf's.
-        reason = str(error).partition("\n")[0]
-        raise InvalidSettings(
-            "tracing_server: the installed OpenTelemetry cannot be imported, "
-            f'`pip install --upgrade "inferstream[tracing]"` may help: {type(error).__name__}: {reason}'
-        ) from None
-    return Tracer(*settings.tracing)

@@ -1,6 +1,7 @@
 """Settings of one model: `model-settings.json`, then the environment."""
 
 import json
+import sys
 import uuid
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -55,6 +56,7 @@ class ModelSettings(EnvironmentModel):
     model_config = ConfigDict(extra="ignore", protected_namespaces=(), populate_by_name=True)
 
     _source: str | None = PrivateAttr(default=None)
+    _given: "Given | None" = PrivateAttr(default=None)
     implementation_: str = Field(
         alias="implementation",
         # A field with an alias has no prefix of its own in the environment.
@@ -124,6 +126,8 @@ class ModelSettings(EnvironmentModel):
         source = values.pop("_source", None)
         super().__init__(**values)
         self._source = source
+        if isinstance(implementation := values.get("implementation"), type):
+            self.implementation = implementation
 
     @classmethod
     def parse_file(cls, path: str | Path, **_: Any) -> Self:
@@ -147,11 +151,25 @@ class ModelSettings(EnvironmentModel):
     @property
     def implementation(self) -> type[Any]:
         """The model's class. Raises ModelLoadFailed when it cannot be imported."""
+        if self._given is not None:
+            return self._given.model if isinstance(self._given.model, type) else type(self._given.model)
         return resolve_class(self.implementation_, self._source)
 
     @implementation.setter
     def implementation(self, value: type[Any] | str) -> None:
         self.implementation_ = value if isinstance(value, str) else _import_path(value)
+        given = isinstance(value, type) and not _is_importable(value)
+        self._given = Given(value) if given else None
+
+    def serve_object(self, model: object) -> None:
+        """Serve this model itself, in the process that has it, instead of an instance of a class."""
+        self.implementation_ = _import_path(type(model))
+        self._given = Given(model)
+
+    @property
+    def given(self) -> Any:
+        """The class that no import path leads to, or the model itself; None where the path says what to serve."""
+        return None if self._given is None else self._given.model
 
     @property
     def version(self) -> str | None:
@@ -161,6 +179,23 @@ class ModelSettings(EnvironmentModel):
     def source(self) -> str | None:
         """Path of the file of these settings; None if they come from no file."""
         return self._source
+
+
+class Given:
+    """A class, or a model, that the program holds and every copy of its settings means."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+def _is_importable(implementation: type[Any]) -> bool:
+    """Whether its import path leads to this class, also in another process."""
+    module = implementation.__module__
+    found = getattr(sys.modules.get(module), implementation.__qualname__, None)
+    return found is implementation and module != "__main__"
 
 
 def _import_path(implementation: type[Any]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import processors
+from ...errors import ModelLoadFailed
 from ...repository.environments import environment_of, python_in
 from ...repository.loading import Awaiting, plainly
 from ...settings import ModelSettings, Settings
@@ -62,6 +63,11 @@ class Placements:
         if workers == 0:
             timeout = self._settings.model_load_timeout
             return await Local.load(settings, timeout, self._build_route_handler, self._awaiting)
+        if settings.given is not None:
+            raise ModelLoadFailed(
+                f"Model {settings.name} did not load: a worker process cannot import {settings.implementation_}; "
+                "move the class to the top of a module, or set parallel_workers to 0."
+            )
         from .pool import Pool  # late, as all that only workers need
 
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))

@@ -35,9 +35,10 @@ from ...telemetry.logs import configure_logging
 from ...telemetry.metrics import Meters
 from ...telemetry.sums import families_of
 from ...telemetry.workers import WorkerMeters
-from ..doors import Doors, build_tracing
+from ..doors import Doors
 from ..ports import bind
 from ..rest.liveness import Liveness
+from ..spans import build_tracing
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
 from .follower_registry import FollowerRegistry, Loading

@@ -1,4 +1,4 @@
-"""The gRPC server: its services, its limits, its port."""
+"""The gRPC server: its limits and its port."""
 
 import logging
 import ssl
@@ -9,26 +9,15 @@ import grpc.aio
 
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidSettings
-from ...protos.dataplane_pb2 import ModelInferRequest
-from ...protos.dataplane_pb2_grpc import METHODS, classes_of
-from ...protos.grpc_requests import InferRequests
-from ...protos.health_pb2 import HealthCheckRequest, HealthListRequest
-from ...protos.pool import HEALTH, LEGACY_SERVICE, REFLECTION, SERVICE
-from ...protos.reflection_pb2 import ServerReflectionRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..options import grpc_options
 from ..ports import bind, share
 from ..tls import Certificates, certificates
-from .health import Health
-from .inference import InferenceService
-from .reflection import Reflection
-from .repository import RepositoryService
-from .rpc import Around, Request, RequestType, RpcHandler, Streaming, Unary, streaming, unary
-from .stream import StreamService
+from .services import build_services
 
 if TYPE_CHECKING:
-    from .tracing import RpcTracing
+    from ...telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -45,23 +34,16 @@ class GrpcServer:
     """One gRPC port."""
 
     def __init__(
-        self, dataplane: DataPlane, settings: Settings, meters: Meters, tracing: "RpcTracing | None" = None
+        self, dataplane: DataPlane, settings: Settings, meters: Meters, tracing: "Tracer | None" = None
     ) -> None:
-        self._tracing = tracing
-        self._meters = meters.grpc
-        self._profile = settings.status_profile
         custom = settings.custom_grpc_server_settings
         self._certificates = certificates(custom or {}, settings.model_repository_root, SOURCE)
         if self._certificates is not None:
             self._certificates.check_grpc()
         self._shared = settings.frontends > 1
         self._server = grpc.aio.server(options=_options(settings))
-        repository = RepositoryService(dataplane)
-        self._add_inference(InferenceService(dataplane), StreamService(dataplane, settings), repository)
-        self._add_legacy(repository)
-        self._add_health(Health(dataplane))
-        if settings.grpc_reflection:
-            self._add_reflection(Reflection())
+        services = build_services(dataplane, settings, meters, tracing)
+        self._server.add_generic_rpc_handlers(services)
 
     def bind(self, host: str, port: int) -> int:
         """Take the port; returns the one that was taken. Raises InvalidSettings when it is in use."""
@@ -86,67 +68,6 @@ class GrpcServer:
     async def stop(self) -> None:
         """Close the port; calls that still run have a second to end."""
         await self._server.stop(1)
-
-    def _add_inference(self, *services: object) -> None:
-        handlers = {}
-        for method in METHODS:
-            name = method.name
-            behaviour = next(getattr(part, name) for part in services if hasattr(part, name))
-            request: RequestType[object] = classes_of(method)[0]
-            if request is ModelInferRequest:
-                request = InferRequests
-            if method.client_streaming:
-                handlers[name] = self._streaming("BIDI_STREAMING", SERVICE, name, request, behaviour)
-            else:
-                handlers[name] = self._unary(SERVICE, name, request, behaviour)
-        self._add(SERVICE, handlers)
-
-    def _add_legacy(self, repository: RepositoryService) -> None:
-        handlers = {}
-        for method in METHODS:
-            if hasattr(repository, method.name):
-                request, _ = classes_of(method)
-                behaviour = getattr(repository, method.name)
-                handlers[method.name] = self._unary(LEGACY_SERVICE, method.name, request, behaviour)
-        self._add(LEGACY_SERVICE, handlers)
-
-    def _add_health(self, health: Health) -> None:
-        watch = self._streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
-        check = self._unary(HEALTH, "Check", HealthCheckRequest, health.Check)
-        listed = self._unary(HEALTH, "List", HealthListRequest, health.List)
-        self._add(HEALTH, {"Check": check, "List": listed, "Watch": watch})
-
-    def _add_reflection(self, reflection: Reflection) -> None:
-        name = "ServerReflectionInfo"
-        behaviour = reflection.ServerReflectionInfo
-        for service in REFLECTION:
-            handler = self._streaming("BIDI_STREAMING", service, name, ServerReflectionRequest, behaviour)
-            self._add(service, {name: handler})
-
-    def _unary(
-        self, service: str, name: str, request: RequestType[Request], behaviour: Unary[Request]
-    ) -> RpcHandler:
-        meters = self._meters.of("UNARY", service, name)
-        return unary(behaviour, request, meters, self._profile, self._around(service, name))
-
-    def _streaming(
-        self,
-        kind: str,
-        service: str,
-        name: str,
-        request: RequestType[Request],
-        behaviour: Streaming[Request],
-    ) -> RpcHandler:
-        meters = self._meters.of(kind, service, name)
-        return streaming(behaviour, request, meters, self._profile, self._around(service, name))
-
-    def _around(self, service: str, name: str) -> Around:
-        if self._tracing is None:
-            return lambda serve: serve
-        return self._tracing.around(service, name)
-
-    def _add(self, service: str, handlers: dict[str, RpcHandler]) -> None:
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
 
 def _options(settings: Settings) -> list[tuple[str, str | int]]:

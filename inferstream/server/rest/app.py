@@ -22,29 +22,20 @@ from .inference import InferenceDoor
 from .lazy import LazyApp
 from .messages import JSON, RawHeaders, Receive, Scope, Send, respond, wrap
 from .routes import Routes
-from .transport import Connection, DirectApp
 from .websocket import WebSocketDoor
 
 logger = logging.getLogger("inferstream.rest")
-
-DIRECT_BYTES = 4 * 2**20
-"""The largest body that goes past ASGI: to collect 16 MB there costs three times what uvicorn's cycle takes."""
 
 
 DIALECTS: tuple[type[HttpDialect], ...] = (V2, Generate, Metadata, Metrics, Statistics, MissingExtensions)
 """All that this server speaks over HTTP, beside WebSockets and what FastAPI serves."""
 
 
-class RestApp(DirectApp):
-    """Everything that is HTTP on the main port: an ASGI application, and a shorter way to the inference routes."""
+class RestApp:
+    """Every route of HTTP as an ASGI application; `infer` alone serves an inference, whichever way it came."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         self.routes = Routes([dialect(dataplane, settings, meters) for dialect in DIALECTS])
-        super().__init__(
-            self.routes.of_target,
-            settings.max_connections,
-            None if settings.cors_settings else min(settings.max_body_bytes, DIRECT_BYTES),
-        )
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._inference = InferenceDoor(dataplane, settings)
         self._dataplane = dataplane
@@ -71,7 +62,12 @@ class RestApp(DirectApp):
         elif scope["method"] != "POST":
             await respond(send, 405, b'{"error":"Method Not Allowed"}', [JSON, (b"allow", b"POST")])
         else:
-            await self._infer_by_asgi(AsgiExchange(scope, receive, send), scope.get(SCOPE_KEY), route)
+            # Naming the loop spares Python 3.11 the system call with which it would look for it.
+            connection = scope.get(SCOPE_KEY)
+            task = asyncio.current_task(None if connection is None else connection.loop)
+            assert task is not None
+            async with AsgiExchange(scope, receive, send, task) as exchange:
+                await self.infer(exchange, route)
 
     async def _read(self, route: ReadRoute, method: str) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that is no inference."""
@@ -89,23 +85,8 @@ class RestApp(DirectApp):
         body = b'{"error":"%b"}' % (POSTED if posted else b"Method Not Allowed")
         return 405, [JSON, (b"allow", ", ".join(claim.methods).encode())], body
 
-    async def _infer_by_asgi(
-        self, exchange: AsgiExchange, connection: Connection | None, route: Route
-    ) -> None:
-        if connection is None:
-            await self.infer(exchange, route)
-            return
-        # Naming the loop spares Python 3.11 the system call with which it would look for it.
-        task = asyncio.current_task(connection.loop)
-        assert task is not None
-        exchange.task = task
-        connection.hold(task)
-        try:
-            await self.infer(exchange, route)
-        finally:
-            connection.release(task)
-
     async def infer(self, exchange: Exchange, route: Route) -> int:
+        """Serve one inference request; returns the status it was answered with."""
         started = perf_counter()
         self._meters.in_progress += 1
         status = 499

@@ -1,16 +1,30 @@
-"""One inference request and the way back for its answer, over a connection of ours or over ASGI."""
+"""One inference request and the way back for its response, and both over ASGI."""
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
-
-from .messages import ClientLeft, Head, RawHeaders, Receive, Scope, Send, receive_all, respond
+from ...concurrency.interruption import Interruption
+from .messages import Head, RawHeaders, Receive, Scope, Send, receive_all, respond
 
 CLOSE = (b"connection", b"close")
 SCOPE_KEY = "inferstream.connection"
 """Where an ASGI scope holds the connection it came over, if that is one of ours."""
+
+
+class OwnConnection(Protocol):
+    """A connection that uvicorn serves through our protocol class: it hears its client leave by itself."""
+
+    loop: asyncio.AbstractEventLoop
+    lost: bool
+    """Whether the client has left."""
+    transport: Any
+
+    def hold(self, task: asyncio.Task[Any]) -> None:
+        """From now until `release`, cancel `task` when the client leaves."""
+
+    def release(self, task: asyncio.Task[Any]) -> None:
+        """The task has served its request."""
 
 
 class Exchange(Protocol):
@@ -41,137 +55,72 @@ class Exchange(Protocol):
         """Drop the client."""
 
 
-class _Unheard:
-    """Stands for uvicorn's event: nobody waits for a message, the request was there before it was served."""
+class AsgiExchange:
+    """An exchange over ASGI: under any server, and here for chunked, pipelined and large requests.
 
-    def set(self) -> None:
-        """Wake nobody."""
-
-
-class DirectExchange:
-    """An exchange over a connection of ours, without ASGI: each answer, or piece of one, is one write.
-
-    uvicorn's cycle, scope and messages cost 30 µs of a small request's 136; this is what of them is needed.
-    uvicorn's protocol class takes it for one of its own cycles, through the fields without an underscore.
+    A connection that is not ours does not say when its client leaves. A task awaits that message then, from
+    the end of the request's body until the response is sent. It cancels the task that serves the request.
     """
 
-    __slots__ = (
-        "_opening",
-        "_pieces",
-        "connection",
-        "disconnected",
-        "head",
-        "headers",
-        "keep_alive",
-        "response_complete",
-        "response_started",
-        "route",
-        "task",
-    )
-
-    message_event = _Unheard()
-    """The same for all: an exchange that held itself would be left to the garbage collector, 200 ms at a time."""
-
-    def __init__(
-        self, connection: Any, route: Any, headers: RawHeaders, head: Head, keep_alive: bool
-    ) -> None:
-        self.connection = connection
-        self.route = route
-        self.headers = headers
-        self.head = head
-        self.task: asyncio.Task[Any] | None = None
-        self.keep_alive = keep_alive
-        self.response_started = self.response_complete = self.disconnected = False
-        self._pieces: list[bytes] = []
-        self._opening = b""
-
-    @property
-    def left(self) -> bool:
-        return bool(self.connection.lost)
-
-    def take(self, piece: bytes) -> None:
-        """A piece of the body has arrived."""
-        self._pieces.append(piece)
-
-    def body(self, limit: int) -> bytes:
-        if self.disconnected:
-            raise ClientLeft
-        pieces = self._pieces
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
-        if CLOSE in headers:
-            self.keep_alive = False
-        parts = self._begin(status, headers)
-        parts += (b"content-length: %d\r\n\r\n" % len(body), body)
-        return self._send(parts, last=True)
-
-    def open(self, headers: RawHeaders) -> None:
-        self._opening = b"".join((*self._begin(200, headers), b"transfer-encoding: chunked\r\n\r\n"))
-
-    def send(self, chunk: bytes, last: bool = False) -> Awaitable[None] | None:
-        opening, self._opening = self._opening, b""
-        parts = [opening, b"%x\r\n" % len(chunk), chunk, b"\r\n"] if chunk else [opening]
-        if last:
-            parts.append(b"0\r\n\r\n")
-        return self._send(parts, last)
-
-    def _begin(self, status: int, headers: RawHeaders) -> list[bytes]:
-        connection = self.connection
-        head_parts = [connection.served.openings.of(status, connection.server_state.default_headers)]
-        for name, value in headers:
-            head_parts += (name, b": ", value, b"\r\n")
-        if not self.keep_alive and CLOSE not in headers:
-            head_parts.append(b"connection: close\r\n")
-        return head_parts
-
-    def _send(self, parts: list[bytes], last: bool) -> Awaitable[None] | None:
-        if self.connection.flow.write_paused and not self.disconnected:
-            return self._write_when_drained(parts, last)
-        # Without a coroutine: most pieces leave at once, and a token has its own.
-        self._write(parts, last)
-        return None
-
-    async def _write_when_drained(self, parts: list[bytes], last: bool) -> None:
-        await self.connection.flow.drain()
-        self._write(parts, last)
-
-    def _write(self, parts: list[bytes], last: bool) -> None:
-        if self.disconnected:
-            return
-        connection = self.connection
-        self.response_started = True
-        connection.transport.write(b"".join(parts))
-        if last:
-            self.response_complete = True
-            if not self.keep_alive:
-                connection.transport.close()
-            connection.on_response_complete()
-
-    def abort(self) -> None:
-        self.connection.transport.abort()
-
-
-class AsgiExchange:
-    """An exchange over ASGI: chunked, pipelined and large requests, and whatever comes through a middleware."""
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, task: asyncio.Task[Any]) -> None:
         self.headers: RawHeaders = scope["headers"]
         self.head = Head(self.headers)
-        self._connection: Any = scope.get(SCOPE_KEY)
+        self.task: asyncio.Task[Any] | None = task
+        self._serving = task
+        self._connection: OwnConnection | None = scope.get(SCOPE_KEY)
+        self._multiplexed = scope.get("http_version", "1.1") >= "2"
         self._receive = receive
         self._send = send
         self._opening: RawHeaders | None = None
-        self.task: asyncio.Task[Any] | None = None
+        self._left = self._complete = False
+        self._listener: asyncio.Task[None] | None = None
+        self._interruption: Interruption | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._connection is not None:
+            self._connection.hold(self._serving)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._complete = True
+        if self._connection is not None:
+            self._connection.release(self._serving)
+        if self._listener is not None:
+            self._listener.cancel()
+        if self._interruption is not None:
+            self._interruption.take_back()  # the task goes on with whatever stands around this application
 
     @property
     def left(self) -> bool:
-        return self._connection is not None and self._connection.lost
+        return self._left if self._connection is None else self._connection.lost
 
     def body(self, limit: int) -> Awaitable[bytes]:
-        return receive_all(self._receive, limit)
+        received = receive_all(self._receive, limit)
+        return received if self._connection is not None else self._then_listen(received, limit)
+
+    async def _then_listen(self, received: Awaitable[bytes], limit: int) -> bytes:
+        body = await received
+        if len(body) <= limit:
+            self._listener = self._serving.get_loop().create_task(self._listen())
+        return body
+
+    async def _listen(self) -> None:
+        """Wait for the client to leave. Servers send this message at the end of the response too."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        if not self._left:
+            self._left = True
+            self._interruption = Interruption(self._serving, lambda: not self._complete)
 
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
+        self._complete = True
+        if (
+            self._multiplexed
+        ):  # such a connection is not this response's to close, and HTTP/2 forbids the header
+            headers = [pair for pair in headers if pair[0] != CLOSE[0]]
         return respond(self._send, status, body, [*headers])
 
     def open(self, headers: RawHeaders) -> None:
@@ -179,6 +128,7 @@ class AsgiExchange:
 
     async def send(self, chunk: bytes, last: bool = False) -> None:
         # A coroutine always: ASGI says of no message that it has left.
+        self._complete = last
         if self._opening is not None:
             headers, self._opening = self._opening, None
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -187,21 +137,5 @@ class AsgiExchange:
     def abort(self) -> None:
         if self._connection is not None:
             self._connection.transport.abort()
-
-
-class Openings:
-    """The status line and the headers that every answer of a server has, joined anew when the date changes."""
-
-    def __init__(self) -> None:
-        self._headers: RawHeaders = []
-        self._joined: dict[int, bytes] = {}
-
-    def of(self, status: int, headers: RawHeaders) -> bytes:
-        """The beginning of an answer; `headers` is a new list whenever one of them has changed."""
-        if headers is not self._headers:
-            self._headers, self._joined = headers, {}
-        joined = self._joined.get(status)
-        if joined is None:
-            head_parts = [name + b": " + value + b"\r\n" for name, value in headers]
-            joined = self._joined[status] = b"".join((STATUS_LINE[status], *head_parts))
-        return joined
+        else:
+            self._interrupt()  # the server closes the connection of a response that is not complete

@@ -18,6 +18,9 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+PREFIX = "inferstream.prefix"
+"""Where a scope holds the prefix that the application is mounted under."""
+
 JSON = (b"content-type", b"application/json")
 COMPRESS_IN_THREAD = 64 * 1024
 """Bodies larger than this are compressed off the event loop."""

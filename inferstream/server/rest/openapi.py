@@ -29,13 +29,14 @@ _SCHEMAS = (
 
 def describe(
     settings: Settings,
+    prefix: str,
     model: MetadataModelResponse | None = None,
     version: str | None = None,
     signature: Signature | None = None,
 ) -> dict[str, Any]:
     """The OpenAPI 3.1 document of every route, or of the routes of one model with its tensors as the example.
 
-    The docstring of the model's author is the description.
+    `prefix` is where clients find the routes. The docstring of the model's author is the description.
     """
     title = settings.server_name
     base, parameters = "/v2/models/{model_name}", [_path_parameter("model_name")]
@@ -56,7 +57,7 @@ def describe(
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": settings.server_version} | described,
-        "servers": [{"url": settings.root_path or "/"}],
+        "servers": [{"url": prefix or "/"}],
         "paths": paths,
         "components": {"schemas": schemas["$defs"]},
     }

@@ -4,7 +4,7 @@ from collections import deque
 
 from ...concurrency.wakeup import Wakeup
 from ...types import InferenceRequest
-from .reading import Reading
+from .socket_protocols import Holdable
 
 WAITING = 16
 WAITING_BYTES = 256 * 1024
@@ -14,7 +14,7 @@ WAITING_BYTES = 256 * 1024
 class RequestStream:
     """Requests in the order they came; a model that takes them slowly holds back the connection."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Holdable) -> None:
         self._reading = reading
         self._requests: deque[tuple[InferenceRequest, int]] = deque()
         self._size = 0

@@ -13,7 +13,7 @@ from ...settings import Settings
 from ..framework import bare_application
 from ..status import http_headers, status_of
 from .custom import CustomRoutes
-from .messages import Head, error_document, read_body, receive_all, wrap
+from .messages import PREFIX, Head, error_document, read_body, receive_all, wrap
 from .openapi import describe, page
 from .origins import Origins
 
@@ -86,29 +86,32 @@ def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
 def _documentation(dataplane: DataPlane, settings: Settings) -> APIRouter:
     routes = APIRouter()
 
-    async def model_document(name: str, version: str | None) -> dict[str, Any]:
+    def prefix(request: Request) -> str:
+        return str(request.scope.get(PREFIX, settings.root_path))
+
+    async def model_document(name: str, version: str | None, request: Request) -> dict[str, Any]:
         metadata = await dataplane.model_metadata(name, version)
-        return describe(settings, metadata, version, dataplane.signature(name, version))
+        return describe(settings, prefix(request), metadata, version, dataplane.signature(name, version))
 
     @routes.get("/docs")
     @routes.get("/v2/docs")
-    async def docs() -> Response:
-        return page(f"{settings.root_path}/v2/docs/dataplane.json", settings.server_name)
+    async def docs(request: Request) -> Response:
+        return page(f"{prefix(request)}/v2/docs/dataplane.json", settings.server_name)
 
     @routes.get("/openapi.json")
     @routes.get("/v2/docs/dataplane.json")
-    async def document() -> Response:
-        return JSONResponse(describe(settings))
+    async def document(request: Request) -> Response:
+        return JSONResponse(describe(settings, prefix(request)))
 
     @routes.get("/v2/models/{name:path}/docs/dataplane.json")
     @routes.get("/v2/models/{name:path}/versions/{version}/docs/dataplane.json")
-    async def one_document(name: str, version: str | None = None) -> Response:
-        return JSONResponse(await model_document(name, version))
+    async def one_document(name: str, request: Request, version: str | None = None) -> Response:
+        return JSONResponse(await model_document(name, version, request))
 
     @routes.get("/v2/models/{name:path}/docs")
     @routes.get("/v2/models/{name:path}/versions/{version}/docs")
     async def one_docs(name: str, request: Request, version: str | None = None) -> Response:
-        document = await model_document(name, version)
+        document = await model_document(name, version, request)
         return page("docs/dataplane.json", document["info"]["title"])
 
     return routes

@@ -2,20 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import orjson
-from websockets.extensions.base import ServerExtensionFactory
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
 from ...errors import InferstreamError
-from ..status import Profile, http_headers, status_of
+from ..status import http_headers, status_of
 from .messages import error_document, wrap
 from .reading import Reading
+from .socket_protocols import SocketDoor, SocketListener
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -39,29 +38,6 @@ CLOSING = 1.0
 """Seconds a client may take to close its side."""
 
 
-class Listener(Protocol):
-    """What an open socket is for."""
-
-    @property
-    def busy(self) -> bool: ...
-
-    def received(self, message: bytes, text: bool) -> None: ...
-
-    def lost(self) -> None: ...
-
-
-class Door(Protocol):
-    """What decides whether a socket opens, and within which bounds."""
-
-    profile: Profile
-    max_message: int
-    silence: float
-    stall: float
-    extensions: Sequence[ServerExtensionFactory]
-
-    def open(self, socket: "WebSocket", path: str, headers: list[tuple[bytes, bytes]]) -> Listener: ...
-
-
 class WebSocket(asyncio.Protocol):
     """One connection from its upgrade on, which uvicorn hands over.
 
@@ -70,12 +46,12 @@ class WebSocket(asyncio.Protocol):
     """
 
     def __init__(self, config: Any, server_state: Any, app_state: Any) -> None:
-        self._door = cast(Door, config.app.websocket)
+        self._door = cast(SocketDoor, config.app.websocket)
         self._connections = server_state.connections
         self._conn = ServerProtocol(extensions=self._door.extensions, max_size=self._door.max_message)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._listener: Listener | None = None
+        self._listener: SocketListener | None = None
         self._unread = bytearray()
         self._parts: list[bytes] = []
         self._text = True

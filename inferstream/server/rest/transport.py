@@ -3,14 +3,16 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ...concurrency.interruption import Interruption
-from .dialects.base import Route
-from .exchange import SCOPE_KEY, DirectExchange, Exchange, Openings
+from ...settings import Settings
+from .app import RestApp
+from .direct import DirectExchange, Openings
+from .exchange import SCOPE_KEY
 from .messages import Head
 
 logger = logging.getLogger("inferstream.rest")
@@ -28,24 +30,22 @@ KEEP_ALIVE = 75
 """Seconds an idle connection is kept; longer than what proxies keep theirs, so that they close first."""
 
 
-class DirectApp:
-    """What connections need of the application that uvicorn serves."""
+DIRECT_BYTES = 4 * 2**20
+"""The largest body that goes past ASGI: to collect 16 MB there costs three times what uvicorn's cycle takes."""
 
-    def __init__(
-        self,
-        route_of_target: Callable[[bytes], Route | None],
-        max_connections: int,
-        direct_bytes: int | None,
-    ) -> None:
-        self.route_of_target = route_of_target
-        self.max_connections = max_connections
-        self.direct_bytes = direct_bytes
+
+class DirectApp:
+    """The REST application as connections of ours see it, with a shorter way to the inference routes."""
+
+    def __init__(self, rest: RestApp, settings: Settings) -> None:
+        self.entry = rest.entry
+        self.websocket = rest.websocket
+        self.infer = rest.infer
+        self.route_of_target = rest.routes.of_target
+        self.max_connections = settings.max_connections
+        self.direct_bytes = None if settings.cors_settings else min(settings.max_body_bytes, DIRECT_BYTES)
         """The largest body of a request that may go past ASGI; None where middleware adds to the answers."""
         self.openings = Openings()
-
-    async def infer(self, exchange: Exchange, route: Route) -> int:
-        """Serve one inference request, whichever way it has come; returns the status it was answered with."""
-        raise NotImplementedError
 
 
 class Connection(HttpToolsProtocol):

@@ -34,7 +34,7 @@ from .events import TURN_AFTER
 from .messages import Head, wrap
 from .origins import Origins
 from .request_stream import RequestStream
-from .sockets import WebSocket
+from .socket_protocols import Socket
 
 ROUTE = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/stream")
 PLAIN = "/v2/models/{model_name}/stream"
@@ -57,7 +57,7 @@ class WebSocketDoor:
         self._meters = meters
         self._origins = Origins(settings)
 
-    def open(self, socket: WebSocket, path: str, headers: list[tuple[bytes, bytes]]) -> "Conversation":
+    def open(self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]]) -> "Conversation":
         """Begin a conversation with a model. Raises whatever says that there can be none."""
         found = ROUTE.fullmatch(unquote(path))
         if found is None:
@@ -101,7 +101,7 @@ class Conversation:
         self,
         dataplane: DataPlane,
         meters: Meters,
-        socket: WebSocket,
+        socket: Socket,
         model: tuple[str, str | None],
         headers: list[tuple[bytes, bytes]],
         limits: tuple[float | None, int],

@@ -13,8 +13,10 @@ def banner(settings: Settings, ports: dict[str, int], *models: tuple[str, str, s
     server = SimpleNamespace(
         settings=settings,
         ports=ports,
-        registry=SimpleNamespace(summary=lambda: list(models)),
-        access=SimpleNamespace(repository_open=True),
+        application=SimpleNamespace(
+            registry=SimpleNamespace(summary=lambda: list(models)),
+            access=SimpleNamespace(repository_open=True),
+        ),
         scheme=lambda name: "" if name == "gRPC" else "http://",
     )
     file = io.StringIO()

@@ -18,6 +18,9 @@ KUBERNETES = 30
 """Seconds that Kubernetes waits by default between SIGTERM and SIGKILL."""
 
 
+OF_THE_APPLICATION = ("registry", "placements", "tracing")
+
+
 class Jumping(asyncio.SelectorEventLoop):
     """An event loop without waiting: where it would, its clock is put forward."""
 
@@ -55,7 +58,7 @@ def stop(settings: Settings, **parts: object) -> float:
     """Seconds that a stop takes where all these parts hang."""
     server = Server(settings)
     for name, part in parts.items():
-        setattr(server, name, part)
+        setattr(server.application if name in OF_THE_APPLICATION else server, name, part)
     hanging: Any = SimpleNamespace(stop=forever)
 
     async def main() -> float:

@@ -1,0 +1,174 @@
+"""Models and everything that answers for them, without a port: for a server, another application, or a test."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from ..dataplane.access import Access
+from ..dataplane.dataplane import DataPlane
+from ..dataplane.registry import Registry
+from ..dataplane.workers.placement import Placements
+from ..repository import Awaiting, ModelRepository
+from ..repository.loading import plainly
+from ..settings import Settings
+from ..telemetry.files import MetricFiles
+from ..telemetry.metrics import Meters
+from ..telemetry.models import ModelMetrics
+from ..telemetry.workers import WorkerMeters
+from .custom import build_route_handler
+from .served import Served, resolve
+from .spans import build_tracing
+from .stopping import AFTERWARDS, SPARE, UNLOADING, within
+
+if TYPE_CHECKING:
+    from .frontends.leader import FrontEnds
+    from .rest.asgi import AsgiApp
+
+logger = logging.getLogger("inferstream.server")
+
+WORKER = str(Path(__file__).with_name("bootstrap.py"))
+"""The script that a worker process runs."""
+
+WITHOUT_PORTS = {"host": "0.0.0.0", "frontends": 1}
+"""Settings where the ports are somebody else's: they may be open to everybody."""
+
+
+class Hosting(NamedTuple):
+    """What a server with ports of its own adds to its application."""
+
+    front_ends: "Callable[[Settings, Meters, MetricFiles], FrontEnds | None]" = lambda *_: None
+    awaiting: Awaiting = plainly
+    """How to await a `load` that may block the event loop."""
+
+
+class Application:
+    """Serves models in this process, and in workers where their settings ask for them; it opens no port.
+
+    `served` is a folder of models, `Settings`, a class of models, a model, `ModelSettings`, several of these,
+    or a mapping from names to classes and models. Keyword arguments are settings of the server; those of
+    ports, further front ends and Kafka have no effect here.
+
+    `async with application` loads the models, and within the limits of `shutdown_grace` ends their calls and
+    unloads them. An application runs once, on one event loop. Raises InvalidSettings.
+    """
+
+    def __init__(
+        self,
+        served: Served = ".",
+        *,
+        repository: ModelRepository | None = None,
+        hosting: Hosting | None = None,
+        **settings: Any,
+    ) -> None:
+        if repository is not None and isinstance(served, Settings):
+            own = served
+        else:
+            own, found = resolve(served, settings)
+            repository = repository or found
+        if hosting is None:
+            own = own.model_copy(update=WITHOUT_PORTS)
+            hosting = Hosting()
+        self.settings = own
+        self.meters = Meters(own.metrics_rest_server_prefix)
+        workers = WorkerMeters(MetricFiles(own.metrics_dir))
+        self.meters.add(workers)
+        self.meters.add(ModelMetrics(workers.files))
+        self.front_ends = hosting.front_ends(own, self.meters, workers.files)
+        self.placements = Placements(
+            own, workers, build_route_handler, WORKER, self.front_ends, hosting.awaiting
+        )
+        load = self.placements.load
+        self.tracing = build_tracing(own)
+        self.registry = Registry(
+            own,
+            repository,
+            load if self.front_ends is None else self.front_ends.sharing(load),
+            self.meters,
+            self.tracing,
+            self.front_ends,
+        )
+        self.access = Access(own.host, own.allow_open_repository)
+        self.dataplane = DataPlane(own, self.registry, self.access)
+        self.killed = False
+        """Whether a process of this application did not end when told to, and was killed."""
+        self._begun = False
+
+    @property
+    def started(self) -> bool:
+        """Whether every model has been loaded, or has failed to."""
+        return self.registry.started
+
+    async def start(self) -> None:
+        """Load the models. In strict mode raises whatever a model failed with."""
+        if self._begun:
+            raise RuntimeError("an Application runs once; make another one to serve again")
+        self._begun = True
+        try:
+            await self.registry.start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Refuse new calls, let those in progress finish, end the rest and unload, within the limits."""
+        loop = asyncio.get_running_loop()
+        over = loop.time() + self.settings.shutdown_grace + AFTERWARDS
+        await self.drain()
+        await self.close(over - loop.time())
+
+    async def drain(self, *others: Coroutine[Any, Any, object]) -> None:
+        """Refuse new calls, and end those in progress after `shutdown_grace` seconds; run `others` meanwhile."""
+        self.registry.leaving = True
+        grace = self.settings.shutdown_grace
+        await within(grace + SPARE, "ending calls", self.registry.stop(grace), *others)
+
+    async def close(self, seconds: float, *others: Coroutine[Any, Any, object]) -> None:
+        """Unload the models and end the workers within `seconds`; run `others` meanwhile."""
+        ending = [self.end(self.placements.stop(seconds)), self.registry.unload_all(min(UNLOADING, seconds))]
+        if self.tracing is not None:
+            ending.append(self.tracing.stop())
+        await within(seconds, "unloading", *ending, *others)
+
+    async def end(self, processes: Coroutine[Any, Any, bool]) -> None:
+        """End processes, and remember whether any had to be killed."""
+        if not await processes:
+            self.killed = True
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @cached_property
+    def asgi(self) -> "AsgiApp":
+        """A complete ASGI application: lifespan, HTTP and WebSocket, for any server, or to be mounted."""
+        from .rest.asgi import AsgiApp, build_rest_app  # late: not everybody speaks HTTP
+
+        return AsgiApp(build_rest_app(self.dataplane, self.settings, self.meters, self.tracing), self)
+
+    @asynccontextmanager
+    async def lifespan(self, host: Any) -> AsyncIterator[None]:
+        """The lifespan of the Starlette or FastAPI application that `asgi` is mounted in.
+
+        Raises InvalidSettings where the mount and another route of `host` hide each other.
+        """
+        from .rest.mounting import check_mounts
+
+        async with self:
+            check_mounts(host, self.asgi, self.settings, self.dataplane)
+            yield
+
+    def grpc_services(self) -> tuple[Any, ...]:
+        """The services, for `add_generic_rpc_handlers` of a `grpc.aio` server."""
+        from .grpc.services import build_services  # late: not everybody speaks gRPC
+
+        return build_services(self.dataplane, self.settings, self.meters, self.tracing, self)

@@ -1,0 +1,150 @@
+"""The services as handlers that any `grpc.aio` server takes."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
+
+import grpc
+
+from ...dataplane.dataplane import DataPlane
+from ...errors import NotStarted
+from ...protos.dataplane_pb2 import ModelInferRequest
+from ...protos.dataplane_pb2_grpc import METHODS, classes_of
+from ...protos.grpc_requests import InferRequests
+from ...protos.health_pb2 import HealthCheckRequest, HealthListRequest
+from ...protos.pool import HEALTH, LEGACY_SERVICE, REFLECTION, SERVICE
+from ...protos.reflection_pb2 import ServerReflectionRequest
+from ...settings import Settings
+from ...telemetry.metrics import Meters
+from .health import Health
+from .inference import InferenceService
+from .reflection import Reflection
+from .repository import RepositoryService
+from .rpc import Around, Request, RequestType, RpcHandler, Streaming, Unary, streaming, unary
+from .stream import StreamService
+
+if TYPE_CHECKING:
+    from ...telemetry.tracing import Tracer
+    from .tracing import RpcTracing
+
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class Startable(Protocol):
+    """What has to be started before its models answer."""
+
+    @property
+    def started(self) -> bool: ...
+
+
+def build_services(
+    dataplane: DataPlane,
+    settings: Settings,
+    meters: Meters,
+    tracing: "Tracer | None",
+    startable: Startable | None = None,
+) -> "tuple[grpc.GenericRpcHandler[object, object], ...]":
+    """The handlers of every service; until `startable` has started, each RPC is UNAVAILABLE and says why."""
+    rpc_tracing = None
+    if tracing is not None:
+        from .tracing import RpcTracing  # late: it imports OpenTelemetry
+
+        rpc_tracing = RpcTracing(tracing)
+    return tuple(Services(dataplane, settings, meters, rpc_tracing, startable).handlers)
+
+
+class Services:
+    """Makes the handlers."""
+
+    def __init__(
+        self,
+        dataplane: DataPlane,
+        settings: Settings,
+        meters: Meters,
+        tracing: "RpcTracing | None",
+        startable: Startable | None,
+    ) -> None:
+        self.handlers: list[grpc.GenericRpcHandler[object, object]] = []
+        self._tracing = tracing
+        self._startable = startable
+        self._meters = meters.grpc
+        self._profile = settings.status_profile
+        repository = RepositoryService(dataplane)
+        self._add_inference(InferenceService(dataplane), StreamService(dataplane, settings), repository)
+        self._add_legacy(repository)
+        self._add_health(Health(dataplane))
+        if settings.grpc_reflection:
+            self._add_reflection(Reflection())
+
+    def _add_inference(self, *services: object) -> None:
+        handlers = {}
+        for method in METHODS:
+            name = method.name
+            behaviour = next(getattr(part, name) for part in services if hasattr(part, name))
+            request: RequestType[object] = classes_of(method)[0]
+            if request is ModelInferRequest:
+                request = InferRequests
+            if method.client_streaming:
+                streams = self._when_started(behaviour)
+                handlers[name] = self._streaming("BIDI_STREAMING", SERVICE, name, request, streams)
+            else:
+                handlers[name] = self._unary(SERVICE, name, request, self._when_started(behaviour))
+        self._add(SERVICE, handlers)
+
+    def _add_legacy(self, repository: RepositoryService) -> None:
+        handlers = {}
+        for method in METHODS:
+            if hasattr(repository, method.name):
+                request, _ = classes_of(method)
+                behaviour = self._when_started(getattr(repository, method.name))
+                handlers[method.name] = self._unary(LEGACY_SERVICE, method.name, request, behaviour)
+        self._add(LEGACY_SERVICE, handlers)
+
+    def _add_health(self, health: Health) -> None:
+        watch = self._streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
+        check = self._unary(HEALTH, "Check", HealthCheckRequest, health.Check)
+        listed = self._unary(HEALTH, "List", HealthListRequest, health.List)
+        self._add(HEALTH, {"Check": check, "List": listed, "Watch": watch})
+
+    def _add_reflection(self, reflection: Reflection) -> None:
+        name = "ServerReflectionInfo"
+        behaviour = reflection.ServerReflectionInfo
+        for service in REFLECTION:
+            handler = self._streaming("BIDI_STREAMING", service, name, ServerReflectionRequest, behaviour)
+            self._add(service, {name: handler})
+
+    def _when_started(self, behaviour: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        startable = self._startable
+        if startable is None:
+            return behaviour
+
+        def when_started(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+            if not startable.started:
+                raise NotStarted
+            return behaviour(*arguments, **options)
+
+        return when_started
+
+    def _unary(
+        self, service: str, name: str, request: RequestType[Request], behaviour: Unary[Request]
+    ) -> RpcHandler:
+        meters = self._meters.of("UNARY", service, name)
+        return unary(behaviour, request, meters, self._profile, self._around(service, name))
+
+    def _streaming(
+        self,
+        kind: str,
+        service: str,
+        name: str,
+        request: RequestType[Request],
+        behaviour: Streaming[Request],
+    ) -> RpcHandler:
+        meters = self._meters.of(kind, service, name)
+        return streaming(behaviour, request, meters, self._profile, self._around(service, name))
+
+    def _around(self, service: str, name: str) -> Around:
+        return (lambda serve: serve) if self._tracing is None else self._tracing.around(service, name)
+
+    def _add(self, service: str, handlers: dict[str, RpcHandler]) -> None:
+        self.handlers.append(grpc.method_handlers_generic_handler(service, handlers))

@@ -1,0 +1,162 @@
+"""A WebSocket over ASGI: the conversation of `websocket.py` under any server."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any
+
+import orjson
+
+from ...errors import InferstreamError
+from ..status import http_headers, status_of
+from .messages import JSON, RawHeaders, Receive, Scope, Send, error_document, wrap
+from .socket_protocols import SocketDoor
+
+logger = logging.getLogger("inferstream.rest")
+
+OWED_BYTES = 64 * 1024
+"""What a client that does not read may make the application answer before it stops reading too."""
+
+REFUSAL = "websocket.http.response"
+"""ASGI's extension that answers an upgrade with a status of HTTP."""
+
+
+class Holds:
+    """The reasons not to receive the next message, of which there may be several."""
+
+    def __init__(self) -> None:
+        self._reasons: set[Hashable] = set()
+        self._free = asyncio.Event()
+        self._free.set()
+
+    def hold(self, reason: Hashable) -> None:
+        self._reasons.add(reason)
+        self._free.clear()
+
+    def release(self, reason: Hashable) -> None:
+        self._reasons.discard(reason)
+        if not self._reasons:
+            self._free.set()
+
+    async def free(self) -> None:
+        """Wait until there is no reason any more."""
+        await self._free.wait()
+
+
+class AsgiSocket:
+    """One WebSocket, from its upgrade to its end.
+
+    The server looks after pings and silence. While reading is held, a client that leaves is heard only once
+    reading goes on, because ASGI tells it in the order of the messages.
+    """
+
+    def __init__(self, door: SocketDoor, scope: Scope, receive: Receive, send: Send) -> None:
+        self.reading = Holds()
+        self._door = door
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._turn = asyncio.Lock()
+        self._owed = 0
+        self._over = False
+        self._sending: set[asyncio.Task[None]] = set()
+        self._reader: asyncio.Task[None] | None = None
+
+    async def run(self, refusal: InferstreamError | None = None) -> None:
+        """Serve the socket until its client leaves, unless there is a `refusal`; cancel what still runs then."""
+        if (await self._receive())["type"] != "websocket.connect":
+            return
+        try:
+            if refusal is not None:
+                raise refusal
+            listener = self._door.open(self, self._scope["path"], self._scope["headers"])
+        except Exception as error:
+            await self._refuse(wrap(error))
+            return
+        try:
+            await self._send({"type": "websocket.accept"})
+            self._reader = asyncio.create_task(self._read(listener.received))
+            await asyncio.wait([self._reader])
+            if not self._reader.cancelled():
+                self._reader.result()
+        finally:
+            self._over = True
+            listener.lost()
+            for task in (self._reader, *self._sending):
+                if task is not None:
+                    task.cancel()
+
+    async def _refuse(self, error: InferstreamError) -> None:
+        """Answer with an error like any other where the server can, else close, which servers make a 403."""
+        if REFUSAL not in (self._scope.get("extensions") or {}):
+            await self._send({"type": "websocket.close"})
+            return
+        body = orjson.dumps(error_document(error))
+        headers: RawHeaders = [JSON, (b"content-length", b"%d" % len(body)), *http_headers(error)]
+        status = status_of(error, self._door.profile).http
+        await self._send({"type": f"{REFUSAL}.start", "status": status, "headers": headers})
+        await self._send({"type": f"{REFUSAL}.body", "body": body})
+
+    async def _read(self, received: Callable[[bytes, bool], None]) -> None:
+        while (message := await self._receive())["type"] == "websocket.receive":
+            text = message.get("text")
+            data = message["bytes"] if text is None else text.encode()
+            if self._over:
+                continue
+            if len(data) > self._door.max_message:
+                self.fail(1009, f"A message may have {self._door.max_message} bytes.")
+                continue
+            received(data, text is not None)
+            await asyncio.sleep(0)  # a client that sends a lot must not keep the loop
+            await self.reading.free()
+
+    async def send(self, message: bytes, text: bool) -> None:
+        async with self._turn:
+            if not self._over:
+                content = {"text": message.decode()} if text else {"bytes": message}
+                await self._send_within({"type": "websocket.send", **content})
+
+    def put(self, message: bytes, text: bool) -> None:
+        self._owed += len(message)
+        if self._owed > OWED_BYTES:
+            self.reading.hold(OWED_BYTES)
+        self._spawn(self._put(message, text))
+
+    async def _put(self, message: bytes, text: bool) -> None:
+        await self.send(message, text)
+        self._owed -= len(message)
+        if self._owed <= OWED_BYTES:
+            self.reading.release(OWED_BYTES)
+
+    def fail(self, code: int, reason: str) -> None:
+        if not self._over:
+            self._over = True
+            self._spawn(self._close(code, reason))
+
+    async def _close(self, code: int, reason: str) -> None:
+        async with self._turn:
+            await self._send_within({"type": "websocket.close", "code": code, "reason": reason})
+
+    def rest(self) -> None:
+        """The server closes its sockets itself when it stops."""
+
+    async def _send_within(self, message: dict[str, Any]) -> None:
+        """Send within the time that a client may read nothing; a client that has left is heard by the reader."""
+        try:
+            async with asyncio.timeout(self._door.stall):
+                await self._send(message)
+        except TimeoutError:
+            logger.warning("a WebSocket's client has read nothing for %g s; dropping it", self._door.stall)
+            self._drop()
+        except OSError:  # what ASGI says a server raises once the client has left
+            self._drop()
+
+    def _drop(self) -> None:
+        self._over = True
+        if self._reader is not None:
+            self._reader.cancel()
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)

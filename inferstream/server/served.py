@@ -1,0 +1,120 @@
+"""What is to be served, as settings and a repository: a folder, settings, classes of models, or models."""
+
+import logging
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..compat.finder import install
+from ..errors import InvalidSettings
+from ..imports.folders import share_folders
+from ..imports.implementation import resolve_class
+from ..model import MLModel
+from ..repository import FolderRepository, InMemoryRepository, ModelRepository
+from ..repository.folder import check_name
+from ..settings import ModelSettings, Settings, load_settings
+from ..settings.sources import SETTINGS_FILE, unknown_fields, validated
+
+logger = logging.getLogger("inferstream.server")
+
+PUBLIC = stat.S_IWOTH | stat.S_ISVTX
+"""The mode of folders for everybody's temporary files."""
+
+Model = type[MLModel] | MLModel | ModelSettings
+Served = str | Path | Settings | Model | Iterable[Model] | Mapping[str, type[MLModel] | MLModel]
+"""A folder of models; the settings of a server; one model or several, which a mapping names."""
+
+
+def resolve(served: Served, given: Mapping[str, Any]) -> tuple[Settings, ModelRepository]:
+    """The settings of a server of `served`, with the settings `given` above those of a folder, and its models.
+
+    Raises InvalidSettings for whatever cannot be served.
+    """
+    if isinstance(served, Settings):
+        if given:
+            raise InvalidSettings(f"the settings are complete; {', '.join(given)} must be among them")
+        return served, _shared(served)
+    if faults := unknown_fields(Settings, given):
+        raise InvalidSettings("; ".join(faults).replace(" and ignored", ""))
+    if isinstance(served, str | Path):
+        folder = Path(served).resolve()
+        if not folder.is_dir():
+            raise InvalidSettings(f"{served} is not a folder")
+        settings = load_settings(folder, given)
+        return settings, _shared(settings)
+    settings = validated(Settings, dict(given), "settings")  # type: ignore[assignment]
+    return settings, InMemoryRepository(_models(served))
+
+
+def _models(served: Any) -> list[ModelSettings]:
+    if isinstance(served, Mapping):
+        models = [_settings_of(model, name) for name, model in served.items()]
+    elif isinstance(served, type | MLModel | ModelSettings):
+        models = [_settings_of(served)]
+    elif isinstance(served, Iterable):
+        models = [*map(_settings_of, served)]
+    else:
+        models = [_settings_of(served)]
+    seen: dict[tuple[str, str | None], ModelSettings] = {}
+    for model in models:
+        first = seen.setdefault((model.name, model.version), model)
+        if first is not model:
+            both = f"{first.implementation_} and {model.implementation_}"
+            raise InvalidSettings(f'two models have the name "{model.name}": {both}')
+    return models
+
+
+def _settings_of(model: Any, name: str | None = None) -> ModelSettings:
+    if isinstance(model, type) and issubclass(model, MLModel):
+        settings = ModelSettings(implementation=model, name=name or model.__name__)
+    elif isinstance(model, MLModel):
+        model.settings.name = name or model.name or type(model).__name__
+        settings = model.settings.model_copy()
+        settings.serve_object(model)
+    elif isinstance(model, ModelSettings):
+        settings = model
+        settings.name = settings.name or settings.implementation_.rpartition(".")[2]
+    else:
+        raise InvalidSettings(
+            f"{model!r} is neither a folder, nor settings, nor a class of models, nor a model"
+        )
+    check_name(settings.name, settings.implementation_)
+    return settings
+
+
+def _shared(settings: Settings) -> ModelRepository:
+    share_code(settings)
+    return repository_of(settings)
+
+
+def share_code(settings: Settings) -> None:
+    """Let models import from the served folder and from the working folder, wherever that moves later.
+
+    A working folder such as `/tmp`, where every user may leave a file, is left out.
+    """
+    share_folders([settings.model_repository_root])
+    with suppress(OSError):  # it may have been deleted
+        working = Path.cwd()
+        if working.stat().st_mode & PUBLIC == PUBLIC:
+            logger.info("models cannot import from %s, where everybody may write", working)
+        else:
+            share_folders([working])
+
+
+def repository_of(settings: Settings) -> ModelRepository:
+    """The repository that the settings name. Raises InvalidSettings."""
+    implementation, root = settings.model_repository_implementation, settings.model_repository_root
+    if implementation is None:
+        return FolderRepository(root)
+    try:
+        install()
+        found: Any = resolve_class(implementation, str(Path(root, SETTINGS_FILE)))
+        if not issubclass(found, ModelRepository):
+            raise InvalidSettings("it is not a ModelRepository")
+        repository: ModelRepository = found(root=root, **settings.model_repository_implementation_args)
+    except Exception as error:  # code of the user's own, which may raise anything
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InvalidSettings(f'model_repository_implementation "{implementation}": {reason}') from error
+    return repository

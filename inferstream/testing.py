@@ -1,0 +1,168 @@
+"""Models in a test: a folder, a class or a model answers in this process, without a port."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .codecs import NumpyCodec, StringCodec
+from .codecs.registry import find_input_codec
+from .dataplane.call import Operation
+from .dataplane.reply import Reply
+from .errors import CodecError
+from .server.application import Application
+from .server.served import Served
+from .types import Headers, InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+Exit = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
+
+
+class InProcess:
+    """Asks the models of an application past every transport, and through every stage of theirs."""
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+
+    async def infer(
+        self, model: str, request: InferenceRequest | None = None, /, **inputs: Any
+    ) -> InferenceResponse:
+        """The response to one request: `request`, or one of these inputs (see `encode`).
+
+        Raises whatever the model or the server refuses it with; the cause of an `InferenceFailed` is what
+        model code has raised.
+        """
+        reply = await self._open(Operation.INFER, model, request or request_of(inputs))
+        assert reply.first is not None
+        return reply.first
+
+    async def stream(
+        self,
+        model: str,
+        request: InferenceRequest | None = None,
+        more: AsyncIterator[InferenceRequest] | None = None,
+        /,
+        **inputs: Any,
+    ) -> AsyncIterator[InferenceResponse]:
+        """Every response to a request, as the model makes them; `more` yields later requests to the same call."""
+        opening = self._open(Operation.STREAM, model, request or request_of(inputs), more)
+        async with await opening as reply:
+            async for response in reply:
+                yield response
+
+    async def _open(
+        self,
+        operation: Operation,
+        model: str,
+        request: InferenceRequest,
+        more: AsyncIterator[InferenceRequest] | None = None,
+    ) -> Reply:
+        admission = self.application.dataplane.admit(model)
+        call = admission.call(operation, request, Headers(()), more, task=asyncio.current_task())
+        return await admission.open(call)
+
+
+class InProcessSync:
+    """The same for tests that are not coroutines; the event loop runs while they wait for a response."""
+
+    def __init__(self, runner: asyncio.Runner, client: InProcess) -> None:
+        self.application = client.application
+        self._runner = runner
+        self._client = client
+
+    def infer(
+        self, model: str, request: InferenceRequest | None = None, /, **inputs: Any
+    ) -> InferenceResponse:
+        """The response to one request, as `InProcess.infer` has it."""
+        return self._runner.run(self._client.infer(model, request, **inputs))
+
+    def stream(
+        self, model: str, request: InferenceRequest | None = None, /, **inputs: Any
+    ) -> list[InferenceResponse]:
+        """Every response to one request, once the model has made the last."""
+
+        async def responses() -> list[InferenceResponse]:
+            return [response async for response in self._client.stream(model, request, **inputs)]
+
+        return self._runner.run(responses())
+
+
+class run:  # noqa: N801  # reads as a verb where it is used, and is two kinds of context manager
+    """Serves a folder, a class of models, a model, or several, until the block is left.
+
+    `async with` gives an `InProcess`, `with` an `InProcessSync`. `served` and `settings` are those of an
+    `Application`. A class is served under its own name unless a mapping or its settings give it another.
+    Raises whatever a model fails to load with.
+    """
+
+    def __init__(self, served: Served = ".", **settings: Any) -> None:
+        self._application = Application(served, **{"strict": True, **settings})
+        self._runner: asyncio.Runner | None = None
+
+    async def __aenter__(self) -> InProcess:
+        await self._application.start()
+        return InProcess(self._application)
+
+    async def __aexit__(self, *exit: *Exit) -> None:
+        await self._application.stop()
+
+    def __enter__(self) -> InProcessSync:
+        self._runner = asyncio.Runner()
+        try:
+            return InProcessSync(self._runner, self._runner.run(self.__aenter__()))
+        except BaseException:
+            self._runner.close()
+            raise
+
+    def __exit__(self, *exit: *Exit) -> None:
+        assert self._runner is not None
+        with self._runner:
+            self._runner.run(self._application.stop())
+
+
+def request_of(inputs: dict[str, Any]) -> InferenceRequest:
+    """A request with these inputs."""
+    return InferenceRequest(inputs=[encode(name, value) for name, value in inputs.items()])
+
+
+def encode(name: str, value: Any) -> RequestInput:
+    """An input tensor: of an array in its shape, of numbers, of a text or bytes, of a list of any of these.
+
+    Other values go to the codec that knows them. Raises CodecError for a value that none knows.
+    """
+    if isinstance(value, RequestInput):
+        return value
+    if isinstance(value, str | bytes):
+        value = [value]
+    if isinstance(value, list | tuple) and any(isinstance(element, str) for element in value):
+        return StringCodec.encode_input(name, list(value))
+    if not isinstance(value, np.ndarray):
+        codec = find_input_codec(payload=value)
+        if codec is not None and codec.ContentType not in ("base64", "json"):
+            return codec.encode_input(name, value)
+    array = np.asarray(value, dtype=object if _holds_bytes(value) else None)
+    if array.dtype == object and not (isinstance(value, np.ndarray) or _holds_bytes(value)):
+        raise CodecError(f'input "{name}": no codec makes a tensor of a {type(value).__name__}')
+    tensor = NumpyCodec.encode_input(name, array)
+    tensor.shape = [*array.shape] or [1]
+    return tensor
+
+
+def arrays(response: InferenceResponse) -> Arrays:
+    """The outputs of a response as arrays, by name; BYTES become arrays of `bytes`, or of text where they say `str`."""
+    return {output.name: _array(output) for output in response.outputs}
+
+
+def _array(output: ResponseOutput) -> npt.NDArray[Any]:
+    parameters = output.parameters
+    if parameters is not None and parameters.content_type == StringCodec.ContentType:
+        return np.array(StringCodec.decode_output(output), dtype=object).reshape(output.shape)
+    return NumpyCodec.decode_output(output)
+
+
+def _holds_bytes(value: Any) -> bool:
+    return isinstance(value, list | tuple) and any(isinstance(element, bytes) for element in value)
