@@ -1,7 +1,6 @@
 """Models and everything that answers for them, without a port: for a server, another application, or a test."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -28,8 +27,6 @@ from .stopping import AFTERWARDS, SPARE, UNLOADING, within
 if TYPE_CHECKING:
     from .frontends.leader import FrontEnds
     from .rest.asgi import AsgiApp
-
-logger = logging.getLogger("inferstream.server")
 
 WORKER = str(Path(__file__).with_name("bootstrap.py"))
 """The script that a worker process runs."""
@@ -65,11 +62,7 @@ class Application:
         hosting: Hosting | None = None,
         **settings: Any,
     ) -> None:
-        if repository is not None and isinstance(served, Settings):
-            own = served
-        else:
-            own, found = resolve(served, settings)
-            repository = repository or found
+        own, repository = resolve(served, settings, repository)
         if hosting is None:
             own = own.model_copy(update=WITHOUT_PORTS)
             hosting = Hosting()

@@ -27,15 +27,17 @@ Served = str | Path | Settings | Model | Iterable[Model] | Mapping[str, type[MLM
 """A folder of models; the settings of a server; one model or several, which a mapping names."""
 
 
-def resolve(served: Served, given: Mapping[str, Any]) -> tuple[Settings, ModelRepository]:
+def resolve(
+    served: Served, given: Mapping[str, Any], repository: ModelRepository | None = None
+) -> tuple[Settings, ModelRepository]:
     """The settings of a server of `served`, with the settings `given` above those of a folder, and its models.
 
-    Raises InvalidSettings for whatever cannot be served.
+    The models are those of `repository` where it is given. Raises InvalidSettings for whatever cannot be served.
     """
     if isinstance(served, Settings):
         if given:
             raise InvalidSettings(f"the settings are complete; {', '.join(given)} must be among them")
-        return served, _shared(served)
+        return served, _shared(served, repository)
     if faults := unknown_fields(Settings, given):
         raise InvalidSettings("; ".join(faults).replace(" and ignored", ""))
     if isinstance(served, str | Path):
@@ -43,9 +45,9 @@ def resolve(served: Served, given: Mapping[str, Any]) -> tuple[Settings, ModelRe
         if not folder.is_dir():
             raise InvalidSettings(f"{served} is not a folder")
         settings = load_settings(folder, given)
-        return settings, _shared(settings)
+        return settings, _shared(settings, repository)
     settings = validated(Settings, dict(given), "settings")  # type: ignore[assignment]
-    return settings, InMemoryRepository(_models(served))
+    return settings, repository or InMemoryRepository(_models(served))
 
 
 def _models(served: Any) -> list[ModelSettings]:
@@ -84,9 +86,9 @@ def _settings_of(model: Any, name: str | None = None) -> ModelSettings:
     return settings
 
 
-def _shared(settings: Settings) -> ModelRepository:
+def _shared(settings: Settings, repository: ModelRepository | None) -> ModelRepository:
     share_code(settings)
-    return repository_of(settings)
+    return repository or repository_of(settings)
 
 
 def share_code(settings: Settings) -> None:

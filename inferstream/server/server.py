@@ -21,7 +21,6 @@ from .ports import bind, share
 from .reload import reload_on_change
 from .rest.liveness import Liveness
 from .rest.server import HttpServer, metrics_app
-from .served import repository_of, share_code
 from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, longest_stop, within
 
 if TYPE_CHECKING:
@@ -38,11 +37,8 @@ class Server:
         self.settings = settings
         processors.divide(settings.frontends)
         self._liveness = Liveness(settings.model_load_timeout)
-        share_code(settings)
         hosting = Hosting(_front_ends, self._liveness.during)
-        self.application = Application(
-            settings, repository=repository or repository_of(settings), hosting=hosting
-        )
+        self.application = Application(settings, repository=repository, hosting=hosting)
         self.front_ends = self.application.front_ends
         self.ports: dict[str, int] = {}
         self._kafka = _kafka(self.application) if settings.kafka_enabled else None

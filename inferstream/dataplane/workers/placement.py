@@ -60,14 +60,14 @@ class Placements:
         workers = self._workers(settings)
         if environment is not None:
             workers = max(workers, 1)
+        if settings.given is not None and (workers or self._others is not None):
+            raise ModelLoadFailed(
+                f"Model {settings.name} did not load: another process cannot import {settings.implementation_}; "
+                "move the class to the top of a module, or set parallel_workers to 0 and frontends to 1."
+            )
         if workers == 0:
             timeout = self._settings.model_load_timeout
             return await Local.load(settings, timeout, self._build_route_handler, self._awaiting)
-        if settings.given is not None:
-            raise ModelLoadFailed(
-                f"Model {settings.name} did not load: a worker process cannot import {settings.implementation_}; "
-                "move the class to the top of a module, or set parallel_workers to 0."
-            )
         from .pool import Pool  # late, as all that only workers need
 
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))
