@@ -20,11 +20,12 @@ HERE = Path(__file__).parent
 class Running:
     """A server process with its ports, log and model log."""
 
+    _stopping = False
+
     def __init__(
         self, folder: Path, *flags: str, wait: bool = True, within: float = 30, **environment: str
     ) -> None:
         self.folder = folder
-        self._stopping = False
         self.output = folder.parent / f"{folder.name}.output"
         self.log = folder.parent / f"{folder.name}.log"
         self.log.touch()

@@ -1,10 +1,13 @@
-"""Whoever serves the models of the contract: the server itself, with models here, in workers, behind front ends."""
+"""What serves the models of the contract: the server, or programs in which the application is mounted."""
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from tests.mounted import HOST, host
+from tests.mounted import Host as Program
 from tests.serving import Running, write_model
 
 MODELS = {
@@ -43,8 +46,42 @@ def _direct(root: Path, **settings: object) -> Host:
     return Running(folder_of(root, **settings))
 
 
+class Mounted:
+    """The application in two programs of somebody else's: mounted in FastAPI under uvicorn, and in a gRPC server."""
+
+    def __init__(self, root: Path, workers: int) -> None:
+        self._programs: list[Program] = []
+        try:
+            self._programs.append(host("uvicorn", "app", self._models(root / "http"), workers))
+            self._programs.append(Program(self._models(root / "rpc"), workers, "host.py", "started"))
+        except BaseException:
+            self.stop()
+            raise
+        self.url, self.grpc = self._programs[0].url, self._programs[1].grpc
+
+    @staticmethod
+    def _models(root: Path) -> Path:
+        folder = folder_of(root)
+        (root / "host.py").write_text(HOST)
+        return folder
+
+    def noted(self, line: str) -> bool:
+        return any(program.noted(line) for program in self._programs)
+
+    def begin_stop(self) -> None:
+        for program in self._programs:
+            program.begin_stop()
+
+    def stop(self) -> int:
+        """Zero where each program ended in good order; uvicorn passes on the signal that ended it."""
+        statuses = [program.stop() for program in self._programs]
+        return next((status for status in statuses if status not in (0, -signal.SIGTERM)), 0)
+
+
 HOSTS: dict[str, Callable[[Path], Host]] = {
     "direct-in-process": _direct,
     "direct-workers": lambda root: _direct(root, parallel_workers=2),
     "direct-frontends": lambda root: _direct(root, frontends=2),
+    "mounted-in-process": lambda root: Mounted(root, 0),
+    "mounted-workers": lambda root: Mounted(root, 2),
 }
