@@ -32,7 +32,7 @@ class Watcher:
         """The end, exactly once: None when the reply ended by itself, `Abandoned` when its reader left."""
 
 
-Item = Callable[[InferenceResponse], None]
+ItemSeen = Callable[[InferenceResponse], None]
 
 
 class Responses(Protocol):
@@ -86,7 +86,7 @@ class Reply:
         pass
 
 
-def _both(one: Item, other: Item) -> Item:
+def _both(one: ItemSeen, other: ItemSeen) -> ItemSeen:
     def item(response: InferenceResponse) -> None:
         one(response)
         other(response)
@@ -125,7 +125,7 @@ class StreamReply(Reply):
         self._rest = rest
         self._first_read = first is None
         self._watchers: list[Watcher] = []
-        self._item: Item | None = None
+        self._item: ItemSeen | None = None
         """Tells all watchers that override `item`; None without any, because that is the cheapest to test."""
         self._reader: asyncio.Task[object] | None = None
         self._failure: Exception | None = None

@@ -22,7 +22,7 @@ logger = logging.getLogger("inferstream.repository")
 
 FolderKey = tuple[str, str | None]
 
-FileStamp = tuple[int, int, int]
+SettingsStamp = tuple[int, int, int]
 """Inode, time of change in ns, size in bytes: different when a file is."""
 
 MAX_NAME = 128
@@ -38,7 +38,7 @@ class FolderRepository(ModelRepository):
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).resolve()
         self._broken: BrokenModels = []
-        self._known: dict[Path, tuple[FileStamp, ModelSettings | InvalidSettings]] = {}
+        self._known: dict[Path, tuple[SettingsStamp, ModelSettings | InvalidSettings]] = {}
         self._named: dict[Path, FolderKey] = {}
 
     async def list(self) -> Versions:

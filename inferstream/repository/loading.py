@@ -158,12 +158,12 @@ def _class_of(settings: ModelSettings) -> type[MLModel]:
 
 def _object_of(settings: ModelSettings) -> MLModel | None:
     """The model that the program has given itself. Raises InvalidSettings while it serves already."""
-    given = settings.given
-    if given is None or isinstance(given, type):
+    provided = settings.provided
+    if provided is None or isinstance(provided, type):
         return None
-    if given.ready:
+    if provided.ready:
         raise InvalidSettings("it is an object of the program that serves already")
-    model: MLModel = given
+    model: MLModel = provided
     return model
 
 

@@ -28,25 +28,25 @@ Served = str | Path | Settings | Model | Iterable[Model] | Mapping[str, type[MLM
 
 
 def resolve(
-    served: Served, given: Mapping[str, Any], repository: ModelRepository | None = None
+    served: Served, provided: Mapping[str, Any], repository: ModelRepository | None = None
 ) -> tuple[Settings, ModelRepository]:
-    """The settings of a server of `served`, with the settings `given` above those of a folder, and its models.
+    """The settings of a server of `served`, with the settings `provided` above those of a folder, and its models.
 
     The models are those of `repository` where it is given. Raises InvalidSettings for whatever cannot be served.
     """
     if isinstance(served, Settings):
-        if given:
-            raise InvalidSettings(f"the settings are complete; {', '.join(given)} must be among them")
+        if provided:
+            raise InvalidSettings(f"the settings are complete; {', '.join(provided)} must be among them")
         return served, _shared(served, repository)
-    if faults := unknown_fields(Settings, given):
+    if faults := unknown_fields(Settings, provided):
         raise InvalidSettings("; ".join(faults).replace(" and ignored", ""))
     if isinstance(served, str | Path):
         folder = Path(served).resolve()
         if not folder.is_dir():
             raise InvalidSettings(f"{served} is not a folder")
-        settings = load_settings(folder, given)
+        settings = load_settings(folder, provided)
         return settings, _shared(settings, repository)
-    settings = validated(Settings, dict(given), "settings")  # type: ignore[assignment]
+    settings = validated(Settings, dict(provided), "settings")  # type: ignore[assignment]
     return settings, repository or InMemoryRepository(_models(served))
 
 

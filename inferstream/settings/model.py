@@ -56,7 +56,7 @@ class ModelSettings(EnvironmentModel):
     model_config = ConfigDict(extra="ignore", protected_namespaces=(), populate_by_name=True)
 
     _source: str | None = PrivateAttr(default=None)
-    _given: "Given | None" = PrivateAttr(default=None)
+    _provided: "ProvidedModel | None" = PrivateAttr(default=None)
     implementation_: str = Field(
         alias="implementation",
         # A field with an alias has no prefix of its own in the environment.
@@ -151,25 +151,27 @@ class ModelSettings(EnvironmentModel):
     @property
     def implementation(self) -> type[Any]:
         """The model's class. Raises ModelLoadFailed when it cannot be imported."""
-        if self._given is not None:
-            return self._given.model if isinstance(self._given.model, type) else type(self._given.model)
+        if self._provided is not None:
+            return (
+                self._provided.model if isinstance(self._provided.model, type) else type(self._provided.model)
+            )
         return resolve_class(self.implementation_, self._source)
 
     @implementation.setter
     def implementation(self, value: type[Any] | str) -> None:
         self.implementation_ = value if isinstance(value, str) else _import_path(value)
-        given = isinstance(value, type) and not _is_importable(value)
-        self._given = Given(value) if given else None
+        provided = isinstance(value, type) and not _is_importable(value)
+        self._provided = ProvidedModel(value) if provided else None
 
     def serve_object(self, model: object) -> None:
         """Serve this model itself, in the process that has it, instead of an instance of a class."""
         self.implementation_ = _import_path(type(model))
-        self._given = Given(model)
+        self._provided = ProvidedModel(model)
 
     @property
-    def given(self) -> Any:
+    def provided(self) -> Any:
         """The class that no import path leads to, or the model itself; None where the path says what to serve."""
-        return None if self._given is None else self._given.model
+        return None if self._provided is None else self._provided.model
 
     @property
     def version(self) -> str | None:
@@ -181,7 +183,7 @@ class ModelSettings(EnvironmentModel):
         return self._source
 
 
-class Given:
+class ProvidedModel:
     """A class, or a model, that the program holds and every copy of its settings means."""
 
     def __init__(self, model: Any) -> None:

@@ -435,7 +435,7 @@ def test_a_wrong_method_is_405(server: Running, method: str, path: str, allow: s
 
 def test_a_slip_in_the_action_is_told_the_actions_there_are(server: Running) -> None:
     answer = post(server, text(), action="generate_strem")
-    assert answer.status_code == 405
+    assert answer.status_code == 404
     assert answer.json()["error"].endswith("infer, infer_stream, generate or generate_stream")
 
 

@@ -43,7 +43,7 @@ class LiveCalls(Protocol):
     async def emptied(self) -> None:
         """Wait until no call is in progress."""
 
-    async def run(self, work: Awaitable[Result]) -> Result:
+    async def run(self, awaited: Awaitable[Result]) -> Result:
         """Run work of the current task that is no inference, and that is waited for and ended like one."""
 
     def fail(self, error: Exception) -> None:

@@ -58,12 +58,12 @@ class Live:
         call.reply = reply
         return reply.watch(LiveStream(self, call))
 
-    async def run(self, work: Awaitable[Result]) -> Result:
+    async def run(self, awaited: Awaitable[Result]) -> Result:
         """Run work of the current task that is no inference, and that is waited for and ended like one."""
         running = Interruptible(asyncio.current_task())
         self.calls.add(running)
         try:
-            return await work
+            return await awaited
         except asyncio.CancelledError:
             if running.failure is None:
                 raise

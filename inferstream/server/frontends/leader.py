@@ -225,9 +225,9 @@ class FrontEnds:
 
     def asked(self, follower: FollowerProcess, frame: frames.Query) -> None:
         """A follower asks on behalf of a client."""
-        self._tasks.start(self._answer(follower, frame))
+        self._tasks.start(self._respond(follower, frame))
 
-    async def _answer(self, follower: FollowerProcess, frame: frames.Query) -> None:
+    async def _respond(self, follower: FollowerProcess, frame: frames.Query) -> None:
         try:
             result = frames.QueryResult(frame.question, None, await self._run_query(frame))
         except InferstreamError as error:

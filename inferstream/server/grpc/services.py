@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 
 class Startable(Protocol):
@@ -114,12 +114,12 @@ class Services:
             handler = self._streaming("BIDI_STREAMING", service, name, ServerReflectionRequest, behaviour)
             self._add(service, {name: handler})
 
-    def _when_started(self, behaviour: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    def _when_started(self, behaviour: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
         startable = self._startable
         if startable is None:
             return behaviour
 
-        def when_started(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+        def when_started(*arguments: Arguments.args, **options: Arguments.kwargs) -> Returned:
             if not startable.started:
                 raise NotStarted
             return behaviour(*arguments, **options)

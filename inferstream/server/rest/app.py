@@ -7,13 +7,13 @@ from time import perf_counter
 from typing import Any
 
 from ...dataplane.dataplane import DataPlane
-from ...errors import ModelNotReady
+from ...errors import ModelNotFound, ModelNotReady
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from .dialects.base import HttpDialect, ReadRoute, Route
 from .dialects.extensions import MissingExtensions
 from .dialects.metadata import Metadata
-from .dialects.metrics import Metrics
+from .dialects.metrics import MetricsRoute
 from .dialects.statistics import Statistics
 from .dialects.triton import Generate
 from .dialects.v2 import V2
@@ -27,7 +27,14 @@ from .websocket import WebSocketDoor
 logger = logging.getLogger("inferstream.rest")
 
 
-DIALECTS: tuple[type[HttpDialect], ...] = (V2, Generate, Metadata, Metrics, Statistics, MissingExtensions)
+DIALECTS: tuple[type[HttpDialect], ...] = (
+    V2,
+    Generate,
+    Metadata,
+    MetricsRoute,
+    Statistics,
+    MissingExtensions,
+)
 """All that this server speaks over HTTP, beside WebSockets and what FastAPI serves."""
 
 
@@ -79,10 +86,16 @@ class RestApp:
             if route.model:
                 with suppress(ModelNotReady):
                     self._dataplane.model_ready(route.model, route.version)
+        except ModelNotFound as error:
+            if method == "POST":
+                error.message += f": {POSTED}"
+            return route.dialect.error(error)
         except Exception as error:
             return route.dialect.error(wrap(error))
         posted = method == "POST" and route.path.startswith("/v2/models/")
-        body = b'{"error":"%b"}' % (POSTED if posted else b"Method Not Allowed")
+        body = (
+            b'{"error":"%b"}' % (f"Method Not Allowed: {POSTED}" if posted else "Method Not Allowed").encode()
+        )
         return 405, [JSON, (b"allow", ", ".join(claim.methods).encode())], body
 
     async def infer(self, exchange: Exchange, route: Route) -> int:
@@ -113,7 +126,7 @@ def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
     return build_resources(dataplane, settings)
 
 
-POSTED = b"Method Not Allowed: a model is sent POST at its infer, infer_stream, generate or generate_stream"
+POSTED = "a model is sent POST at its infer, infer_stream, generate or generate_stream"
 """Most likely a slip in the last word of an inference's path."""
 
 UNLOGGED = ("/v2/health/", "/metrics")

@@ -32,13 +32,13 @@ from .transport import MAX_HEADERS
 
 logger = logging.getLogger("inferstream.model")
 
-LATE = 0.25
+BLOCKED_AFTER = 0.25
 """Seconds for which the code of a `load` may hold the event loop before the thread steps in."""
 
 LOOK_EVERY = 0.05
 """Seconds between looks of the thread at the event loop, and at the connections while the loop is held."""
 
-KEPT = 1000
+MOST_WAITING = 1000
 """Connections that the thread keeps for the event loop. Further ones stay in the backlog of the port."""
 
 LONGEST_HEAD = 4096
@@ -89,7 +89,7 @@ class Liveness:
             if not self._loads:
                 self._stand_in.over.set()
                 self._stand_in = None
-            if load.longest > LATE:
+            if load.longest > BLOCKED_AFTER:
                 logger.warning(
                     "model %s: its load or unload awaits and also blocks: it held the event loop for %.1f s, and "
                     "requests waited. Write what blocks as `def`, call it with asyncio.to_thread, or set "
@@ -130,7 +130,7 @@ class _StandIn:
         """Until when the thread may answer; None while the event loop runs no code of a `load`."""
         self._turned_at: float | None = None
         """When such code first ran in this turn of the event loop; None if none has."""
-        self._kept: dict[socket.socket, Listener] = {}
+        self._waiting: dict[socket.socket, Listener] = {}
         self._undecided: list[socket.socket] = []
         self._handing_over = Tasks()
         threading.Thread(target=self._run, name="liveness", daemon=True).start()
@@ -151,22 +151,22 @@ class _StandIn:
     def _run(self) -> None:
         while not self.over.wait(LOOK_EVERY):
             with self._lock:
-                if self._must_answer():
+                if self._must_respond():
                     for listener in self._listeners:
                         self._accept(listener)
                     self._undecided = [sock for sock in self._undecided if not self._decide(sock)]
 
-    def _must_answer(self) -> bool:
+    def _must_respond(self) -> bool:
         if self._until is None or self._turned_at is None:
             return False
-        return self._turned_at + LATE < monotonic() < self._until
+        return self._turned_at + BLOCKED_AFTER < monotonic() < self._until
 
     def _accept(self, listener: Listener) -> None:
         with suppress(OSError):  # nobody waits any more, or the process has too many open files
-            while len(self._kept) < KEPT:
+            while len(self._waiting) < MOST_WAITING:
                 sock, _ = listener.sock.accept()
                 sock.setblocking(False)
-                self._kept[sock] = listener
+                self._waiting[sock] = listener
                 self._undecided.append(sock)
 
     def _decide(self, sock: socket.socket) -> bool:
@@ -178,15 +178,15 @@ class _StandIn:
         except OSError:
             received = b""
         if not received:
-            del self._kept[sock]
+            del self._waiting[sock]
             sock.close()
             return True
         path = probed(received)
         if path:
-            self._answer(sock, self._kept.pop(sock), len(received), path)
+            self._respond(sock, self._waiting.pop(sock), len(received), path)
         return path is not None
 
-    def _answer(self, sock: socket.socket, listener: Listener, size: int, path: str) -> None:
+    def _respond(self, sock: socket.socket, listener: Listener, size: int, path: str) -> None:
         with sock, suppress(OSError):  # the client has left
             sock.recv(size)  # a connection that closes with bytes unread is reset
             sock.send(response(listener.config, ALIVE[path]))
@@ -195,9 +195,9 @@ class _StandIn:
         """Let the event loop serve the connections that are kept."""
         with self._lock:
             self._turned_at = None
-            kept, self._kept = self._kept, {}
+            waiting, self._waiting = self._waiting, {}
             self._undecided.clear()
-        for sock, listener in kept.items():
+        for sock, listener in waiting.items():
             if listener not in self._listeners:
                 sock.close()
                 continue

@@ -6,7 +6,7 @@ from ....telemetry.metrics import CONTENT_TYPE
 from .base import HttpDialect, ReadClaim, ReadRoute
 
 
-class Metrics(HttpDialect):
+class MetricsRoute(HttpDialect):
     """Prometheus' text format."""
 
     name = "metrics"
