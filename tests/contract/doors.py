@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import grpc
 import httpx
 from httpx_sse import connect_sse
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse, ModelStreamInferResponse
@@ -150,7 +150,10 @@ class SocketTalk:
     def __next__(self) -> str:
         if self._socket is None:
             raise StopIteration
-        item = json.loads(self._socket.recv(timeout=LIMIT))
+        try:
+            item = json.loads(self._socket.recv(timeout=LIMIT))
+        except ConnectionClosed as closed:
+            raise Failed("closed", in_band=True) from closed
         if "error" in item:
             raise Failed(item["code"], in_band=True)
         if item["parameters"]["triton_final_response"]:

@@ -26,6 +26,8 @@ class Host(Protocol):
 
     url: str
     grpc: str
+    closes_sockets: bool
+    """Whether it closes WebSockets at once when it stops, as uvicorn does."""
 
     def noted(self, line: str) -> bool: ...
 
@@ -42,12 +44,20 @@ def folder_of(root: Path, **settings: object) -> Path:
     return folder
 
 
+class Direct(Running):
+    """`server start`."""
+
+    closes_sockets = False
+
+
 def _direct(root: Path, **settings: object) -> Host:
-    return Running(folder_of(root, **settings))
+    return Direct(folder_of(root, **settings))
 
 
 class Mounted:
     """The application in two programs of somebody else's: mounted in FastAPI under uvicorn, and in a gRPC server."""
+
+    closes_sockets = True
 
     def __init__(self, root: Path, workers: int) -> None:
         self._programs: list[Program] = []
