@@ -15,6 +15,7 @@ from .dataplane.reply import Reply
 from .errors import CodecError
 from .server.application import Application
 from .server.served import Served
+from .settings import Settings
 from .types import Headers, InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -36,7 +37,7 @@ class InProcess:
         Raises whatever the model or the server refuses it with; the cause of an `InferenceFailed` is what
         model code has raised.
         """
-        reply = await self._open(Operation.INFER, model, request or request_of(inputs))
+        reply = await self._open(Operation.INFER, model, _one_of(request, inputs))
         assert reply.first is not None
         return reply.first
 
@@ -49,7 +50,7 @@ class InProcess:
         **inputs: Any,
     ) -> AsyncIterator[InferenceResponse]:
         """Every response to a request, as the model makes them; `more` yields later requests to the same call."""
-        opening = self._open(Operation.STREAM, model, request or request_of(inputs), more)
+        opening = self._open(Operation.STREAM, model, _one_of(request, inputs), more)
         async with await opening as reply:
             async for response in reply:
                 yield response
@@ -100,7 +101,10 @@ class run:  # noqa: N801  # reads as a verb where it is used, and is two kinds o
     """
 
     def __init__(self, served: Served = ".", **settings: Any) -> None:
-        self._application = Application(served, **{"strict": True, **settings})
+        if isinstance(served, Settings):
+            self._application = Application(served.model_copy(update={"strict": True}), **settings)
+        else:
+            self._application = Application(served, **{"strict": True, **settings})
         self._runner: asyncio.Runner | None = None
 
     async def __aenter__(self) -> InProcess:
@@ -124,6 +128,12 @@ class run:  # noqa: N801  # reads as a verb where it is used, and is two kinds o
             self._runner.run(self._application.stop())
 
 
+def _one_of(request: InferenceRequest | None, inputs: dict[str, Any]) -> InferenceRequest:
+    if request is not None and inputs:
+        raise TypeError(f"a whole request was given, so there can be no input {', '.join(inputs)} beside it")
+    return request or request_of(inputs)
+
+
 def request_of(inputs: dict[str, Any]) -> InferenceRequest:
     """A request with these inputs."""
     return InferenceRequest(inputs=[encode(name, value) for name, value in inputs.items()])
@@ -144,7 +154,10 @@ def encode(name: str, value: Any) -> RequestInput:
         codec = find_input_codec(payload=value)
         if codec is not None and codec.ContentType not in ("base64", "json"):
             return codec.encode_input(name, value)
-    array = np.asarray(value, dtype=object if _holds_bytes(value) else None)
+    try:
+        array = np.asarray(value, dtype=object if _holds_bytes(value) else None)
+    except ValueError as error:  # lists of different lengths
+        raise CodecError(f'input "{name}": {error}') from error
     if array.dtype == object and not (isinstance(value, np.ndarray) or _holds_bytes(value)):
         raise CodecError(f'input "{name}": no codec makes a tensor of a {type(value).__name__}')
     tensor = NumpyCodec.encode_input(name, array)

@@ -1,7 +1,7 @@
 """The one way to a model: a door asks for admission once, and opens its calls through it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ..signature import Signature
@@ -18,21 +18,23 @@ if TYPE_CHECKING:
 class Admission:
     """Permission to call one model, as it is served at this moment.
 
-    `principal` names the client, where a door knows one. A model that is replaced meanwhile still runs the
-    calls that were admitted to it.
+    `principal` names the client, where a door knows one. Where the model has been withdrawn since, `open` asks
+    for what serves in its place.
     """
 
-    __slots__ = ("_events", "_served", "model", "principal", "version")
+    __slots__ = ("_events", "_find", "_served", "model", "principal", "version")
 
     def __init__(
         self,
         served: "ServedModel",
+        find: "Callable[[str, str | None], ServedModel]",
         model: str,
         version: str | None,
         events: "CloudEvents | None" = None,
         principal: str | None = None,
     ) -> None:
         self._served = served
+        self._find = find
         self._events = events
         self.model = model
         self.version = version
@@ -103,7 +105,13 @@ class Admission:
         return parameters
 
     def open(self, call: Call) -> Awaitable[Reply]:
-        """Open the reply to a call. Raises what a stage or the model refuses with, at once or when awaited."""
+        """Open the reply to a call.
+
+        Raises what a stage or the model refuses with, at once or when awaited. Raises ModelNotFound,
+        ModelNotReady or Draining where the model has been withdrawn since its admission.
+        """
+        if self._served.withdrawn:
+            self._served = self._find(self.model, self.version)
         return self._served.handler(call)
 
     def left_unopened(self) -> None:

@@ -44,7 +44,7 @@ class DataPlane:
         served = self._registry.serving(model, version)
         if served.gate is not None:
             served.gate.check(model)
-        return Admission(served, model, version, self.events, principal)
+        return Admission(served, self._registry.serving, model, version, self.events, principal)
 
     def custom_routes(self) -> list[tuple[CustomHandler, str]]:
         """REST routes of models' own, and the model of each; the same list until a model comes or goes."""

@@ -44,6 +44,8 @@ class ServedModel:
     ) -> None:
         self.execution = execution
         self.elsewhere = elsewhere
+        self.withdrawn = False
+        """Whether it gets no more calls: it is retired, or the server stops."""
         self.priority = execution.settings.default_priority
         self.takes_any = execution.strictness == "off"
         """Whether requests may hold values that other servers' protocols have no place for."""
@@ -170,6 +172,7 @@ class Serving(ABC):
             self._retire(old)
 
     def _retire(self, served: ServedModel) -> asyncio.Task[None]:
+        served.withdrawn = True
         task = asyncio.create_task(served.retire(self._settings.shutdown_grace))
         self._retiring[task] = served
         task.add_done_callback(self._retiring.pop)
@@ -193,6 +196,8 @@ class Serving(ABC):
     async def stop(self, grace: float) -> None:
         """Refuse new calls, let those in progress finish for `grace` seconds, and end the rest."""
         self.draining = True
+        for served in self._served.values():
+            served.withdrawn = True
         lives = [served.live for served in (*self._served.values(), *self._retiring.values())]
         try:
             async with asyncio.timeout(grace):

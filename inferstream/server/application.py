@@ -12,6 +12,7 @@ from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
+from ..errors import InvalidSettings
 from ..repository import Awaiting, ModelRepository
 from ..repository.loading import plainly
 from ..settings import Settings
@@ -99,7 +100,7 @@ class Application:
     async def start(self) -> None:
         """Load the models. In strict mode raises whatever a model failed with."""
         if self._begun:
-            raise RuntimeError("an Application runs once; make another one to serve again")
+            raise InvalidSettings("an Application runs once; make another one to serve again")
         self._begun = True
         try:
             await self.registry.start()

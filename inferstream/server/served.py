@@ -76,8 +76,8 @@ def _settings_of(model: Any, name: str | None = None) -> ModelSettings:
         settings = model.settings.model_copy()
         settings.serve_object(model)
     elif isinstance(model, ModelSettings):
-        settings = model
-        settings.name = settings.name or settings.implementation_.rpartition(".")[2]
+        settings = model.model_copy()
+        settings.name = name or model.name or model.implementation_.rpartition(".")[2]
     else:
         raise InvalidSettings(
             f"{model!r} is neither a folder, nor settings, nor a class of models, nor a model"

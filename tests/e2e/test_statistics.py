@@ -72,7 +72,7 @@ def test_of_a_version_of_all_versions_and_of_all_models(server: Running) -> None
     assert [found["name"] for found in stats(server, "names/with%20space%20%C3%BC/stats")] == [
         "names/with space ü"
     ]
-    for path in ("nobody", "versions/versions/3"):
+    for path in ("nobody", "versions/versions/3", ""):
         answer = httpx.get(f"{server.url}/v2/models/{path}/stats")
         assert answer.status_code == 404
         assert "not found" in answer.json()["error"]

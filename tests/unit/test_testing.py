@@ -16,6 +16,7 @@ from inferstream import (
     ModelSettings,
     NumpyCodec,
     RequestInput,
+    Settings,
     decode_args,
     testing,
 )
@@ -193,3 +194,24 @@ def test_a_value_that_no_codec_knows_is_named() -> None:
 def test_what_cannot_be_served_is_named(served, settings: dict, reason: str) -> None:
     with pytest.raises(InvalidSettings, match=reason):
         testing.run(served, **settings)
+
+
+async def test_whole_settings_and_names_of_a_mapping_count(tmp_path) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    settings = {"name": "folded", "implementation": "tests.unit.test_testing.Doubler"}
+    (folder / "model-settings.json").write_text(json.dumps(settings))
+    async with testing.run(Settings(model_repository_root=str(tmp_path))) as app:
+        assert await app.infer("folded", x=np.array([1.0]))
+    given = ModelSettings(implementation=Doubler)
+    async with testing.run({"named": given}) as app:
+        assert await app.infer("named", x=np.array([1.0]))
+    assert given.name != "named"
+
+
+async def test_inputs_that_cannot_be_are_named() -> None:
+    async with testing.run(Doubler) as app:
+        with pytest.raises(CodecError, match='input "x"'):
+            await app.infer("Doubler", x=[[1], [2, 3]])
+        with pytest.raises(TypeError, match="no input x"):
+            await app.infer("Doubler", InferenceRequest(inputs=[]), x=[1])

@@ -43,7 +43,11 @@ class InstanceMeters:
             changed = frame.changes.gauges
             key = (frame.instance, frame.meters)
             known = self._gauges.get(key, [0] * len(changed))
-            self._gauges[key] = [gauge + change for gauge, change in zip(known, changed, strict=True)]
+            share = [gauge + change for gauge, change in zip(known, changed, strict=True)]
+            if any(share):
+                self._gauges[key] = share
+            else:  # of models that are gone nothing stays
+                self._gauges.pop(key, None)
 
     def gone(self) -> None:
         """The process has ended."""

@@ -138,4 +138,4 @@ class AsgiExchange:
         if self._connection is not None:
             self._connection.transport.abort()
         else:
-            self._interrupt()  # the server closes the connection of a response that is not complete
+            self._interrupt()  # ASGI has no way to close the connection: that is left to its server

@@ -30,7 +30,7 @@ class JSONResponse(Response):
 
 
 def build_resources(dataplane: DataPlane, settings: Settings) -> FastAPI:
-    """The FastAPI application of every route that is neither inference nor among the vitals."""
+    """The FastAPI application of every route that no dialect claims."""
     app = bare_application(title=settings.server_name, version=settings.server_version)
     app.include_router(_repository(dataplane, settings))
     app.include_router(_documentation(dataplane, settings))

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from typing import Any, cast
+from urllib.parse import unquote
 
 import orjson
 from websockets.frames import Frame, Opcode
@@ -128,7 +129,7 @@ class WebSocket(asyncio.Protocol):
                 for name, value in request.headers.raw_items()
             ]
             try:
-                self._listener = self._door.open(self, request.path.partition("?")[0], headers)
+                self._listener = self._door.open(self, unquote(request.path.partition("?")[0]), headers)
             except Exception as error:
                 response = self._refusal(wrap(error))
         self._conn.send_response(response)

@@ -6,7 +6,6 @@ from collections.abc import Coroutine
 from functools import partial
 from time import perf_counter
 from typing import Any
-from urllib.parse import unquote
 
 from ...concurrency.interruption import Interruption
 from ...dataplane.admission import Admission
@@ -58,8 +57,8 @@ class WebSocketDoor:
         self._origins = Origins(settings)
 
     def open(self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]]) -> "Conversation":
-        """Begin a conversation with a model. Raises whatever says that there can be none."""
-        found = ROUTE.fullmatch(unquote(path))
+        """Begin a conversation with the model of a decoded path. Raises whatever says that there can be none."""
+        found = ROUTE.fullmatch(path)
         if found is None:
             raise NotFound("Not Found")
         name, version = found.groups()

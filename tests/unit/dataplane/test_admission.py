@@ -12,7 +12,7 @@ from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.cloudevents import CloudEvents
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.dataplane.stages.live import Live
-from inferstream.errors import Draining, InvalidRequest, Overloaded
+from inferstream.errors import Draining, InvalidRequest, ModelNotFound, Overloaded
 from inferstream.handlers import HttpRequest
 from inferstream.settings import Settings
 from inferstream.types import Headers, InferenceRequest, Parameters
@@ -23,7 +23,8 @@ def request(**parameters: Any) -> InferenceRequest:
 
 
 def admission(events: CloudEvents | None = None) -> Admission:
-    return Admission(cast(Any, SimpleNamespace(priority=5)), "m", "2", events, "someone")
+    served = cast(Any, SimpleNamespace(priority=5))
+    return Admission(served, lambda *_: served, "m", "2", events, "someone")
 
 
 async def test_a_call_has_an_id_its_headers_and_the_models_priority() -> None:
@@ -108,10 +109,33 @@ async def test_a_client_that_leaves_a_route_cancels_it() -> None:
     assert not live.calls
 
 
+def served_by(handled: list[Call], withdrawn: bool = False) -> Any:
+    return SimpleNamespace(priority=1, handler=handled.append, withdrawn=withdrawn)
+
+
 def test_a_call_is_what_the_handler_gets() -> None:
     handled: list[Call] = []
-    served = SimpleNamespace(priority=1, handler=handled.append)
-    admitted = Admission(cast(Any, served), "m", None)
+    admitted = Admission(served_by(handled), nobody, "m", None)
     call = admitted.call(Operation.INFER, request(), {})
     admitted.open(call)
     assert handled == [call]
+
+
+def test_a_model_that_was_replaced_since_gets_no_call() -> None:
+    old: list[Call] = []
+    new: list[Call] = []
+    first, second = served_by(old), served_by(new)
+    admitted = Admission(first, lambda *_: second, "m", None)
+    first.withdrawn = True
+    admitted.open(admitted.call(Operation.INFER, request(), {}))
+    assert (len(old), len(new)) == (0, 1)
+
+
+def test_a_model_that_is_gone_since_refuses() -> None:
+    admitted = Admission(served_by([], withdrawn=True), nobody, "m", None)
+    with pytest.raises(ModelNotFound):
+        admitted.open(admitted.call(Operation.INFER, request(), {}))
+
+
+def nobody(model: str, version: str | None) -> Any:
+    raise ModelNotFound(model, version)

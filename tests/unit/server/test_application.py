@@ -186,7 +186,7 @@ async def test_an_application_runs_once() -> None:
     application = Application(Echo)
     async with application:
         pass
-    with pytest.raises(RuntimeError, match="an Application runs once"):
+    with pytest.raises(InvalidSettings, match="an Application runs once"):
         await application.start()
 
 

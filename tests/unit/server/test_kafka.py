@@ -26,7 +26,8 @@ VALUE = json.dumps(
 
 
 def admit(model: str, version: str | None) -> Admission:
-    return Admission(cast(Any, SimpleNamespace(takes_any=False, priority=5)), model, version)
+    served = cast(Any, SimpleNamespace(takes_any=False, priority=5))
+    return Admission(served, lambda *_: served, model, version)
 
 
 def test_offsets_are_committed_in_their_order() -> None:

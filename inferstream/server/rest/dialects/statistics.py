@@ -23,15 +23,19 @@ class Statistics(HttpDialect):
 
     def reads(self) -> Sequence[ReadClaim]:
         return [
-            ReadClaim("/v2/models/stats", self._read),
+            ReadClaim("/v2/models/stats", self._all),
             ReadClaim("/v2/models/{model_name}/stats", self._read),
         ]
 
     async def _read(self, route: ReadRoute) -> tuple[int, bytes]:
-        keys = self._dataplane.models()
-        if route.model:
-            self._dataplane.model_ready(route.model, route.version)  # raises for one that is not there
-            keys = [key for key in keys if key[0] == route.model and route.version in (None, key[1])]
+        self._dataplane.model_ready(route.model, route.version)  # raises for one that is not there
+        named = (key for key in self._dataplane.models() if key[0] == route.model)
+        return await self._found([key for key in named if route.version in (None, key[1])])
+
+    async def _all(self, _: ReadRoute) -> tuple[int, bytes]:
+        return await self._found(self._dataplane.models())
+
+    async def _found(self, keys: list[tuple[str, str | None]]) -> tuple[int, bytes]:
         samples: dict[tuple[str, str], Samples] = {(name, version or ""): {} for name, version in keys}
         for family in await self._meters.everywhere():
             for metric, labels, value, *_ in family.samples:
