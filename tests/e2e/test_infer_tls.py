@@ -14,6 +14,7 @@ import grpc
 import pytest
 
 from inferstream.protos import dataplane_pb2 as messages
+from inferstream.protos.pool import SERVICE
 from tests.serving import SERVER, fp32
 
 ANSWER = b'{"model_name":"m","outputs":[]}'
@@ -67,9 +68,7 @@ def remote(certificate: tuple[Path, Path]) -> Iterator[str]:
         request_deserializer=messages.ModelInferRequest.FromString,
         response_serializer=messages.ModelInferResponse.SerializeToString,
     )
-    server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler(messages.SERVICE, {"ModelInfer": answer}),)
-    )
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"ModelInfer": answer}),))
     credentials = grpc.ssl_server_credentials([(key.read_bytes(), found.read_bytes())])
     port = server.add_secure_port("127.0.0.1:0", credentials)
     server.start()

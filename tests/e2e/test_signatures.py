@@ -6,8 +6,8 @@ from typing import Any
 import grpc
 import httpx
 import pytest
-from inferstream.protos.messages import ModelMetadataRequest
 
+from inferstream.protos.dataplane_pb2 import ModelMetadataRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.serving import Running, tensor, write_model
 
