@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
+import hypothesis
 import pytest
 
 from tests.scheduling import ByFile
 from tests.serving import Running, write_all_models
+
+# How long data takes to make says how busy the machine is, and nothing of what is tested.
+hypothesis.settings.register_profile("busy", suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("busy")
 
 
 @pytest.hookimpl(optionalhook=True)
