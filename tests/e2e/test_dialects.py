@@ -3,6 +3,7 @@
 import queue
 
 import grpc
+import httpx
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
@@ -53,6 +54,31 @@ def test_a_grpc_stream_says_its_dialect_before_the_first_response(
         assert ModelStreamInferResponse.FromString(responses[0]).infer_response.id == "i"
     else:
         assert ModelInferResponse.FromString(responses[0]).id == "i"
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        ("grpc-node-js/1.12.0", "mlserver"),
+        ("grpc-java-netty/1.70.0", "mlserver"),
+        ("grpc-c++/1.70.0 grpc-c/47.0.0 (linux; chttp2)", "triton"),
+        ("my-program/1.0 grpc-python/1.71.0", "triton"),
+    ],
+)
+def test_stubs_of_other_languages_get_the_type_that_their_proto_names(
+    server: Running, agent: str, said: str
+) -> None:
+    """The user agent is the library's own in a gRPC client, so that this one is plain HTTP/2."""
+    data = message(raw=True).SerializeToString()
+    frame = b"\0" + len(data).to_bytes(4, "big") + data
+    headers = {"content-type": "application/grpc", "te": "trailers", "user-agent": agent}
+    with httpx.Client(http1=False, http2=True, timeout=20) as client:
+        answer = client.post(f"http://{server.grpc}{STREAM}", content=frame, headers=headers)
+    assert answer.headers["x-stream-dialect"] == said
+    kind = ModelStreamInferResponse if said == "triton" else ModelInferResponse
+    length = int.from_bytes(answer.content[1:5], "big")
+    found = kind.FromString(answer.content[5 : 5 + length])
+    assert (found.infer_response if said == "triton" else found).id == "i"
 
 
 def test_a_stream_that_fails_before_its_first_response_can_be_retried(server: Running) -> None:
