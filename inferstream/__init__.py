@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .server.application import Application
     from .settings import ModelParameters, ModelSettings, Settings
     from .telemetry.custom import log, register
+    from .text.token import Token, Usage
     from .types import (
         InferenceRequest,
         InferenceResponse,
@@ -66,6 +67,8 @@ __all__ = [
     "StepModel",
     "StringCodec",
     "StringRequestCodec",
+    "Token",
+    "Usage",
     "codecs",
     "custom_handler",
     "decode_args",
@@ -106,6 +109,8 @@ _HOMES = {
     "StepModel": "model",
     "StringCodec": "codecs",
     "StringRequestCodec": "codecs",
+    "Token": "text.token",
+    "Usage": "text.token",
     "custom_handler": "handlers",
     "decode_args": "codecs",
     "log": "telemetry.custom",

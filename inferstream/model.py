@@ -17,6 +17,7 @@ from .codecs.signature import decorated_signature
 from .errors import Unsupported
 from .settings import ModelSettings
 from .signature import Signature, Tensors
+from .text.token import Token
 from .types import (
     InferenceRequest,
     InferenceResponse,
@@ -57,6 +58,9 @@ class MLModel:
 
     for_mlserver: ClassVar[bool] = False
     """Whether the class was written for MLServer. It is then served as there, unless a setting says otherwise."""
+
+    gives_logprobs: ClassVar[bool] = False
+    """Whether its tokens carry log probabilities when the parameter `logprobs` of a request is true."""
 
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
@@ -120,8 +124,8 @@ class MLModel:
         return True
 
     @_overridable
-    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        """Return the response to one request.
+    async def predict(self, payload: InferenceRequest) -> "Item":
+        """Return the response to one request: an `InferenceResponse`, or a text as `str` or `Token`.
 
         Inputs and outputs are tensors with a name, a datatype, a shape and data in row-major order. Use codecs
         to convert them. With batching, the first dimension of `payload` holds the rows of several requests, and
@@ -130,10 +134,10 @@ class MLModel:
         raise Unsupported(f"Model {self.name} does not implement predict.")
 
     @_overridable
-    async def predict_stream(
-        self, payloads: AsyncIterator[InferenceRequest]
-    ) -> AsyncIterator[InferenceResponse]:
+    async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator["Item"]:
         """Yield any number of responses to one or more requests; by default one, from `predict`.
+
+        A model of text may yield `str` or `Token`.
 
         A blocking generator gets a plain iterator. REST gives one request; gRPC and WebSocket may give several,
         and the iterator then waits for the client. The server takes the next response when the reader has room
@@ -202,12 +206,15 @@ class Finished:
 
     __slots__ = ("responses",)
 
-    def __init__(self, *responses: InferenceResponse) -> None:
+    def __init__(self, *responses: "Item") -> None:
         self.responses = responses
 
 
-Emission = InferenceResponse | Sequence[InferenceResponse] | Finished | Exception | None
-"""Result of a step for one state: one response, several, none yet (None), the end, or the error that ends it."""
+Item = InferenceResponse | Token | str | bytes
+"""What a model may answer or yield: tensors, or a piece of text."""
+
+Emission = Item | Sequence[Item] | Finished | Exception | None
+"""Result of a step for one state: one item, several, none yet (None), the end, or the error that ends it."""
 
 
 class StepModel(MLModel, ABC):
@@ -260,6 +267,7 @@ def signature_of(model: MLModel) -> Signature:
         outputs=outputs,
         inputs_annotated=inputs_annotated,
         outputs_annotated=outputs_annotated,
+        logprobs=model.gives_logprobs,
     )
 
 

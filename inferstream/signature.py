@@ -24,6 +24,8 @@ class Signature:
     outputs_annotated: bool = False
     streams: bool = False
     """Whether the model makes streams of its own."""
+    logprobs: bool = False
+    """Whether its tokens may carry log probabilities."""
     doc: str = ""
     """The author's docstring."""
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from ..errors import InvalidOutput, InvalidRequest
+from ..text.output import TextOutput
 from ..types import (
     InferenceRequest,
     InferenceResponse,
@@ -28,12 +29,15 @@ class Finish:
     may answer a data frame, asked for by one name, as its columns.
     """
 
-    __slots__ = ("_model", "_selected", "_version")
+    __slots__ = ("_model", "_selected", "_text", "_version")
 
-    def __init__(self, model: str, version: str | None, selected: bool | None) -> None:
+    def __init__(
+        self, model: str, version: str | None, selected: bool | None, declared: Sequence[MetadataTensor] = ()
+    ) -> None:
         self._model = model
         self._version = version
         self._selected = selected
+        self._text = TextOutput(model, version, declared)
 
     def __call__(self, response: object, request: InferenceRequest) -> InferenceResponse:
         """The response, checked, with the request's id and only the outputs the client asked for.
@@ -44,9 +48,12 @@ class Finish:
         that was asked for and does not exist.
         """
         if not isinstance(response, InferenceResponse):
-            raise InvalidOutput(
-                f"Model {self._model} answered a {type(response).__name__} instead of an InferenceResponse."
-            )
+            text = self._text.write(response)
+            if text is None:
+                raise InvalidOutput(
+                    f"Model {self._model} answered a {type(response).__name__} instead of an InferenceResponse."
+                )
+            response = text
         fields = response.__dict__
         name, version, outputs = fields["model_name"], fields["model_version"], fields["outputs"]
         if (name is not None and type(name) is not str) or (version is not None and type(version) is not str):
@@ -132,7 +139,7 @@ class FinishDeclared(Finish):
         declared: Sequence[MetadataTensor],
         strict: bool,
     ) -> None:
-        super().__init__(model, version, selected)
+        super().__init__(model, version, selected, declared)
         self._declared = {tensor.name: _Declared(tensor) for tensor in declared}
         self._strict = strict
         self._warned: set[str] = set()
@@ -178,7 +185,7 @@ def finish_of(
 ) -> Finish:
     """What finishes the responses of a model that declares these outputs, chosen once when it loads."""
     if strictness == "off":
-        return FinishUnchecked(model, version, selected)
+        return FinishUnchecked(model, version, selected, declared)
     if declared:
         return FinishDeclared(model, version, selected, declared, strictness == "strict")
     return Finish(model, version, selected)

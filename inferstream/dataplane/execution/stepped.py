@@ -55,7 +55,7 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         self._changed = changed
         self._loop = asyncio.get_running_loop()
         self.came = self._loop.time()
-        self._responses: deque[InferenceResponse] = deque()
+        self._responses: deque[Any] = deque()
         self._error: BaseException | None = None
         self._reader: asyncio.Future[None] | None = None
         self._request_context = request_context()
@@ -114,7 +114,8 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
                 self._reader = None
         if len(responses) == AHEAD:
             self._changed(self)
-        return responses.popleft()
+        response: InferenceResponse = responses.popleft()
+        return response
 
     async def aclose(self) -> None:
         """Leave: nothing more is made, and the state goes before the next step; does not wait for that."""

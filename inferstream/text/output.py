@@ -1,0 +1,77 @@
+"""Writes what a model yields as text as a response with one BYTES tensor."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from ..errors import InvalidOutput
+from ..types import InferenceResponse, MetadataTensor, Parameters, ResponseOutput, TensorData
+from .token import Token
+
+TEXT = "text"
+"""Name of the output of a model that declares none."""
+
+
+class TextOutput:
+    """The output that texts of a model become: its first declared BYTES output, in its declared shape."""
+
+    __slots__ = ("_model", "_name", "_shape", "_version")
+
+    def __init__(self, model: str, version: str | None, declared: Sequence[MetadataTensor]) -> None:
+        self._model = model
+        self._version = version
+        output = next((tensor for tensor in declared if tensor.datatype == "BYTES"), None)
+        self._name = TEXT if output is None else output.name
+        self._shape = [1] * (1 if output is None else len(output.shape))
+
+    def write(self, item: object) -> InferenceResponse | None:
+        """The response that a `Token`, `str` or `bytes` stands for; None for any other object.
+
+        Raises InvalidOutput for a token whose fields cannot be sent.
+        """
+        if isinstance(item, (str, bytes)):
+            return self._response(item, None)
+        if not isinstance(item, Token):
+            return None
+        if not isinstance(item.text, (str, bytes)):
+            raise InvalidOutput(f"Model {self._model} answered a Token whose text is {item.text!r}.")
+        parameters = _parameters(self._model, item)
+        return self._response(item.text, Parameters.trusted({}, parameters) if parameters else None)
+
+    def _response(self, text: str | bytes, parameters: Parameters | None) -> InferenceResponse:
+        tensor = ResponseOutput.trusted(
+            {"name": self._name, "shape": self._shape, "datatype": "BYTES", "data": TensorData([text])}
+        )
+        fields: dict[str, Any] = {
+            "model_name": self._model,
+            "model_version": self._version,
+            "outputs": [tensor],
+        }
+        if parameters is not None:
+            fields["parameters"] = parameters
+        return InferenceResponse.trusted(fields)
+
+
+def _parameters(model: str, token: Token) -> dict[str, Any]:
+    """What a token says beside its text. Lists and objects are JSON, because parameters are scalars."""
+    found: dict[str, Any] = {}
+    if token.id is not None:
+        found["token_id"] = token.id
+    if token.logprob is not None:
+        found["logprob"] = float(token.logprob)
+    if token.finish_reason is not None:
+        found["finish_reason"] = token.finish_reason
+    if token.usage is not None:
+        found["prompt_tokens"] = token.usage.prompt_tokens
+        found["completion_tokens"] = token.usage.completion_tokens
+    try:
+        if token.top_logprobs is not None:
+            found["top_logprobs"] = orjson.dumps(dict(token.top_logprobs)).decode()
+        if token.tool_calls is not None:
+            found["tool_calls"] = orjson.dumps([dict(call) for call in token.tool_calls]).decode()
+    except (TypeError, ValueError) as error:
+        raise InvalidOutput(
+            f"Model {model} answered a Token that cannot be written as JSON: {error}."
+        ) from error
+    return found
