@@ -191,7 +191,7 @@ async def test_an_error_of_the_models_own_words_reaches_all_in_the_step() -> Non
         (lambda emissions: emissions[:-1], StepFailed),
         (lambda emissions: None, StepFailed),
         (lambda emissions: [42] * len(emissions), InvalidOutput),
-        (lambda emissions: [[item("x", 0), "no"]] * len(emissions), InvalidOutput),
+        (lambda emissions: [[item("x", 0), 0.5]] * len(emissions), InvalidOutput),
         (lambda emissions: [StopAsyncIteration()] * len(emissions), InferenceFailed),
         (lambda emissions: [ValueError("secret")] * len(emissions), InferenceFailed),
     ],
