@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import TYPE_CHECKING, Literal
 
 from ..signature import Signature
+from ..text.interface import TextInterface
 from ..types import InferenceRequest, MetadataTensor, Parameters
 from .call import Call, Operation, identify
 from .priority import apply_parameters
@@ -54,6 +55,11 @@ class Admission:
     def streams(self) -> bool:
         """Whether the model makes streams of its own."""
         return self._served.execution.capabilities.streams
+
+    @property
+    def text(self) -> TextInterface | None:
+        """How the model takes text, if it does."""
+        return self._served.text
 
     @property
     def takes_any(self) -> bool:

@@ -1,8 +1,8 @@
 """Everything a door can ask for: inference, metadata, readiness and the repository."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from ..errors import Draining, ModelNotFound, ModelNotReady
+from ..errors import Draining, InvalidRequest, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import Settings
 from ..signature import Signature
@@ -18,6 +18,18 @@ from .serving import Serving
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
 """What of the protocol's extensions is implemented, in Triton's spelling."""
+
+
+class TextModel(NamedTuple):
+    """A version of a model that takes text."""
+
+    name: str
+    version: str | None
+    created: int
+    """When it was loaded, in seconds since 1970."""
+    ready: bool
+    default: bool
+    """Whether it answers calls without a version."""
 
 
 class DataPlane:
@@ -90,6 +102,41 @@ class DataPlane:
     def models(self) -> list[tuple[str, str | None]]:
         """Name and version of every model that is loaded."""
         return self._registry.names()
+
+    def text_models(self) -> list[TextModel]:
+        """Every loaded model that takes text and is to be listed, each version of it."""
+        return [
+            TextModel(name, version, served.created, served.ready, served is self._registry.default(name))
+            for (name, version), served in self._registry.items()
+            if served.text is not None and served.text.listed
+        ]
+
+    def created(self, name: str, version: str | None = None) -> int:
+        """When a model was loaded, in seconds since 1970. Raises ModelNotFound, ModelNotReady."""
+        return self._registry.get(name, version).created
+
+    def default_text_model(self) -> str:
+        """The model of requests that name none: that of the settings, else the only one that returns texts.
+
+        Raises InvalidRequest where there is no such model, or more than one.
+        """
+        if self._settings.default_model is not None:
+            return self._settings.default_model
+        found = {
+            name
+            for (name, _), served in self._registry.items()
+            if served.text is not None and served.text.generates and served.text.listed
+        }
+        if len(found) != 1:
+            which = (
+                f"{len(found)} models return texts: {', '.join(sorted(found))}"
+                if found
+                else "no model returns texts"
+            )
+            raise InvalidRequest(
+                f"The request names no model, and {which}. The setting default_model names one."
+            )
+        return found.pop()
 
     async def index(self, ready: bool | None = None) -> list[RepositoryIndexResponseItem]:
         """Every model on disk or in memory, with its state. Raises PermissionDenied."""

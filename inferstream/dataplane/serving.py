@@ -4,12 +4,14 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from functools import cmp_to_key
+from time import time
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..settings import Settings
 from ..telemetry.metrics import Meters
+from ..text.interface import text_interface
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
 from .pipeline import build_pipeline, build_shared
@@ -47,6 +49,9 @@ class ServedModel:
         self.withdrawn = False
         """Whether it gets no more calls: it is retired, or the server stops."""
         self.priority = execution.settings.default_priority
+        self.text = text_interface(execution.signature, execution.settings)
+        self.created = int(time())
+        """When it was loaded, in seconds since 1970."""
         self.takes_any = execution.strictness == "off"
         """Whether requests may hold values that other servers' protocols have no place for."""
         self.live = pipeline.live
@@ -133,6 +138,14 @@ class Serving(ABC):
     def unserved(self) -> dict[ModelKey, tuple[State, str]]:
         """What is known of models that load or did not load, and why."""
         return self._states
+
+    def default(self, name: str) -> ServedModel | None:
+        """The version of a model that answers calls without a version."""
+        return self._defaults.get(name)
+
+    def items(self) -> list[tuple[ModelKey, ServedModel]]:
+        """Every model that is loaded, by name and version."""
+        return sorted(self._served.items(), key=lambda item: (item[0][0], item[0][1] or ""))
 
     def names(self) -> list[ModelKey]:
         return sorted(self._served, key=lambda key: (key[0], key[1] or ""))

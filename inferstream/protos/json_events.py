@@ -49,6 +49,10 @@ class EventWriter:
             self._facts, self._shape = facts, [*tensor.shape]
         return b"".join((self._opening, dump(values), self._closing))
 
+    def end(self) -> bytes:
+        """Nothing follows the last response."""
+        return b""
+
     def _prepare(
         self, response: InferenceResponse, tensor: ResponseOutput, parameters: Parameters | None
     ) -> None:

@@ -122,6 +122,17 @@ class ModelSettings(EnvironmentModel):
         None, description="Response type of ModelStreamInfer when the client gives no hint."
     )
 
+    openai: bool | None = Field(
+        None,
+        description="Whether the text routes (`/v1`, `/generate`) serve the model. If absent: whether it takes "
+        "a BYTES input and returns texts or vectors.",
+    )
+    chat_template: str | None = Field(
+        None,
+        description="Jinja template that makes a prompt of chat messages, or the path of its file. If absent: that "
+        "of the tokenizer in the model's folder.",
+    )
+
     def __init__(self, **values: Any) -> None:
         source = values.pop("_source", None)
         super().__init__(**values)

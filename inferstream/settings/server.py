@@ -72,6 +72,11 @@ class Settings(EnvironmentModel):
         default_factory=dict, description="Further arguments of that ModelRepository."
     )
     load_models_at_startup: bool = Field(True, description="Load every model found before serving.")
+    default_model: str | None = Field(
+        None,
+        description="Model of the text routes that name none (`/generate`). If absent: the only one that returns "
+        "texts, if there is one.",
+    )
     model_load_timeout: float = Field(600.0, gt=0, description="Seconds a model may take to load.")
     strict: bool = Field(False, description="End the process when a model fails to load at start.")
     allow_open_repository: bool = Field(False, description="Open the repository API beyond loopback.")

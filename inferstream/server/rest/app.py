@@ -14,6 +14,7 @@ from .dialects.base import HttpDialect, ReadRoute, Route
 from .dialects.extensions import MissingExtensions
 from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
+from .dialects.openai.dialect import OpenAI
 from .dialects.statistics import Statistics
 from .dialects.triton import Generate
 from .dialects.v2 import V2
@@ -34,6 +35,7 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
     MetricsRoute,
     Statistics,
     MissingExtensions,
+    OpenAI,
 )
 """All that this server speaks over HTTP, beside WebSockets and what FastAPI serves."""
 
@@ -42,7 +44,8 @@ class RestApp:
     """Every route of HTTP as an ASGI application; `infer` alone serves an inference, whichever way it came."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
-        self.routes = Routes([dialect(dataplane, settings, meters) for dialect in DIALECTS])
+        dialects = [dialect(dataplane, settings, meters) for dialect in DIALECTS]
+        self.routes = Routes(dialects, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._inference = InferenceDoor(dataplane, settings)
         self._dataplane = dataplane
@@ -56,7 +59,7 @@ class RestApp:
             self.entry = CORSMiddleware(self, **settings.cors_settings.model_dump())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = self.routes.of_path(scope["path"])
+        route = self.routes.of_path(scope["path"], scope["method"])
         if not isinstance(route, Route):
             if logger.isEnabledFor(logging.DEBUG) and not scope["path"].startswith(UNLOGGED):
                 send = _logged(scope, send)

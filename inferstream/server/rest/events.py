@@ -9,7 +9,7 @@ from typing import Any
 
 from ...dataplane.reply import Reply
 from ...protos import sse
-from .dialects.base import ParsedRequest
+from .dialects.base import Events, ParsedRequest
 from .exchange import Exchange
 from .messages import RawHeaders, wrap
 
@@ -76,8 +76,12 @@ class EventStream:
         last, turned = 0.0, perf_counter()  # the first event leaves alone, for the client waits for it
         async for response in reply:
             event = write(response)
-            self._events.append(event)
-            self._size += len(event)
+            if event:
+                self._events.append(event)
+                self._size += len(event)
+            elif event is None:
+                await self._leave(reply, write)
+                return
             now = perf_counter()
             if (now - last > SLOW or self._size > BATCH_BYTES) and (full := self._flush()) is not None:
                 await full
@@ -92,8 +96,15 @@ class EventStream:
                 self._waited = False
                 turned = now = perf_counter()
             last = now
-        if asked.closing:
-            self._events.append(asked.closing)
+        if closing := write.end():
+            self._events.append(closing)
+
+    async def _leave(self, reply: Reply, write: Events) -> None:
+        """End a stream before its model does, because the client has all that it wants."""
+        self._events.append(write.end())
+        if (full := self._flush()) is not None:
+            await full
+        await reply.aclose(None)
 
     @coroutine
     def _flushed_while_waiting(self, running: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:

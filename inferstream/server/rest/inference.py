@@ -5,6 +5,7 @@ nothing else is gained or lost by leaving it out.
 """
 
 import asyncio
+from time import perf_counter
 
 from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
@@ -12,11 +13,11 @@ from ...dataplane.priority import header_priority
 from ...dataplane.reply import Reply
 from ...settings import Settings
 from ...types import Headers, InferenceResponse
-from .dialects.base import ParsedRequest, Route
-from .events import EventStream
+from .dialects.base import Gathering, ParsedRequest, Route
+from .events import TURN_AFTER, EventStream
 from .exchange import Exchange
 from .headers import ResponseHeaders
-from .messages import ClientLeft, accepted, compress, expect_body, plain, wrap
+from .messages import ClientLeft, RawHeaders, accepted, compress, expect_body, plain, wrap
 
 
 class InferenceDoor:
@@ -44,13 +45,21 @@ class InferenceDoor:
             call = admission.call(
                 operation, asked.request, Headers(exchange.headers), None, deadline, exchange.task, priority
             )
-            reply = await admission.open(call)
+            reply = await asked.open(call)
             if operation is Operation.INFER:  # a whole answer, which has nothing to close
                 assert reply.first is not None
-                await self._respond(exchange, reply.first, asked)
+                headers, text = asked.response(reply.first)
+                await self._respond(exchange, reply.first, asked, headers, text)
                 return 200
+            gathering = asked.gathering()
             async with reply:
-                await self._stream(exchange, reply, asked)
+                if gathering is None:
+                    await self._stream(exchange, reply, asked)
+                else:
+                    await _gather(reply, gathering)
+            if gathering is not None:
+                headers, text = gathering.end()
+                await self._respond(exchange, reply.first, asked, headers, text)
             return 200
         except ClientLeft:
             return 499
@@ -66,10 +75,17 @@ class InferenceDoor:
             headers = headers + self._headers(reply.first, asked.admission.model)
         await EventStream(exchange, headers, self._heartbeat, self._stall).run(reply, asked)
 
-    async def _respond(self, exchange: Exchange, response: InferenceResponse, asked: ParsedRequest) -> None:
-        headers, text = asked.response(response)
+    async def _respond(
+        self,
+        exchange: Exchange,
+        response: InferenceResponse | None,
+        asked: ParsedRequest,
+        headers: RawHeaders,
+        text: bytes,
+    ) -> None:
         headers += asked.headers
-        headers += self._headers(response, asked.admission.model)
+        if response is not None:
+            headers += self._headers(response, asked.admission.model)
         if (
             self._compress_from is not None
             and exchange.head.accept_encoding
@@ -81,3 +97,15 @@ class InferenceDoor:
             headers.append((b"content-encoding", encoding))
         if (waiting := exchange.respond(200, headers, text)) is not None:
             await waiting
+
+
+async def _gather(reply: Reply, gathering: Gathering) -> None:
+    """Read a stream until it ends, or until the client has all that it wants."""
+    turned = perf_counter()
+    async for response in reply:
+        if not gathering.add(response):
+            await reply.aclose(None)
+            return
+        if perf_counter() - turned > TURN_AFTER:  # a model that never waits would keep the event loop
+            await asyncio.sleep(0)
+            turned = perf_counter()

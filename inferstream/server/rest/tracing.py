@@ -32,7 +32,7 @@ class TracedRestApp(RestApp):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        if path.startswith(UNLOGGED) or isinstance(self.routes.of_path(path), Route):
+        if path.startswith(UNLOGGED) or isinstance(self.routes.of_path(path, scope["method"]), Route):
             await super().__call__(scope, receive, send)
             return
         span = self._begin(scope["method"], path, scope["headers"])

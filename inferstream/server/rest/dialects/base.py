@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 from ....dataplane.admission import Admission
-from ....dataplane.call import Operation
+from ....dataplane.call import Call, Operation
 from ....dataplane.dataplane import DataPlane
+from ....dataplane.reply import Reply
 from ....errors import InferstreamError
 from ....settings import Settings
 from ....telemetry.metrics import Meters
@@ -43,6 +44,9 @@ class HttpDialect:
 class InferenceDialect(HttpDialect, ABC):
     """A dialect with inferences of its own."""
 
+    yields: ClassVar[bool] = False
+    """Whether a model's own route at one of its paths is served instead."""
+
     inferences: ClassVar[Mapping[str, Operation]]
     """What a POST to each path asks for."""
 
@@ -52,6 +56,26 @@ class InferenceDialect(HttpDialect, ABC):
 
         Where the path names the model, ask for its admission first: a full queue costs no parsing then.
         """
+
+
+class Events(Protocol):
+    """Writes the responses of one stream as events."""
+
+    def __call__(self, response: InferenceResponse) -> bytes | None:
+        """The event of a response; empty if there is none, None if the client wants no further response."""
+
+    def end(self) -> bytes:
+        """The events after the last response of a stream that ended well."""
+
+
+class Gathering(Protocol):
+    """Collects the responses of a stream for one whole response."""
+
+    def add(self, response: InferenceResponse) -> bool:
+        """Take a response. False if the client wants no further response."""
+
+    def end(self) -> tuple[RawHeaders, bytes]:
+        """The whole response: the headers of its content, in a list of their own, and its body."""
 
 
 class ParsedRequest(ABC):
@@ -69,15 +93,20 @@ class ParsedRequest(ABC):
     compressible = False
     """Whether a whole response may be compressed."""
 
-    closing = b""
-    """What follows the last event of a stream that ends well."""
+    def open(self, call: Call) -> Awaitable[Reply]:
+        """Open the reply to the request, whose call is `call`."""
+        return self.admission.open(call)
+
+    def gathering(self) -> Gathering | None:
+        """What makes one whole response of a stream; None for a client that wants the stream."""
+        return None
 
     @abstractmethod
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         """A whole response: the headers of its content, in a list of their own, and its body."""
 
     @abstractmethod
-    def events(self) -> Callable[[InferenceResponse], bytes]:
+    def events(self) -> Events:
         """What writes each response of one stream as an event."""
 
     @abstractmethod

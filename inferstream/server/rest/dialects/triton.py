@@ -1,7 +1,5 @@
 """Triton's `generate`, whose paths MLServer uses for V2: header and body decide what a request is."""
 
-from collections.abc import Callable
-
 import orjson
 
 from ....dataplane.admission import Admission
@@ -60,10 +58,25 @@ class FlatRequest(ParsedRequest):
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         return [JSON], dump_flat(response, self._named)
 
-    def events(self) -> Callable[[InferenceResponse], bytes]:
-        named = self._named
-        return lambda response: sse.event(dump_flat(response, named))
+    def events(self) -> "FlatEvents":
+        return FlatEvents(self._named)
 
     def failure(self, error: InferstreamError) -> bytes:
         """An event without a type, because clients of `generate` know none."""
         return sse.event(orjson.dumps({"error": error.message}))
+
+
+class FlatEvents:
+    """Writes each response as a flat object, with the id if the client gave one."""
+
+    __slots__ = ("_named",)
+
+    def __init__(self, named: bool) -> None:
+        self._named = named
+
+    def __call__(self, response: InferenceResponse) -> bytes:
+        return sse.event(dump_flat(response, self._named))
+
+    def end(self) -> bytes:
+        """Nothing follows the last response."""
+        return b""

@@ -1,7 +1,5 @@
 """V2's inferences, in JSON and with binary tensors; MLServer's `infer_stream` among them."""
 
-from collections.abc import Callable
-
 import orjson
 
 from ....dataplane.admission import Admission
@@ -13,7 +11,7 @@ from ....protos.json_responses import dump_response
 from ....types import InferenceRequest, InferenceResponse
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
-from .base import InferenceDialect, ParsedRequest, Route
+from .base import Events, InferenceDialect, ParsedRequest, Route
 
 BINARY = (b"content-type", b"application/octet-stream")
 NO_HEADERS: RawHeaders = []
@@ -81,7 +79,7 @@ class V2Request(ParsedRequest):
         length = (b"inference-header-content-length", b"%d" % len(text))
         return [BINARY, length], b"".join((text, *blobs))
 
-    def events(self) -> Callable[[InferenceResponse], bytes]:
+    def events(self) -> Events:
         return EventWriter()
 
     def failure(self, error: InferstreamError) -> bytes:

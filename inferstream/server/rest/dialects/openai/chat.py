@@ -1,0 +1,73 @@
+"""`/v1/chat/completions`."""
+
+from typing import Any
+
+from .....text.fields import Fields
+from .....text.reader import STOP, TextReader
+from .....text.tools import merged
+from .chunks import ChunkFormat
+
+
+class ChatFormat(ChunkFormat):
+    """Writes texts as messages of the assistant. The first chunk of each has the role."""
+
+    prefix = "chatcmpl-"
+    whole_object = "chat.completion"
+    chunk_object = "chat.completion.chunk"
+
+    def __init__(self, id: str, model: str, choices: int, usage: bool) -> None:
+        super().__init__(id, model, choices, usage)
+        self._unbegun = set(range(choices))
+        self._with_tools: set[int] = set()
+
+    def piece(self, index: int, text: str, reader: TextReader) -> bytes:
+        piece = super().piece(index, text, reader)
+        if not self._unbegun or index not in self._unbegun:
+            return piece
+        self._unbegun.discard(index)
+        delta = {"role": "assistant", "content": ""}
+        first = {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
+        return self.chunk([first]) + piece
+
+    def choice(self, index: int, text: str, reader: TextReader, finish_reason: str | None) -> dict[str, Any]:
+        delta: dict[str, Any] = {"content": text} if text else {}
+        if reader.tool_calls:
+            delta["tool_calls"] = [*reader.tool_calls]
+            reader.tool_calls.clear()
+            self._with_tools.add(index)
+        if finish_reason == STOP and index in self._with_tools:
+            finish_reason = "tool_calls"
+        logprobs = _logprobs(reader)
+        return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
+
+    def whole_choice(self, index: int, text: str, reader: TextReader) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        reason = reader.finish_reason
+        if reader.tool_calls:
+            message |= {"content": text or None, "tool_calls": merged(reader.tool_calls)}
+            reason = "tool_calls" if reason == STOP else reason
+        return {"index": index, "message": message, "logprobs": _logprobs(reader), "finish_reason": reason}
+
+
+def _logprobs(reader: TextReader) -> dict[str, Any] | None:
+    """The log probabilities read so far, and the reader's list emptied."""
+    if not reader.logprobs:
+        return None
+    content = [
+        {**_one(found.token, found.logprob), "top_logprobs": [_one(*each) for each in found.top.items()]}
+        for found in reader.logprobs
+    ]
+    reader.logprobs.clear()
+    return {"content": content, "refusal": None}
+
+
+def _one(token: str, logprob: float) -> dict[str, Any]:
+    return {"token": token, "logprob": logprob, "bytes": [*token.encode()]}
+
+
+def logprobs_asked(fields: Fields) -> int | None:
+    """How many of the most likely tokens a client of chat wants at each place; None if no log probabilities."""
+    wanted, top = fields.flag("logprobs"), fields.integer("top_logprobs", 0, 20)
+    if top is not None and not wanted:
+        raise fields.wrong("top_logprobs", "needs logprobs to be true")
+    return (top or 0) if wanted else None

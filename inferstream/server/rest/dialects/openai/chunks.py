@@ -1,0 +1,89 @@
+"""What OpenAI's chat and completions have in common: head, usage, and events with a part that repeats."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from time import time
+from typing import Any, ClassVar
+
+import orjson
+
+from .....errors import InferstreamError
+from .....protos import sse
+from .....text.reader import TextReader
+from ..text import TextFormat
+from .errors import error_object
+
+DONE = b"data: [DONE]\n\n"
+
+
+class ChunkFormat(TextFormat):
+    """Writes texts as `choices`. Around the text of most pieces the JSON is the same; it is made once."""
+
+    prefix: ClassVar[str]
+    """How ids begin."""
+    whole_object: ClassVar[str]
+    chunk_object: ClassVar[str]
+
+    def __init__(self, id: str, model: str, choices: int, usage: bool) -> None:
+        self._id = self.prefix + id
+        self._model = model
+        self._created = int(time())
+        self._usage = usage
+        self._around = [self._split(index) for index in range(choices)]
+
+    @abstractmethod
+    def choice(self, index: int, text: str, reader: TextReader, finish_reason: str | None) -> dict[str, Any]:
+        """A choice of a chunk. Empties the reader's lists."""
+
+    @abstractmethod
+    def whole_choice(self, index: int, text: str, reader: TextReader) -> dict[str, Any]:
+        """A choice of a whole response."""
+
+    def piece(self, index: int, text: str, reader: TextReader) -> bytes:
+        if reader.logprobs or reader.tool_calls:
+            return self.chunk([self.choice(index, text, reader, None)])
+        if not text:
+            return b""
+        before, after = self._around[index]
+        return b"".join((before, orjson.dumps(text), after))
+
+    def last(self, index: int, text: str, reader: TextReader) -> bytes:
+        piece = self.piece(index, text, reader)
+        return piece + self.chunk([self.choice(index, "", reader, reader.finish_reason)])
+
+    def closing(self, readers: Sequence[TextReader]) -> bytes:
+        return (self.chunk([], usage_of(readers)) if self._usage else b"") + DONE
+
+    def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
+        choices = [
+            self.whole_choice(index, text, reader)
+            for index, (text, reader) in enumerate(zip(texts, readers, strict=True))
+        ]
+        return orjson.dumps({**self._head(self.whole_object), "choices": choices, "usage": usage_of(readers)})
+
+    def failure(self, error: InferstreamError) -> bytes:
+        return sse.event(orjson.dumps(error_object(error)))
+
+    def chunk(self, choices: Sequence[dict[str, Any]], usage: dict[str, int] | None = None) -> bytes:
+        """An event with these choices."""
+        document = {**self._head(self.chunk_object), "choices": choices}
+        if self._usage:
+            document["usage"] = usage
+        return sse.event(orjson.dumps(document))
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
+
+    def _split(self, index: int) -> tuple[bytes, bytes]:
+        """The bytes of a chunk before and after its text."""
+        mark = "\u0000"
+        event = self.chunk([self.choice(index, mark, TextReader(), None)])
+        before, _, after = event.partition(orjson.dumps(mark))
+        return before, after
+
+
+def usage_of(readers: Sequence[TextReader]) -> dict[str, int]:
+    """Counts of tokens: those of the model, else one for each response. The prompt counts once for each prompt."""
+    prompt = max((reader.prompt_tokens or 0 for reader in readers), default=0)
+    completion = sum(reader.completion_count for reader in readers)
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}

@@ -1,0 +1,38 @@
+"""Errors as OpenAI's clients read them."""
+
+from typing import Any
+
+from .....errors import Code, InferstreamError, InvalidRequest, ModelNotFound
+
+TYPES = {
+    Code.INVALID: "invalid_request_error",
+    Code.TOO_LARGE: "invalid_request_error",
+    Code.UNSUPPORTED_ENCODING: "invalid_request_error",
+    Code.NOT_FOUND: "invalid_request_error",
+    Code.UNSUPPORTED: "invalid_request_error",
+    Code.PERMISSION_DENIED: "permission_error",
+    Code.OVERLOADED: "rate_limit_error",
+}
+"""Types of errors; all others are `server_error`."""
+
+CODES = {
+    Code.OVERLOADED: "rate_limit_exceeded",
+    Code.DEADLINE_EXCEEDED: "timeout",
+    Code.TOO_LARGE: "request_too_large",
+}
+
+
+def error_object(error: InferstreamError) -> dict[str, Any]:
+    """The error object of a failed request, or of a stream that fails."""
+    code = "model_not_found" if isinstance(error, ModelNotFound) else CODES.get(error.code)
+    param = "model" if isinstance(error, ModelNotFound) else _field(error)
+    kind = TYPES.get(error.code, "server_error")
+    return {"error": {"message": error.message, "type": kind, "param": param, "code": code}}
+
+
+def _field(error: InferstreamError) -> str | None:
+    """The field of the request that is wrong, if the error names it."""
+    if not isinstance(error, InvalidRequest) or not error.detail:
+        return None
+    places = error.detail[0].get("loc")
+    return str(places[-1]) if isinstance(places, list) and places else None

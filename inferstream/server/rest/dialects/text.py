@@ -1,0 +1,191 @@
+"""What the dialects of text have in common: texts are read from responses, and a format writes them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Sequence
+
+from ....dataplane.admission import Admission
+from ....dataplane.call import Call, Operation, new_id
+from ....dataplane.reply import Reply
+from ....dataplane.several import SeveralReplies
+from ....errors import InferstreamError
+from ....text.generation import Generation
+from ....text.reader import TextReader
+from ....types import InferenceRequest, InferenceResponse
+from ..messages import JSON, RawHeaders
+from .base import ParsedRequest
+
+
+class TextFormat(ABC):
+    """How a dialect writes texts. `index` is the number of a text where a request asks for several."""
+
+    @abstractmethod
+    def piece(self, index: int, text: str, reader: TextReader) -> bytes:
+        """The event of a piece of a text, which may be empty. Empty bytes where there is nothing to say."""
+
+    @abstractmethod
+    def last(self, index: int, text: str, reader: TextReader) -> bytes:
+        """The events of the end of a text, and of the piece before it."""
+
+    @abstractmethod
+    def closing(self, readers: Sequence[TextReader]) -> bytes:
+        """The events after the last text."""
+
+    @abstractmethod
+    def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
+        """The body of a response that is not streamed."""
+
+    @abstractmethod
+    def failure(self, error: InferstreamError) -> bytes:
+        """The event that ends a stream in error."""
+
+
+class TextRequest(ParsedRequest):
+    """A request for one text or several. Each of `requests` is one text."""
+
+    __slots__ = ("_format", "_requests", "_several", "_streamed", "generation")
+
+    compressible = True
+
+    def __init__(
+        self,
+        admission: Admission,
+        generation: Generation,
+        requests: Sequence[InferenceRequest],
+        format: TextFormat,
+        streamed: bool,
+    ) -> None:
+        self.admission = admission
+        self.request = requests[0]
+        interface = admission.text
+        streams = streamed or len(requests) > 1 or (interface is not None and interface.streams)
+        self.operation = Operation.STREAM if streams else Operation.INFER
+        self.generation = generation
+        self._requests = requests
+        self._format = format
+        self._streamed = streamed
+        self._several: SeveralReplies | None = None
+
+    def open(self, call: Call) -> Awaitable[Reply]:
+        if len(self._requests) == 1:
+            return self.admission.open(call)
+        calls = [call]
+        for request in self._requests[1:]:
+            request.__dict__["id"] = new_id()
+            other = self.admission.call(
+                call.operation, request, call.headers, None, call.deadline, None, call.priority
+            )
+            calls.append(other)
+        self._several = SeveralReplies(self.admission)
+        return self._several.open(calls)
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        gathered = GatheredTexts(self._format, self._texts())
+        gathered.add(response)
+        return gathered.end()
+
+    def gathering(self) -> "GatheredTexts | None":
+        return None if self._streamed else GatheredTexts(self._format, self._texts())
+
+    def events(self) -> "TextEvents":
+        return TextEvents(self._format, self._texts())
+
+    def failure(self, error: InferstreamError) -> bytes:
+        return self._format.failure(error)
+
+    def _texts(self) -> "Texts":
+        ids = [str(request.id) for request in self._requests]
+        return Texts(ids, [self.generation.reader() for _ in ids], self._several)
+
+
+class Texts:
+    """The texts of one request, and which of them have ended."""
+
+    __slots__ = ("_indices", "_open", "_several", "readers")
+
+    def __init__(
+        self, ids: Sequence[str], readers: Sequence[TextReader], several: SeveralReplies | None
+    ) -> None:
+        self.readers = readers
+        self._indices = {id: index for index, id in enumerate(ids)} if len(ids) > 1 else None
+        self._open = set(range(len(ids)))
+        self._several = several
+
+    def index(self, response: InferenceResponse) -> int:
+        """The number of the text that a response belongs to; -1 if it belongs to one that has ended."""
+        if self._indices is None:
+            return 0
+        index = self._indices[str(response.id)]
+        return index if index in self._open else -1
+
+    def end(self, index: int, response: InferenceResponse) -> bool:
+        """Count a text as ended. False if it was the last one."""
+        self._open.discard(index)
+        if self._several is not None and self._open:
+            self._several.leave(str(response.id))
+        return bool(self._open)
+
+    def unended(self) -> list[int]:
+        """The numbers of the texts that have not ended; their models have."""
+        found = sorted(self._open)
+        self._open.clear()
+        return found
+
+
+class TextEvents:
+    """Writes the texts of a request as events."""
+
+    __slots__ = ("_ended", "_format", "_readers", "_texts")
+
+    def __init__(self, format: TextFormat, texts: Texts) -> None:
+        self._format = format
+        self._texts = texts
+        self._readers = texts.readers
+        self._ended = b""
+
+    def __call__(self, response: InferenceResponse) -> bytes | None:
+        index = self._texts.index(response)
+        if index < 0:
+            return b""
+        reader = self._readers[index]
+        text = reader.read(response)
+        if reader.finish_reason is None:
+            return self._format.piece(index, text, reader)
+        events = self._format.last(index, text, reader)
+        if self._texts.end(index, response):
+            return events
+        self._ended = events
+        return None
+
+    def end(self) -> bytes:
+        readers = self._readers
+        parts = [self._ended]
+        for index in self._texts.unended():
+            text = readers[index].end()
+            parts.append(self._format.last(index, text, readers[index]))
+        parts.append(self._format.closing(readers))
+        return b"".join(parts)
+
+
+class GatheredTexts:
+    """Collects the texts of a request for one response."""
+
+    __slots__ = ("_format", "_pieces", "_texts")
+
+    def __init__(self, format: TextFormat, texts: Texts) -> None:
+        self._format = format
+        self._texts = texts
+        self._pieces: list[list[str]] = [[] for _ in texts.readers]
+
+    def add(self, response: InferenceResponse) -> bool:
+        index = self._texts.index(response)
+        if index < 0:
+            return True
+        reader = self._texts.readers[index]
+        self._pieces[index].append(reader.read(response))
+        return reader.finish_reason is None or self._texts.end(index, response)
+
+    def end(self) -> tuple[RawHeaders, bytes]:
+        readers = self._texts.readers
+        for index in self._texts.unended():
+            self._pieces[index].append(readers[index].end())
+        return [JSON], self._format.whole(["".join(pieces) for pieces in self._pieces], readers)

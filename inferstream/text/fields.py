@@ -1,0 +1,120 @@
+"""Reads the fields of a JSON object, and refuses a wrong one by its name."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import InvalidRequest
+
+
+def wrong_field(path: str, sentence: str) -> InvalidRequest:
+    """The error of a field. Its `detail` names it, for dialects whose errors have a place for names."""
+    return InvalidRequest(f"{path}: {sentence}", [{"loc": [path], "msg": sentence, "type": "value_error"}])
+
+
+class Fields:
+    """The fields of a JSON object at `path` of a request, empty for the request itself. A null is no value."""
+
+    def __init__(self, document: Any, path: str = "") -> None:
+        if not isinstance(document, dict):
+            raise (
+                wrong_field(path, "must be an object")
+                if path
+                else InvalidRequest("The body must be a JSON object.")
+            )
+        self._document: dict[str, Any] = document
+        self._prefix = f"{path}." if path else ""
+
+    def path(self, name: str) -> str:
+        """The name of a field in errors."""
+        return self._prefix + name
+
+    def wrong(self, name: str, sentence: str) -> InvalidRequest:
+        """The error of a field."""
+        return wrong_field(self.path(name), sentence)
+
+    def get(self, name: str) -> Any:
+        """Any value; None if it is absent."""
+        return self._document.get(name)
+
+    def names(self) -> Sequence[str]:
+        """The fields that are there."""
+        return [name for name, value in self._document.items() if value is not None]
+
+    def text(self, name: str) -> str | None:
+        value = self._document.get(name)
+        if value is not None and not isinstance(value, str):
+            raise self.wrong(name, "must be a string")
+        return value
+
+    def needed_text(self, name: str) -> str:
+        value = self.text(name)
+        if value is None:
+            raise self.wrong(name, "is missing")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self._document.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise self.wrong(name, "must be true or false")
+        return bool(value)
+
+    def integer(self, name: str, least: int | None = None, most: int | None = None) -> int | None:
+        value = self._document.get(name)
+        if value is None:
+            return None
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if type(value) is not int:
+            raise self.wrong(name, "must be a whole number")
+        return int(self._within(name, value, least, most))
+
+    def number(self, name: str, least: float | None = None, most: float | None = None) -> float | None:
+        value = self._document.get(name)
+        if value is None:
+            return None
+        if type(value) not in (int, float):
+            raise self.wrong(name, "must be a number")
+        return self._within(name, value, least, most)
+
+    def _within(self, name: str, value: float, least: float | None, most: float | None) -> float:
+        if least is not None and value < least:
+            raise self.wrong(name, f"must be at least {least}, got {value}")
+        if most is not None and value > most:
+            raise self.wrong(name, f"must be at most {most}, got {value}")
+        return value
+
+    def choice(self, name: str, known: Sequence[str]) -> str | None:
+        value = self.text(name)
+        if value is not None and value not in known:
+            raise self.wrong(name, f"must be one of {', '.join(known)}, got {value[:40]!r}")
+        return value
+
+    def items(self, name: str) -> list[Any] | None:
+        value = self._document.get(name)
+        if value is not None and not isinstance(value, list):
+            raise self.wrong(name, "must be a list")
+        return value
+
+    def object(self, name: str) -> "Fields | None":
+        value = self._document.get(name)
+        return None if value is None else Fields(value, self.path(name))
+
+    def scalars(self, known: frozenset[str]) -> dict[str, Any]:
+        """Every other field that is a string, a number or a boolean: parameters for the model."""
+        return {
+            name: value
+            for name, value in self._document.items()
+            if name not in known and isinstance(value, (str, int, float))
+        }
+
+    def stop(self, name: str = "stop", most: int = 4) -> tuple[str, ...]:
+        """Strings that end a text: one, or a list of at most `most`."""
+        value = self._document.get(name)
+        if value is None:
+            return ()
+        found = [value] if isinstance(value, str) else value
+        if not isinstance(found, list) or not all(isinstance(each, str) and each for each in found):
+            raise self.wrong(name, "must be a string or a list of strings, none of them empty")
+        if len(found) > most:
+            raise self.wrong(name, f"holds {len(found)} strings, at most {most} are allowed")
+        return tuple(found)

@@ -1,0 +1,76 @@
+"""`Generation`: what a client of any text dialect asks of a model."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..types import InferenceRequest
+from .fields import Fields, wrong_field
+from .interface import TextInterface
+from .reader import TextReader
+
+RESERVED = frozenset(("content_type", "headers", "priority", "timeout"))
+"""Parameters of a request that mean something to the server."""
+
+SEEDS = 2**63
+
+
+class Generation:
+    """One text to generate: what ends it, and the parameters that the model gets."""
+
+    __slots__ = ("logprobs", "max_tokens", "parameters", "stop")
+
+    def __init__(
+        self,
+        parameters: dict[str, Any],
+        stop: tuple[str, ...] = (),
+        max_tokens: int | None = None,
+        logprobs: bool = False,
+    ) -> None:
+        self.parameters = parameters
+        self.stop = stop
+        self.max_tokens = max_tokens
+        self.logprobs = logprobs
+        if max_tokens is not None:
+            parameters["max_tokens"] = max_tokens
+        if logprobs:
+            parameters["logprobs"] = True
+
+    def reader(self) -> TextReader:
+        """What reads the text of one such generation."""
+        return TextReader(self.stop, self.max_tokens)
+
+    def request(
+        self,
+        interface: TextInterface,
+        prompt: str | None,
+        inputs: Mapping[str, Sequence[str | bytes]],
+        index: int = 0,
+    ) -> InferenceRequest:
+        """The request of one of several texts: each has a seed of its own, counted on from the first."""
+        parameters = self.parameters
+        if index and (seed := parameters.get("seed")) is not None:
+            parameters = {**parameters, "seed": (seed + index) % SEEDS}
+        return interface.request(None if prompt is None else [prompt], inputs, parameters)
+
+
+def sampling(fields: Fields, known: frozenset[str]) -> dict[str, Any]:
+    """Sampling parameters, checked, and every further scalar field, for the model.
+
+    `known` are the fields that the dialect reads itself. Raises InvalidRequest that names the wrong field.
+    """
+    found = fields.scalars(known | RESERVED)
+    checked = {
+        "temperature": fields.number("temperature", 0, 2),
+        "top_p": fields.number("top_p", 0, 1),
+        "presence_penalty": fields.number("presence_penalty", -2, 2),
+        "frequency_penalty": fields.number("frequency_penalty", -2, 2),
+        "seed": fields.integer("seed", -SEEDS, SEEDS - 1),
+    }
+    found.update((name, value) for name, value in checked.items() if value is not None)
+    return found
+
+
+def expect_logprobs(interface: TextInterface, name: str) -> None:
+    """Raise InvalidRequest, naming the field, unless the model gives log probabilities."""
+    if not interface.logprobs:
+        raise wrong_field(name, "the model gives no log probabilities")

@@ -1,0 +1,129 @@
+"""`TextInterface`: the tensors of a model that take a text, and whether it returns texts or vectors."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..errors import Unsupported
+from ..settings import ModelSettings
+from ..signature import Signature
+from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput, TensorData
+from .chat import plain_prompt
+from .inputs import MESSAGES, SAMPLING, SPECIAL
+from .template import chat_template
+
+FLOATS = frozenset(("FP16", "BF16", "FP32", "FP64"))
+
+UNDECLARED = MetadataTensor(name="prompt", datatype="BYTES", shape=[1])
+"""The input of a model that declares none."""
+
+
+class TextInterface:
+    """How a model takes text.
+
+    `prompt` is its first BYTES input that is neither special nor a sampling parameter. `extras` are the special
+    inputs that it declares, and `sampling` the parameters that it takes as inputs.
+    """
+
+    def __init__(
+        self,
+        prompt: MetadataTensor | None,
+        extras: Mapping[str, MetadataTensor],
+        sampling: Mapping[str, MetadataTensor],
+        chat_prompt: Callable[[Sequence[dict[str, Any]]], str],
+        *,
+        generates: bool,
+        embeds: bool,
+        logprobs: bool,
+        streams: bool,
+        listed: bool,
+    ) -> None:
+        self.prompt = prompt
+        self.extras = extras
+        self.sampling = sampling
+        self.chat_prompt = chat_prompt
+        """Makes a prompt of chat messages, for a model that takes none."""
+        self.generates = generates
+        """Whether it may return texts."""
+        self.embeds = embeds
+        """Whether it returns vectors."""
+        self.logprobs = logprobs
+        self.streams = streams
+        self.listed = listed
+        """Whether lists of models show it."""
+
+    def takes(self, name: str) -> bool:
+        """Whether the model declares this special input."""
+        return name in self.extras
+
+    def request(
+        self,
+        texts: Sequence[str] | None,
+        extras: Mapping[str, Sequence[str | bytes]],
+        parameters: dict[str, Any],
+    ) -> InferenceRequest:
+        """A request with these texts as prompt, special inputs and parameters. Raises Unsupported without a prompt."""
+        inputs = [_tensor(self.extras[name], values) for name, values in extras.items()]
+        if self.sampling:
+            taken = parameters.keys() & self.sampling.keys()
+            inputs += [_tensor(self.sampling[name], [parameters[name]]) for name in sorted(taken)]
+            parameters = {name: value for name, value in parameters.items() if name not in taken}
+        if texts is not None:
+            if self.prompt is None:
+                raise Unsupported("The model takes no prompt, only messages.")
+            inputs.insert(0, _tensor(self.prompt, texts))
+        fields: dict[str, Any] = {"inputs": inputs}
+        if parameters:
+            fields["parameters"] = Parameters.trusted({}, parameters)
+        return InferenceRequest.trusted(fields)
+
+
+def text_interface(signature: Signature, settings: ModelSettings) -> TextInterface | None:
+    """How a model takes text; None for a model that does not, or that `openai: false` hides.
+
+    A model takes text if it declares a BYTES input, needs no other input than those of this module, and declares
+    an output of texts or floats. A model that declares no inputs may take text if it streams; lists show it only
+    with `openai: true`.
+    """
+    if settings.openai is False:
+        return None
+    inputs = signature.inputs or ()
+    sampling = {tensor.name: tensor for tensor in inputs if tensor.name in SAMPLING}
+    texts = [tensor for tensor in inputs if tensor.datatype == "BYTES" and tensor.name not in sampling]
+    extras = {tensor.name: tensor for tensor in texts if tensor.name in SPECIAL}
+    prompt = next((tensor for tensor in texts if tensor.name not in SPECIAL), None)
+    known = {*sampling, *extras, *([] if prompt is None else [prompt.name])}
+    if not settings.openai and any(tensor.name not in known and not _optional(tensor) for tensor in inputs):
+        return None
+    if not signature.inputs and (signature.streams or settings.openai):
+        prompt = UNDECLARED
+    if prompt is None and MESSAGES not in extras:
+        return None
+    # A model that selects its outputs itself has none in its signature.
+    datatypes = [tensor.datatype for tensor in signature.outputs or settings.outputs]
+    generates = "BYTES" in datatypes or not datatypes
+    embeds = not generates and FLOATS.issuperset(datatypes)
+    if not generates and not embeds and not settings.openai:
+        return None
+    return TextInterface(
+        prompt,
+        extras,
+        sampling,
+        chat_template(settings) if generates and MESSAGES not in extras else plain_prompt,
+        generates=generates,
+        embeds=embeds,
+        logprobs=signature.logprobs,
+        streams=signature.streams,
+        listed=bool(settings.openai) or (bool(signature.inputs) and bool(datatypes)),
+    )
+
+
+def _optional(tensor: MetadataTensor) -> bool:
+    return tensor.parameters is not None and bool(tensor.parameters.get("optional"))
+
+
+def _tensor(declared: MetadataTensor, values: Sequence[Any]) -> RequestInput:
+    """All values along the first dimension, in a shape of as many dimensions as declared."""
+    shape = [len(values)] + [1] * (len(declared.shape) - 1)
+    return RequestInput.trusted(
+        {"name": declared.name, "datatype": declared.datatype, "shape": shape, "data": TensorData([*values])}
+    )

@@ -1,0 +1,155 @@
+"""`TextReader`: the responses of one call as pieces of text."""
+
+import codecs
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from ..errors import InvalidOutput
+from ..types import InferenceResponse, Parameters
+
+STOP = "stop"
+LENGTH = "length"
+
+
+class TokenLogprob(NamedTuple):
+    """A token, its log probability and those of the most likely tokens at its place."""
+
+    token: str
+    logprob: float
+    top: dict[str, float]
+
+
+class TextReader:
+    """Reads the text of each response, and finds the end of the text.
+
+    A response is one token, unless the model counts its tokens itself. The text ends at the first of these: the
+    model ends it, a stop string appears, `max_tokens` responses with a text are there. A text that may be the
+    beginning of a stop string is held back until the next response decides. No piece ends within a character.
+    """
+
+    __slots__ = (
+        "_decoder",
+        "_held",
+        "_longest",
+        "_max_tokens",
+        "_stop",
+        "completion_tokens",
+        "finish_reason",
+        "logprobs",
+        "prompt_tokens",
+        "token_id",
+        "tokens",
+        "tool_calls",
+    )
+
+    def __init__(self, stop: Sequence[str] = (), max_tokens: int | None = None) -> None:
+        self._stop = stop
+        self._longest = max(map(len, stop), default=0)
+        self._max_tokens = max_tokens or 0
+        self._held = ""
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self.tokens = 0
+        """Responses with a text so far."""
+        self.finish_reason: str | None = None
+        """Why the text ended; None before its end."""
+        self.prompt_tokens: int | None = None
+        self.completion_tokens: int | None = None
+        """Counts of the model; None for a model that gives none."""
+        self.token_id: int | None = None
+        """The number of the last token, if the model gives it."""
+        self.logprobs: list[TokenLogprob] = []
+        """Those read since somebody last emptied the list."""
+        self.tool_calls: list[Any] = []
+        """Pieces of tool calls read since somebody last emptied the list."""
+
+    @property
+    def completion_count(self) -> int:
+        """Tokens of the text: the model's count, else one for each response with a text."""
+        return self.tokens if self.completion_tokens is None else self.completion_tokens
+
+    def read(self, response: InferenceResponse) -> str:
+        """The text that the response adds, which may be empty. Raises InvalidOutput if it holds no text."""
+        outputs = response.outputs
+        text = ""
+        if outputs:
+            tensor = outputs[0]
+            if tensor.datatype != "BYTES":
+                tensor = next((each for each in outputs if each.datatype == "BYTES"), tensor)
+                if tensor.datatype != "BYTES":
+                    raise InvalidOutput(
+                        f'Model {response.model_name} answered "{tensor.name}" of {tensor.datatype}, not a text.'
+                    )
+            values = tensor.data.peek()
+            value = values[0] if len(values) == 1 else None
+            text = (
+                value if type(value) is str and self._decoder is None else self._decoded(tensor.data.flat())
+            )
+        self.token_id = None
+        if response.parameters is not None:
+            self._notice(response.parameters, text)
+        if outputs:
+            self.tokens += 1
+            if self.tokens == self._max_tokens and self.finish_reason is None:
+                self.finish_reason = LENGTH
+        if self._longest:
+            return self._unstopped(text)
+        return text if self.finish_reason is None else text + self._undecoded()
+
+    def end(self) -> str:
+        """The text that was held back, once the model has ended. Sets the finish reason."""
+        rest = self._held + self._undecoded()
+        self._held = ""
+        if self.finish_reason is None:
+            self.finish_reason = STOP
+        return rest
+
+    def _decoded(self, values: Sequence[Any]) -> str:
+        """The text of bytes, without the part of a character that they may end with."""
+        decoder = self._decoder
+        if decoder is None:
+            decoder = self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        encoded = (
+            str(value).encode(errors="replace") if isinstance(value, str) else bytes(value)
+            for value in values
+        )
+        return decoder.decode(b"".join(encoded))
+
+    def _undecoded(self) -> str:
+        return "" if self._decoder is None else self._decoder.decode(b"", final=True)
+
+    def _unstopped(self, text: str) -> str:
+        """What may be shown of a text while stop strings are possible."""
+        text = self._held + text
+        self._held = ""
+        found = [at for stop in self._stop if (at := text.find(stop)) >= 0]
+        if found:
+            self.finish_reason = STOP
+            return text[: min(found)]
+        if self.finish_reason is not None:
+            return text + self._undecoded()
+        for length in range(min(self._longest - 1, len(text)), 0, -1):
+            tail = text[-length:]
+            if any(stop.startswith(tail) for stop in self._stop):
+                self._held = tail
+                return text[:-length]
+        return text
+
+    def _notice(self, parameters: Parameters, text: str) -> None:
+        """Read what the model says beside the text."""
+        said = parameters.__pydantic_extra__
+        if not said:
+            return
+        self.token_id = said.get("token_id")
+        if (reason := said.get("finish_reason")) is not None:
+            self.finish_reason = str(reason)
+        if (prompt_tokens := said.get("prompt_tokens")) is not None:
+            self.prompt_tokens = int(prompt_tokens)
+        if (completion_tokens := said.get("completion_tokens")) is not None:
+            self.completion_tokens = int(completion_tokens)
+        if (logprob := said.get("logprob")) is not None:
+            top = said.get("top_logprobs")
+            self.logprobs.append(TokenLogprob(text, float(logprob), {} if top is None else orjson.loads(top)))
+        if (calls := said.get("tool_calls")) is not None:
+            self.tool_calls += orjson.loads(calls)

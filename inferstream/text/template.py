@@ -1,0 +1,108 @@
+"""Chat templates: Jinja that makes one prompt of chat messages, as tokenizers carry it."""
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidSettings
+from ..settings import ModelSettings
+from .chat import plain_prompt
+from .fields import wrong_field
+
+logger = logging.getLogger("inferstream.text")
+
+Render = Callable[[Sequence[dict[str, Any]]], str]
+"""Makes a prompt of messages. Raises InvalidRequest for messages that the template refuses."""
+
+LARGEST = 1_000_000
+"""Bytes of a template at most."""
+
+
+def chat_template(settings: ModelSettings) -> Render:
+    """How prompts are made for a model that takes no messages.
+
+    By the template in its settings, else by that of the tokenizer in its folder, else by the plain one.
+    Raises InvalidSettings for a template of the settings that cannot be used.
+    """
+    named = settings.chat_template
+    folder = _folder(settings)
+    if named is not None:
+        file = Path(folder or ".") / named
+        source = file.read_text() if "{" not in named and file.is_file() else named
+        try:
+            return _compiled(source, {})
+        except Exception as error:
+            raise InvalidSettings(f"chat_template of model {settings.name}: {error}") from error
+    found, special = _of_tokenizer(folder)
+    if found is None:
+        return plain_prompt
+    try:
+        return _compiled(found, special)
+    except Exception as error:
+        logger.warning("model %s: its tokenizer's chat template is not used: %s", settings.name, error)
+        return plain_prompt
+
+
+def _folder(settings: ModelSettings) -> Path | None:
+    """The folder of the model's artefacts."""
+    if settings.source is None:
+        return None
+    folder = Path(settings.source).parent
+    uri = settings.parameters.uri if settings.parameters is not None else None
+    found = folder / uri if uri else folder
+    return found if found.is_dir() else found.parent
+
+
+def _of_tokenizer(folder: Path | None) -> tuple[str | None, dict[str, str]]:
+    """The template in a tokenizer's files, and the special tokens that it may name."""
+    if folder is None:
+        return None, {}
+    config = folder / "tokenizer_config.json"
+    try:
+        document = json.loads(config.read_text()) if config.is_file() else {}
+        template = folder / "chat_template.jinja"
+        found = template.read_text() if template.is_file() else document.get("chat_template")
+    except (OSError, ValueError, AttributeError):
+        return None, {}
+    if isinstance(found, list):  # several templates by name
+        found = next((each.get("template") for each in found if each.get("name") == "default"), None)
+    tokens = {
+        name: _token(document.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")
+    }
+    return (found if isinstance(found, str) else None), tokens
+
+
+def _token(value: Any) -> str:
+    return str(value.get("content", "") if isinstance(value, dict) else value or "")
+
+
+def _compiled(source: str, special: dict[str, str]) -> Render:
+    """A template that may do nothing but write text. Raises ImportError without Jinja, or what Jinja raises."""
+    from jinja2 import TemplateError  # late: only models with a template need it
+    from jinja2.ext import loopcontrols
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    if len(source) > LARGEST:
+        raise ValueError(f"it has more than {LARGEST} bytes")
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+    )
+    environment.globals["raise_exception"] = _refuse
+    environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
+    template = environment.from_string(source)
+
+    def render(messages: Sequence[dict[str, Any]]) -> str:
+        try:
+            return str(template.render(messages=messages, add_generation_prompt=True, tools=None, **special))
+        except TemplateError as error:
+            raise wrong_field("messages", f"the chat template refuses them: {error}") from error
+
+    return render
+
+
+def _refuse(message: str) -> None:
+    from jinja2 import TemplateError
+
+    raise TemplateError(message)
