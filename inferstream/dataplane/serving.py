@@ -11,7 +11,6 @@ from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..settings import Settings
 from ..telemetry.metrics import Meters
-from ..text.interface import text_interface
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
 from .pipeline import build_pipeline, build_shared
@@ -49,7 +48,7 @@ class ServedModel:
         self.withdrawn = False
         """Whether it gets no more calls: it is retired, or the server stops."""
         self.priority = execution.settings.default_priority
-        self.text = text_interface(execution.signature, execution.settings)
+        self.text = pipeline.text
         self.created = int(time())
         """When it was loaded, in seconds since 1970."""
         self.takes_any = execution.strictness == "off"

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from ...text.interface import text_interface
 from ..checks import checks_of
 from ..execution.base import Execution
 from ..handler import Handler
@@ -59,6 +60,7 @@ class Pipeline:
         self.execution = execution
         self.settings = execution.settings
         self.checks = checks_of(execution.signature, execution.strictness)
+        self.text = text_interface(execution.signature, execution.settings)
         self.meters = meters
         self.handler: Handler = execution
         """The outermost stage so far."""
