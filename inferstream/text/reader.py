@@ -82,10 +82,7 @@ class TextReader:
                         f'Model {response.model_name} answered "{tensor.name}" of {tensor.datatype}, not a text.'
                     )
             values = tensor.data.peek()
-            value = values[0] if len(values) == 1 else None
-            text = (
-                value if type(value) is str and self._decoder is None else self._decoded(tensor.data.flat())
-            )
+            text = self._plain(values[0]) if len(values) == 1 else self._decoded(tensor.data.flat())
         self.token_id = None
         if response.parameters is not None:
             self._notice(response.parameters, text)
@@ -104,6 +101,18 @@ class TextReader:
         if self.finish_reason is None:
             self.finish_reason = STOP
         return rest
+
+    def _plain(self, value: Any) -> str:
+        """The text of one value. Most values are whole texts, which need no decoder that remembers."""
+        if self._decoder is None:
+            if type(value) is str:
+                return value
+            if type(value) is bytes:
+                try:
+                    return value.decode()
+                except UnicodeDecodeError:
+                    pass
+        return self._decoded([value])
 
     def _decoded(self, values: Sequence[Any]) -> str:
         """The text of bytes, without the part of a character that they may end with."""
