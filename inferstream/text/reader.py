@@ -27,6 +27,7 @@ class TextReader:
     A response is one token, unless the model counts its tokens itself. The text ends at the first of these: the
     model ends it, a stop string appears, `max_tokens` responses with a text are there. A text that may be the
     beginning of a stop string is held back until the next response decides. No piece ends within a character.
+    Log probabilities are read `with_logprobs` only, because a model may send them unasked.
     """
 
     __slots__ = (
@@ -35,6 +36,7 @@ class TextReader:
         "_longest",
         "_max_tokens",
         "_stop",
+        "_with_logprobs",
         "completion_tokens",
         "finish_reason",
         "logprobs",
@@ -44,7 +46,10 @@ class TextReader:
         "tool_calls",
     )
 
-    def __init__(self, stop: Sequence[str] = (), max_tokens: int | None = None) -> None:
+    def __init__(
+        self, stop: Sequence[str] = (), max_tokens: int | None = None, with_logprobs: bool = False
+    ) -> None:
+        self._with_logprobs = with_logprobs
         self._stop = stop
         self._longest = max(map(len, stop), default=0)
         self._max_tokens = max_tokens or 0
@@ -157,7 +162,7 @@ class TextReader:
             self.prompt_tokens = int(prompt_tokens)
         if (completion_tokens := said.get("completion_tokens")) is not None:
             self.completion_tokens = int(completion_tokens)
-        if (logprob := said.get("logprob")) is not None:
+        if self._with_logprobs and (logprob := said.get("logprob")) is not None:
             top = said.get("top_logprobs")
             self.logprobs.append(TokenLogprob(text, float(logprob), {} if top is None else orjson.loads(top)))
         if (calls := said.get("tool_calls")) is not None:
