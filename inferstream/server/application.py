@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
+from ..dataplane.execution.base import Execution
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
 from ..repository import Awaiting, ModelRepository
 from ..repository.loading import plainly
-from ..settings import Settings
+from ..settings import ModelSettings, Settings
 from ..telemetry.files import MetricFiles
 from ..telemetry.metrics import Meters
 from ..telemetry.models import ModelMetrics
@@ -76,12 +77,11 @@ class Application:
         self.placements = Placements(
             own, workers, build_route_handler, WORKER, self.front_ends, hosting.awaiting
         )
-        load = self.placements.load
         self.tracing = build_tracing(own)
         self.registry = Registry(
             own,
             repository,
-            load if self.front_ends is None else self.front_ends.sharing(load),
+            self._load if self.front_ends is None else self.front_ends.sharing(self._load),
             self.meters,
             self.tracing,
             self.front_ends,
@@ -91,6 +91,14 @@ class Application:
         self.killed = False
         """Whether a process of this application did not end when told to, and was killed."""
         self._begun = False
+
+    async def _load(self, settings: ModelSettings) -> Execution:
+        execution = await self.placements.load(settings)
+        if execution.routes:
+            from .rest.mounting import warn_of_hidden  # late: few models have routes
+
+            warn_of_hidden(settings.name, execution.routes, self.dataplane, self.settings, self.meters)
+        return execution
 
     @property
     def started(self) -> bool:
@@ -158,7 +166,7 @@ class Application:
         from .rest.mounting import check_mounts
 
         async with self:
-            check_mounts(host, self.asgi, self.settings, self.dataplane)
+            check_mounts(host, self.asgi, self.dataplane, self.settings, self.meters)
             yield
 
     def grpc_services(self) -> tuple[Any, ...]:

@@ -9,16 +9,30 @@ from ...dataplane.call import Operation
 from ...errors import InvalidSettings
 from .dialects.base import HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route
 
+MODELS = "/v2/models/"
 VERSIONS = "/versions/"
 
 LONGEST_TARGET = 256
 """Bytes of a request target that is remembered; no client sends a longer one twice."""
 
-ELSEWHERE = ("/v2/models/{name}/docs", "/v2/models/{name}/docs/dataplane.json", "/v2/models/{name}/stream")
-"""Paths of models that FastAPI serves."""
+FASTAPI = "fastapi"
+
+ELSEWHERE = {
+    "/docs": "GET",
+    "/openapi.json": "GET",
+    "/v2/docs": "GET",
+    "/v2/docs/dataplane.json": "GET",
+    "/v2/models/{name}/docs": "GET",
+    "/v2/models/{name}/docs/dataplane.json": "GET",
+    "/v2/models/{name}/stream": "GET",
+    "/v2/repository/index": "POST",
+    "/v2/repository/models/{name}/load": "POST",
+    "/v2/repository/models/{name}/unload": "POST",
+}
+"""Paths that FastAPI serves, and their methods."""
 
 _PLAIN_TARGET = re.compile(rb"/[\w.~!$&'()*+,;=:@/-]*")
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 class _Claimed(NamedTuple):
@@ -50,8 +64,12 @@ class Routes:
 
     def __init__(self, dialects: Sequence[HttpDialect]) -> None:
         self._fixed: dict[str, Route | ReadRoute | None] = {}
-        self._open: list[_Claimed] = [_claimed(path, None, None) for path in ELSEWHERE]
-        owners = {_key(path): "fastapi" for path in ELSEWHERE}
+        self._open: list[_Claimed] = [
+            _claimed(path, None, None) for path in ELSEWHERE if path.startswith(MODELS)
+        ]
+        self.claims: list[tuple[str, str]] = [(method, path) for path, method in ELSEWHERE.items()]
+        """Method and path of each route; a path that every method may ask for is not among them."""
+        owners = {_key(path): FASTAPI for path in ELSEWHERE}
         for dialect in dialects:
             claims: list[tuple[str, Operation | ReadClaim]] = [(item.path, item) for item in dialect.reads()]
             if isinstance(dialect, InferenceDialect):
@@ -60,6 +78,8 @@ class Routes:
                 if (owner := owners.get(_key(path))) is not None:
                     raise InvalidSettings(f'The dialects "{owner}" and "{dialect.name}" both claim {path}.')
                 owners[_key(path)] = dialect.name
+                methods = (claim.methods or ()) if isinstance(claim, ReadClaim) else ("POST",)
+                self.claims += [(method, path) for method in methods]
                 claimed = _claimed(path, dialect, claim)
                 if "{" in path:
                     self._open.append(claimed)
@@ -79,6 +99,13 @@ class Routes:
                 return claimed.route(path[len(before) : len(path) - len(behind)])
         return None
 
+    def owner_of(self, path: str) -> str | None:
+        """The name of the dialect that claims a path, `FASTAPI`, or None."""
+        if (found := self.of_path(path)) is not None:
+            return found.dialect.name
+        elsewhere = (".+".join(map(re.escape, _key(each).split("{}"))) for each in ELSEWHERE)
+        return FASTAPI if any(re.fullmatch(pattern, path) for pattern in elsewhere) else None
+
     def of_target(self, target: bytes) -> Route | None:
         """The inference that a target asks for as it was sent; None for one that has to be decoded first."""
         return self._remembered(target) if len(target) <= LONGEST_TARGET else None
@@ -90,11 +117,11 @@ class Routes:
 
 def _key(path: str) -> str:
     """A path, whatever its placeholder is called."""
-    return _PLACEHOLDER.sub("{}", path)
+    return PLACEHOLDER.sub("{}", path)
 
 
 def _claimed(path: str, dialect: HttpDialect | None, claim: Operation | ReadClaim | None) -> _Claimed:
-    found = _PLACEHOLDER.search(path)
+    found = PLACEHOLDER.search(path)
     if found is None:
         return _Claimed(path, "", None, path, dialect, claim)
     before, behind, name = path[: found.start()], path[found.end() :], found[1]
