@@ -12,24 +12,24 @@ logger = logging.getLogger("inferstream.server")
 
 
 async def reload_on_change(registry: Registry, root: Path) -> None:
-    """Load anew every model that a changed file under `root` belongs to; runs until cancelled."""
+    """Reload each model that a changed file under `root` belongs to, until cancelled."""
     try:
         async for changes in awatch(root):
             changed = [Path(path) for change, path in changes if not _is_touched_folder(change, path)]
             await _reload(registry, [path.resolve() for path in changed])
-    except Exception:  # of the watcher: without it nothing is reloaded any more
+    except Exception:  # of the watcher
         logger.exception("files that change are no longer seen")
 
 
 def _is_touched_folder(change: Change, path: str) -> bool:
-    """Whether nothing has come or gone: every model below would be loaded anew."""
+    """Whether only the folder's own entry has changed, which would reload every model below it."""
     return change is Change.modified and Path(path).is_dir()
 
 
 async def _reload(registry: Registry, changed: list[Path]) -> None:
     try:
         names = await registry.names_at(changed)
-    except Exception:  # of a repository that is the user's own code
+    except Exception:  # of a repository that a user has written
         logger.exception("what has changed in the repository cannot be told")
         return
     for name in names:
@@ -37,6 +37,6 @@ async def _reload(registry: Registry, changed: list[Path]) -> None:
             await registry.load(name)
             logger.info("reloaded model %s", name)
         except InferstreamError:
-            continue  # the registry has said so
+            continue  # the registry has logged it
         except Exception:
             logger.exception("model %s cannot be reloaded", name)

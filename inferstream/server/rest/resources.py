@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, InvalidRequest
 from ...settings import Settings
-from ..framework import bare_application
+from ..custom import bare_application
 from ..status import http_headers, status_of
 from .custom import CustomRoutes
 from .messages import PREFIX, Head, error_document, read_body, receive_all, wrap
