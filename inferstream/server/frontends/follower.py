@@ -1,4 +1,4 @@
-"""What a follower's process runs: the doors of the server, over models that the leader tells it to serve."""
+"""The process of a follower: the doors of the server, over the models that the leader chooses."""
 
 import asyncio
 import logging
@@ -46,11 +46,11 @@ from .follower_registry import FollowerRegistry, Loading
 logger = logging.getLogger("inferstream.server")
 
 PUSH = 1.0
-"""Seconds between two times of telling the leader the numbers: what it may not know when this process is lost."""
+"""Seconds between two reports of the meters to the leader. The last interval is lost if this process is lost."""
 
 
 class Follower:
-    """What the leader's frames do here."""
+    """Runs the leader's frames."""
 
     def __init__(self, end: socket.socket, intake: socket.socket, loads: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -150,14 +150,14 @@ class Follower:
             await coroutine
             failure = None
         except InferstreamError as error:
-            if error.__cause__ is not None:  # which only this process has; the leader logs the line
+            if error.__cause__ is not None:  # the leader logs the message, but has no cause
                 logger.error("%s", error.message, exc_info=error.__cause__)
             failure = pack_failure(error)
         except Exception as error:
             logger.exception("a front end cannot do what it should")
             failure = pack_failure(InferenceFailed(f"{type(error).__name__}: {error}"))
         self._send(frames.Done(operation, failure))
-        await asyncio.sleep(0)  # what is sent leaves when the loop turns
+        await asyncio.sleep(0)  # the link writes in the next turn of the loop
         then()
 
     async def _ask(self, what: str, name: str) -> bytes:
@@ -184,13 +184,13 @@ class Follower:
 
 def _end() -> None:
     logging.shutdown()
-    with suppress(Exception):  # model code may have closed it
+    with suppress(Exception):  # model code may have closed stdout
         sys.stdout.flush()
     os._exit(0)
 
 
 def main(parent: int, end: int, lifeline: int, intake: int, loads: int) -> None:
-    """Serve as a follower of the process `parent`, through descriptors that it has opened."""
+    """Serve as a follower of the process `parent`, with the descriptors that it has opened."""
     belong_to(parent, end, lifeline, intake, loads)
 
     async def serve() -> None:

@@ -1,4 +1,4 @@
-"""The models of a follower: it serves what the leader tells it to, from their folders or from shared workers."""
+"""The models of a follower, which the leader chooses, loaded from their folders or attached to shared workers."""
 
 import asyncio
 import socket
@@ -30,11 +30,14 @@ if TYPE_CHECKING:
 _decode = msgspec.msgpack.Decoder(frames.WorkerConnection).decode
 
 Asking = Callable[[str, str], Awaitable[bytes]]
-"""Asks the leader to do something with what has a name."""
+"""Sends the leader a query about a name."""
 
 
 class FollowerRegistry(Serving):
-    """Does as the leader says, and asks it to change anything; `released` is told what nothing holds any more."""
+    """Serves the models that the leader chooses, and forwards repository calls to it.
+
+    It calls `released` with the number of a model when nothing uses it any more.
+    """
 
     def __init__(
         self,
@@ -53,11 +56,11 @@ class FollowerRegistry(Serving):
 
     @property
     def ready(self) -> bool:
-        """Whether the leader is, which alone knows of all front ends and workers."""
+        """Whether the leader is ready, because only the leader has the state of all front ends and workers."""
         return self._leader_ready and not self.draining
 
     def tell(self, frame: frames.Tell) -> None:
-        """Know what the leader says of itself, and of what it does not serve."""
+        """Take over the leader's readiness and the states of models that do not serve."""
         self._leader_ready = frame.ready
         self._states = {(name, version): (State(state), "") for name, version, state in frame.states}
 
@@ -72,7 +75,7 @@ class FollowerRegistry(Serving):
         return bool(await self._ask("unload", name))
 
     def prepare(self, number: int, loading: Awaitable[Execution]) -> Coroutine[Any, Any, None]:
-        """Begin to load a model, and give it no calls yet; what is returned raises ModelLoadFailed."""
+        """Begin to load a model without calls; the coroutine raises ModelLoadFailed."""
         preparing = self._prepared[number] = asyncio.create_task(self._prepare(loading))
         return _end_of(preparing)
 
@@ -81,14 +84,14 @@ class FollowerRegistry(Serving):
         return ServedModel(execution, await self._around(execution))
 
     async def serve(self, number: int) -> None:
-        """Give it the calls of its name and version. Raises ModelLoadFailed when it did not load."""
+        """Send a model the calls of its name and version. Raises ModelLoadFailed if it did not load."""
         served = await self._prepared[number]
         del self._prepared[number]
         self._numbers[served] = number
         self._put((served.execution.settings.name, served.execution.settings.version), served)
 
     async def withdraw(self, number: int) -> None:
-        """Give it no more calls, and let go of it."""
+        """Send a model no more calls, and release it."""
         prepared = self._prepared.pop(number, None)
         if prepared is not None:
             prepared.cancel()
@@ -116,9 +119,9 @@ async def _end_of(preparing: asyncio.Task[ServedModel]) -> None:
 
 
 class Loading:
-    """Loads models as the leader did, in the front end of this index, of so many.
+    """Loads models as the leader did. `which` is the index of this front end and the count of all.
 
-    `replace` tells the leader of a worker that is of no use any more.
+    `replace` asks the leader to replace a worker that has failed.
     """
 
     def __init__(
@@ -164,7 +167,7 @@ class Loading:
         return self._groups[number]
 
     def arrived(self, message: bytes, end: socket.socket, requests: int, responses: int) -> None:
-        """A way to a worker has come. Raises OSError when its memory cannot be had."""
+        """Attach a worker whose connection has arrived. Raises OSError if its memory cannot be mapped."""
         connection = _decode(message)
         group = self._group(connection.group)
         process = group.add(connection.pid, end, (requests, responses), self._loads.of(connection.worker))
@@ -176,13 +179,13 @@ class Loading:
                 self._replace(worker, why)
 
     def retired(self, worker: int) -> None:
-        """Give a worker no more calls; those it has go on."""
+        """Send a worker no more calls; its present calls continue."""
         if worker in self._workers:
             group, process = self._workers[worker]
             group.remove(process)
 
     def lost(self, worker: int, how: str) -> None:
-        """A worker has ended, in this way."""
+        """Fail the calls of a worker that has ended."""
         if worker in self._workers:
             group, process = self._workers.pop(worker)
             group.remove(process)

@@ -1,4 +1,4 @@
-"""Kafka messages to requests, and responses to messages."""
+"""Converts Kafka messages to calls, and responses to messages."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,14 +13,14 @@ from ...types import Headers, InferenceResponse
 from ..headers import model_headers
 
 PREFIXES = ("inferstream-", "mlserver-")
-"""Of the headers that say what a message asks for; ours go first."""
+"""Prefixes of the headers that name model, version and method; the first has precedence."""
 
 Admit = Callable[[str, str | None], Admission]
 Pairs = list[tuple[str, bytes]]
 
 
 class KafkaMessage(NamedTuple):
-    """What is sent to the topic of answers."""
+    """A message to the output topic."""
 
     key: bytes | None
     value: bytes
@@ -28,9 +28,9 @@ class KafkaMessage(NamedTuple):
 
 
 def call_of(record: Any, limit: int, admit: Admit) -> tuple[Admission, Call]:
-    """The inference a record asks for, with a value of at most `limit` bytes, and the admission to its model.
+    """The call of a record whose value has at most `limit` bytes, and the admission to its model.
 
-    Raises InvalidRequest, PayloadTooLarge, Unsupported, and what `admit` refuses with.
+    Raises InvalidRequest, PayloadTooLarge, Unsupported, and the errors of `admit`.
     """
     asked = {name: value.decode("latin-1") for name, value in record.headers}
     model = _asked(asked, "model")
@@ -56,12 +56,12 @@ def _asked(headers: dict[str, str], name: str) -> str | None:
 
 
 def key_of(record: Any) -> str | None:
-    """A record's key as a request id; None where it has none."""
+    """The record's key as a request id, or None."""
     return None if record.key is None else record.key.decode("utf-8", "replace")
 
 
 def response_message(call: Call, response: InferenceResponse, events: CloudEvents | None) -> KafkaMessage:
-    """The message for a response: its id as key, its headers as headers."""
+    """The message of a response: its id is the key, its headers are the headers."""
     headers: dict[str, str] = {}
     if events is not None and response.id:
         headers = {**events.of_model(call.model, RESPONSE), ID: response.id, REQUEST_ID: response.id}
@@ -72,7 +72,7 @@ def response_message(call: Call, response: InferenceResponse, events: CloudEvent
 
 
 def refusal(record: Any, error: InferstreamError) -> KafkaMessage:
-    """The message that says why there is no answer."""
+    """The message of an error."""
     document = {"error": error.message, "code": error.code.value}
     if (key := key_of(record)) is not None:
         document["id"] = key
