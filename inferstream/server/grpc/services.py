@@ -1,4 +1,4 @@
-"""The services as handlers that any `grpc.aio` server takes."""
+"""The services as handlers for any `grpc.aio` server."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
@@ -32,7 +32,7 @@ Returned = TypeVar("Returned")
 
 
 class Startable(Protocol):
-    """What has to be started before its models answer."""
+    """An application that must start before it serves calls."""
 
     @property
     def started(self) -> bool: ...
@@ -45,7 +45,7 @@ def build_services(
     tracing: "Tracer | None",
     startable: Startable | None = None,
 ) -> "tuple[grpc.GenericRpcHandler[object, object], ...]":
-    """The handlers of every service; until `startable` has started, each RPC is UNAVAILABLE and says why."""
+    """The handlers of every service. Until `startable` has started, each inference RPC is UNAVAILABLE."""
     rpc_tracing = None
     if tracing is not None:
         from .tracing import RpcTracing  # late: it imports OpenTelemetry
