@@ -26,7 +26,7 @@ def warn_of_hidden(
 
 
 def check_mounts(host: Any, app: Any, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
-    """Raise InvalidSettings where a route of `host` and one of `app`, mounted in it, claim the same path.
+    """Raise InvalidSettings if a route of `host` and one of `app`, mounted in it, claim the same path.
 
     `host` is a Starlette or FastAPI application; other applications do not show their mounts. FastAPI may
     keep an included router as one route without a path. The paths of such a router behind the mount are unknown.
@@ -64,7 +64,7 @@ def _own(dataplane: DataPlane, settings: Settings, meters: Meters) -> Iterator[t
 
 
 def _matches(route: Any, method: str, path: str) -> bool:
-    """Whether a route answers a path, or refuses it for its method."""
+    """Whether a route serves a path, or refuses it for its method."""
     if not callable(getattr(route, "matches", None)):
         return False
     scope = {

@@ -1,4 +1,4 @@
-"""Repository, documentation and models' own routes: what FastAPI serves."""
+"""The routes that FastAPI serves: repository, documentation and custom routes of models."""
 
 from functools import partial
 from typing import Any
@@ -45,7 +45,7 @@ def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
     origins = Origins(settings)
 
     async def document(request: Request) -> dict[str, Any]:
-        """The optional JSON object of a repository call, whatever its content type."""
+        """The optional JSON object of a repository call, of any content type."""
         fetch = partial(receive_all, request.receive)
         body = await read_body(Head(request.scope["headers"]), fetch, settings.max_body_bytes)
         if not body.strip():
@@ -118,7 +118,7 @@ def _documentation(dataplane: DataPlane, settings: Settings) -> APIRouter:
 
 
 def _sockets() -> APIRouter:
-    """The WebSocket's route, for those who ask for it with something else."""
+    """The WebSocket's route, for plain HTTP requests."""
     routes = APIRouter()
 
     @routes.get("/v2/models/{name:path}/stream")
@@ -130,7 +130,7 @@ def _sockets() -> APIRouter:
 
 
 def _handle_errors(app: FastAPI, settings: Settings) -> None:
-    """Every failure in the one shape V2 knows."""
+    """Send each failure in the form of V2."""
 
     def respond(error: InferstreamError) -> Response:
         headers = {name.decode(): value.decode() for name, value in http_headers(error)}

@@ -1,4 +1,4 @@
-"""Inference over a WebSocket: many requests on one connection, each one call, its answers told apart by its id."""
+"""Inference over a WebSocket: each request of the connection is one call, and its id marks the responses."""
 
 import asyncio
 import re
@@ -40,7 +40,7 @@ PLAIN = "/v2/models/{model_name}/stream"
 VERSIONED = "/v2/models/{model_name}/versions/{model_version}/stream"
 
 AT_ONCE = 64
-"""Requests of one socket that may run together; one more is refused, so that a cancel can always be heard."""
+"""Requests of one socket that may run at once. The next is refused, not queued, so that a cancel is always read."""
 
 
 class WebSocketDoor:
@@ -57,7 +57,7 @@ class WebSocketDoor:
         self._origins = Origins(settings)
 
     def open(self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]]) -> "Conversation":
-        """Begin a conversation with the model of a decoded path. Raises whatever says that there can be none."""
+        """Begin a conversation with the model of a decoded path. Raises InferstreamError for a refusal."""
         found = ROUTE.fullmatch(path)
         if found is None:
             raise NotFound("Not Found")
@@ -94,7 +94,7 @@ class SocketCall:
 
 
 class Conversation:
-    """Everything asked and answered on one socket."""
+    """The requests and responses of one socket."""
 
     def __init__(
         self,
@@ -123,11 +123,11 @@ class Conversation:
 
     @property
     def busy(self) -> bool:
-        """Whether anything asked here has not been answered in full."""
+        """Whether a call runs."""
         return bool(self._tasks)
 
     def lost(self) -> None:
-        """The client has left: nobody waits for what still runs."""
+        """Cancel all calls, because the client has left."""
         self._lost = True
         self._meters.sockets.open -= 1
         self._meters.rest.in_progress -= 1
@@ -136,7 +136,7 @@ class Conversation:
             running.cancel()
 
     def received(self, message: bytes, text: bool) -> None:
-        """A message has come. What is wrong with it is said in one, and the conversation goes on."""
+        """Handle a message; an error in it is sent as a message and does not end the conversation."""
         self._meters.sockets.received += 1
         frame = None
         try:
@@ -154,11 +154,11 @@ class Conversation:
             if running is not None:
                 running.cancel()
         elif frame.part in ("next", "last"):
-            # A call may end while its client still sends, which is then told by the answer alone.
+            # A call may end while its client still sends parts; its response has told the client.
             if running is not None:
                 self._feed(running, frame)
         elif running is not None:
-            # An error with this id would end the request that is running.
+            # An error with this id would end the running request.
             self._tell(
                 dump_error(None, AlreadyExists(f'A request with the id "{frame.id}" is running here.'))
             )
@@ -219,7 +219,7 @@ class Conversation:
         await self._send(last)
 
     async def _send_all(self, reply: Reply, binary: BinaryOutputs | None) -> EncodedMessage | None:
-        """Send every response but a single answer, which is its own last one and is returned."""
+        """Send every response; a single one is returned instead, because it is also the last message."""
         if reply.single:
             assert reply.first is not None
             return dump(reply.first, binary, final=True)
@@ -228,7 +228,7 @@ class Conversation:
         async for response in reply:
             await self._send(dump(response, binary, final=False))
             if clock() - turned > TURN_AFTER:
-                # A generator that never waits would otherwise keep the loop.
+                # A generator that never awaits would block the loop.
                 await asyncio.sleep(0)
                 turned = clock()
         return None
@@ -242,7 +242,7 @@ class Conversation:
         self._socket.put(*message)
 
     def _forget(self, request_id: str) -> None:
-        """The id is free again, for whoever reads the last answer under it."""
+        """Free the id before the client can read its last response."""
         running = self._running.pop(request_id, None)
         if running is not None and running.requests is not None:
             running.requests.close()
