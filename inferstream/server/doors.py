@@ -28,25 +28,15 @@ class Doors:
         tracing: "Tracer | None",
         liveness: Liveness,
     ) -> None:
-        self._settings = settings
-        self._parts = (dataplane, settings, meters, tracing)
-        self._liveness = liveness
-        self.grpc = GrpcServer(*self._parts)
-        self.rest: HttpServer | None = None
-
-    def build_rest(self) -> HttpServer:
-        """Make the server of the REST port."""
-        app = DirectApp(build_rest_app(*self._parts), self._settings)
-        self.rest = HttpServer(app, self._settings, "rest", guarded=True, liveness=self._liveness)
-        return self.rest
+        self.grpc = GrpcServer(dataplane, settings, meters, tracing)
+        app = DirectApp(build_rest_app(dataplane, settings, meters, tracing), settings)
+        self.rest = HttpServer(app, settings, "rest", guarded=True, liveness=liveness)
 
     async def start(self, sock: socket.socket) -> None:
         """Serve REST at this socket, and gRPC at the port that it is bound to."""
-        assert self.rest is not None
         self.rest.start(sock)
-        self.rest.watch(self._settings.header_timeout, self._settings.body_timeout)
         await self.grpc.start()
 
     async def stop(self) -> None:
         """Close the ports; responses that are being written have a moment to reach their clients."""
-        await asyncio.gather(self.grpc.stop(), *([] if self.rest is None else [self.rest.stop()]))
+        await asyncio.gather(self.grpc.stop(), self.rest.stop())

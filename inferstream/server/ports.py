@@ -21,7 +21,9 @@ def bind(host: str, port: int, name: str, *, shared: bool = False) -> socket.soc
         sock.listen()  # before that, other sockets may bind the same port, also that of gRPC
     except OSError as error:
         sock.close()
-        raise unusable(host, port, name, error) from None
+        used = error.errno == errno.EADDRINUSE
+        reason = "is already in use" if used else f"cannot be used: {error.strerror}"
+        raise InvalidSettings(f"{name} port {port} on {host} {reason}") from None
     sock.setblocking(False)
     return sock
 
@@ -32,10 +34,3 @@ def share(sock: socket.socket) -> None:
     Call it after `bind`, because a `bind` without it proves that the port was free.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-
-
-def unusable(host: str, port: int, name: str, error: OSError) -> InvalidSettings:
-    """The error for a port that cannot be bound."""
-    if error.errno == errno.EADDRINUSE:
-        return InvalidSettings(f"{name} port {port} on {host} is already in use")
-    return InvalidSettings(f"{name} port {port} on {host} cannot be used: {error.strerror}")

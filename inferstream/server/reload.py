@@ -15,15 +15,15 @@ async def reload_on_change(registry: Registry, root: Path) -> None:
     """Reload each model that a changed file under `root` belongs to, until cancelled."""
     try:
         async for changes in awatch(root):
-            changed = [Path(path) for change, path in changes if not _is_touched_folder(change, path)]
-            await _reload(registry, [path.resolve() for path in changed])
+            # A change of a folder's own entry would reload every model below it.
+            files = [
+                Path(path)
+                for change, path in changes
+                if change is not Change.modified or not Path(path).is_dir()
+            ]
+            await _reload(registry, [path.resolve() for path in files])
     except Exception:  # of the watcher
         logger.exception("files that change are no longer seen")
-
-
-def _is_touched_folder(change: Change, path: str) -> bool:
-    """Whether only the folder's own entry has changed, which would reload every model below it."""
-    return change is Change.modified and Path(path).is_dir()
 
 
 async def _reload(registry: Registry, changed: list[Path]) -> None:

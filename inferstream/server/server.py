@@ -84,7 +84,7 @@ class Server:
         started: Callable[["Server"], None],
         watch: bool,
     ) -> None:
-        self._http["REST"] = doors.build_rest()
+        self._http["REST"] = doors.rest
         if "metrics" in sockets:
             self._start_metrics(sockets["metrics"])
         if self.front_ends is not None:
@@ -121,7 +121,7 @@ class Server:
 
     async def _load(self) -> bool:
         """Load every model; False when `stop` came first."""
-        loading = self._loading = asyncio.create_task(self._come_up())
+        loading = self._loading = asyncio.create_task(self._start_models())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -134,7 +134,7 @@ class Server:
         await loading
         return True
 
-    async def _come_up(self) -> None:
+    async def _start_models(self) -> None:
         await self.application.registry.start()
         if self.front_ends is not None:
             await self.front_ends.up()

@@ -119,7 +119,6 @@ class Follower:
     async def _open(self) -> None:
         settings = self._settings
         doors = Doors(self._dataplane, settings, self._meters, self._tracing, self._liveness)
-        doors.build_rest()
         sock = bind(settings.host, self._ports["REST"], "REST", shared=True)
         doors.grpc.join(settings.host, self._ports["gRPC"])
         await doors.start(sock)

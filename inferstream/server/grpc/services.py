@@ -71,35 +71,31 @@ class Services:
         self._meters = meters.grpc
         self._profile = settings.status_profile
         repository = RepositoryService(dataplane)
-        self._add_inference(InferenceService(dataplane), StreamService(dataplane, settings), repository)
-        self._add_legacy(repository)
+        self._add_inference(
+            SERVICE, InferenceService(dataplane), StreamService(dataplane, settings), repository
+        )
+        self._add_inference(LEGACY_SERVICE, repository)
         self._add_health(Health(dataplane))
         if settings.grpc_reflection:
             self._add_reflection(Reflection())
 
-    def _add_inference(self, *services: object) -> None:
+    def _add_inference(self, service: str, *parts: object) -> None:
+        """Add the methods that one of the parts has."""
         handlers = {}
         for method in METHODS:
             name = method.name
-            behaviour = next(getattr(part, name) for part in services if hasattr(part, name))
+            behaviour = next((getattr(part, name) for part in parts if hasattr(part, name)), None)
+            if behaviour is None:
+                continue
+            behaviour = self._when_started(behaviour)
             request: RequestType[object] = classes_of(method)[0]
             if request is ModelInferRequest:
                 request = InferRequests
             if method.client_streaming:
-                streams = self._when_started(behaviour)
-                handlers[name] = self._streaming("BIDI_STREAMING", SERVICE, name, request, streams)
+                handlers[name] = self._streaming("BIDI_STREAMING", service, name, request, behaviour)
             else:
-                handlers[name] = self._unary(SERVICE, name, request, self._when_started(behaviour))
-        self._add(SERVICE, handlers)
-
-    def _add_legacy(self, repository: RepositoryService) -> None:
-        handlers = {}
-        for method in METHODS:
-            if hasattr(repository, method.name):
-                request, _ = classes_of(method)
-                behaviour = self._when_started(getattr(repository, method.name))
-                handlers[method.name] = self._unary(LEGACY_SERVICE, method.name, request, behaviour)
-        self._add(LEGACY_SERVICE, handlers)
+                handlers[name] = self._unary(service, name, request, behaviour)
+        self._add(service, handlers)
 
     def _add_health(self, health: Health) -> None:
         watch = self._streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)

@@ -10,7 +10,7 @@ import orjson
 from ...errors import InferstreamError
 from ..status import http_headers, status_of
 from .messages import JSON, RawHeaders, Receive, Scope, Send, error_document, wrap
-from .socket_protocols import SocketDoor
+from .websocket import WebSocketDoor
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -50,7 +50,7 @@ class AsgiSocket:
     delivers it in the order of the messages.
     """
 
-    def __init__(self, door: SocketDoor, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, door: WebSocketDoor, scope: Scope, receive: Receive, send: Send) -> None:
         self.reading = Holds()
         self._door = door
         self._scope = scope

@@ -1,14 +1,23 @@
 """The queue of a call's later requests, between their client and the model."""
 
 from collections import deque
+from collections.abc import Hashable
+from typing import Protocol
 
 from ...concurrency.wakeup import Wakeup
 from ...types import InferenceRequest
-from .socket_protocols import Holdable
 
 WAITING = 16
 WAITING_BYTES = 256 * 1024
 """Requests and bytes in the queue; reading from the client stops when one of them is reached."""
+
+
+class Holdable(Protocol):
+    """Reading from a connection, which stops while there is a reason to hold it."""
+
+    def hold(self, reason: Hashable) -> None: ...
+
+    def release(self, reason: Hashable) -> None: ...
 
 
 class RequestStream:

@@ -109,6 +109,7 @@ class HttpServer:
             config.ssl = self._certificates.context
         # uvicorn wraps the application for proxy headers, which are not used here.
         config.loaded_app = app.entry if guarded else app
+        self._timeouts = (settings.header_timeout, settings.body_timeout) if guarded else None
         self._server = _Server(config, liveness)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -122,11 +123,9 @@ class HttpServer:
         self._tasks.append(asyncio.create_task(self._server.serve(sockets=[sock])))
         if self._certificates is not None:
             self._tasks.append(asyncio.create_task(self._renew(self._certificates)))
-
-    def watch(self, header_timeout: float, body_timeout: float) -> None:
-        """Close each connection if its request takes longer than these seconds."""
-        connections = self._server.server_state.connections
-        self._tasks.append(asyncio.create_task(close_overdue(connections, header_timeout, body_timeout)))
+        if self._timeouts is not None:
+            closing = close_overdue(self._server.server_state.connections, *self._timeouts)
+            self._tasks.append(asyncio.create_task(closing))
 
     async def _renew(self, certificates: Certificates) -> None:
         """Serve new connections with a certificate that has changed."""

@@ -15,7 +15,7 @@ from ...errors import InferstreamError
 from ..status import http_headers, status_of
 from .messages import error_document, wrap
 from .reading import Reading
-from .socket_protocols import SocketDoor, SocketListener
+from .websocket import Conversation, WebSocketDoor
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -46,12 +46,12 @@ class WebSocket(asyncio.Protocol):
     """
 
     def __init__(self, config: Any, server_state: Any, app_state: Any) -> None:
-        self._door = cast(SocketDoor, config.app.websocket)
+        self._door = cast(WebSocketDoor, config.app.websocket)
         self._connections = server_state.connections
         self._conn = ServerProtocol(extensions=self._door.extensions, max_size=self._door.max_message)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._listener: SocketListener | None = None
+        self._listener: Conversation | None = None
         self._unread = bytearray()
         self._parts: list[bytes] = []
         self._text = True

@@ -3,9 +3,10 @@
 import asyncio
 import re
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from ...concurrency.interruption import Interruption
 from ...dataplane.admission import Admission
@@ -26,14 +27,13 @@ from ...protos.json_requests import BinaryOutputs
 from ...protos.websocket import EncodedMessage, SocketMessage, dump, dump_end, dump_error
 from ...settings import Settings
 from ...telemetry.metrics import Meters
-from ...types import Headers, InferenceRequest
+from ...types import Headers
 from ..status import status_of
 from .deflate import Inflating
 from .events import TURN_AFTER
 from .messages import Head, wrap
 from .origins import Origins
-from .request_stream import RequestStream
-from .socket_protocols import Socket
+from .request_stream import Holdable, RequestStream
 
 ROUTE = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/stream")
 PLAIN = "/v2/models/{model_name}/stream"
@@ -43,8 +43,27 @@ AT_ONCE = 64
 """Requests of one socket that may run at once. The next is refused, not queued, so that a cancel is always read."""
 
 
+class Socket(Protocol):
+    """A WebSocket, over a transport of ours or over ASGI."""
+
+    @property
+    def reading(self) -> Holdable: ...
+
+    def send(self, message: bytes, text: bool) -> Coroutine[Any, Any, None]:
+        """Send a message, and wait while the client does not read; do nothing after it has left."""
+
+    def put(self, message: bytes, text: bool) -> None:
+        """Send a small message without a wait."""
+
+    def fail(self, code: int, reason: str) -> None:
+        """Close at once with a reason, and ignore further messages."""
+
+    def rest(self) -> None:
+        """Take note that no call runs."""
+
+
 class WebSocketDoor:
-    """`stream` of every model."""
+    """`stream` of every model, and the limits of its sockets."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         self.profile = settings.status_profile
@@ -75,19 +94,15 @@ class WebSocketDoor:
         return Conversation(self._dataplane, self._meters, socket, (name, version), headers, limits, template)
 
 
+@dataclass(slots=True)
 class SocketCall:
     """One call of a conversation."""
 
-    __slots__ = ("admission", "begun", "call", "requests", "task")
-
-    def __init__(
-        self, admission: Admission, call: Call, requests: RequestStream | None, task: asyncio.Task[None]
-    ) -> None:
-        self.admission = admission
-        self.begun = False
-        self.call = call
-        self.requests = requests
-        self.task = task
+    admission: Admission
+    call: Call
+    requests: RequestStream | None
+    task: asyncio.Task[None]
+    begun: bool = False
 
     def cancel(self) -> None:
         Interruption(self.task, lambda: not self.task.done())
@@ -193,16 +208,13 @@ class Conversation:
             return
         try:
             if not frame.bare or frame.part == "next":
-                running.requests.add(self._next_request(running, frame), frame.size)
+                request, _ = frame.request(nested=running.admission.takes_any)
+                running.admission.identify(request, self._headers)
+                running.requests.add(request, frame.size)
         except InvalidRequest as error:
             running.call.fail(error)
         if frame.part == "last":
             running.requests.end()
-
-    def _next_request(self, running: SocketCall, frame: SocketMessage) -> InferenceRequest:
-        request, _ = frame.request(nested=running.admission.takes_any)
-        running.admission.identify(request, self._headers)
-        return request
 
     async def _run(
         self, admission: Admission, call: Call, binary: BinaryOutputs | None, request_id: str
