@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import ConsumerRebalanceListener
@@ -13,7 +14,6 @@ from ...errors import Draining, InferstreamError, PayloadTooLarge
 from ...settings import Settings
 from ...types import Headers
 from .messages import KafkaMessage, call_of, refusal, response_message
-from .offsets import Offsets
 
 if TYPE_CHECKING:
     from ...telemetry.tracing import Tracer
@@ -27,6 +27,32 @@ POLL = 1000
 
 HANDOVER = 10.0
 """Seconds that calls may take to end before another server of the group gets their partition."""
+
+
+class Offsets:
+    """The offset of one partition up to which all messages are done, in whatever order they end."""
+
+    def __init__(self) -> None:
+        self._open: deque[int] = deque()
+        self._done: set[int] = set()
+        self._next: int | None = None
+
+    def begin(self, offset: int) -> None:
+        """Record that the message at `offset` is in progress."""
+        self._open.append(offset)
+
+    def end(self, offset: int) -> None:
+        """Record that the message at `offset` is done."""
+        self._done.add(offset)
+        while self._open and self._open[0] in self._done:
+            first = self._open.popleft()
+            self._done.remove(first)
+            self._next = first + 1
+
+    def take(self) -> int | None:
+        """The offset at which a restart should read, or None if it has not changed since the last call."""
+        found, self._next = self._next, None
+        return found
 
 
 class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types

@@ -8,9 +8,7 @@ from .messages import Receive, Scope, Send
 
 
 class LazyApp:
-    """Builds an application with `build` at the first request. An error of `build` ends the requests that wait for it;
-    the next request tries again.
-    """
+    """Builds an application at the first request. After an error of `build` the next request tries again."""
 
     def __init__(self, build: Callable[[], Any]) -> None:
         self._build = build

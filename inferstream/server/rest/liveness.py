@@ -117,7 +117,7 @@ class _Load:
 
 
 class _StandIn:
-    """The thread, from the begin of the first of concurrent loads to the end of the last."""
+    """The thread, from the start of the first of concurrent loads to the end of the last."""
 
     def __init__(self, listeners: list[Listener]) -> None:
         self.over = threading.Event()

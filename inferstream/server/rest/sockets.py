@@ -84,12 +84,11 @@ class WebSocket(asyncio.Protocol):
         self._end()
 
     def shutdown(self) -> None:
-        """The server stops: close as soon as nothing runs here any more."""
+        """Close as soon as no call runs, because the server stops."""
         self._leaving = True
         self.rest()
 
     def rest(self) -> None:
-        """Nothing runs here any more."""
         if self._leaving and not (self._listener is not None and self._listener.busy):
             self.close(1001, "The server is shutting down.")
 
@@ -177,7 +176,6 @@ class WebSocket(asyncio.Protocol):
             self.put(message, text)
 
     def put(self, message: bytes, text: bool) -> None:
-        """Send a small message at once, whether or not the client reads."""
         if self._over or self._conn.state is not OPEN:
             return
         (self._conn.send_text if text else self._conn.send_binary)(message)
