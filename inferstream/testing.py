@@ -134,7 +134,6 @@ def _one_of(request: InferenceRequest | None, inputs: dict[str, Any]) -> Inferen
 
 
 def request_of(inputs: dict[str, Any]) -> InferenceRequest:
-    """A request with these inputs."""
     return InferenceRequest(inputs=[encode(name, value) for name, value in inputs.items()])
 
 

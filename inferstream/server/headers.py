@@ -26,7 +26,6 @@ class EventHeaders(Generic[Text]):
         self._shared = lru_cache(1024)(self._of_model)
 
     def of(self, model: str, id: str | None) -> list[tuple[Text, Text]]:
-        """The headers of a response of `model` to the request `id`."""
         found = [*self._shared(model)]
         if id and (value := _value(id)):
             own = self._written(value)

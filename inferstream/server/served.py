@@ -53,9 +53,7 @@ def resolve(
 def _models(served: Any) -> list[ModelSettings]:
     if isinstance(served, Mapping):
         models = [_settings_of(model, name) for name, model in served.items()]
-    elif isinstance(served, type | MLModel | ModelSettings):
-        models = [_settings_of(served)]
-    elif isinstance(served, Iterable):
+    elif isinstance(served, Iterable) and not isinstance(served, type | MLModel | ModelSettings):
         models = [*map(_settings_of, served)]
     else:
         models = [_settings_of(served)]

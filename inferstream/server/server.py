@@ -162,7 +162,6 @@ class Server:
         self._http["metrics"].start(sock)
 
     def scheme(self, port: str) -> str:
-        """The scheme of a port's address."""
         return self._http[port].scheme if port in self._http else ""
 
     async def _stop(self, doors: Doors) -> None:

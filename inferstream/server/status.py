@@ -74,7 +74,6 @@ def retry_after(error: BaseException) -> int | None:
 
 
 def http_headers(error: InferstreamError) -> list[tuple[bytes, bytes]]:
-    """The response headers of an error."""
     seconds = retry_after(error)
     if seconds is not None:
         return [(b"retry-after", b"%d" % seconds)]

@@ -126,7 +126,6 @@ class Certificates:
         return True
 
     def renew(self) -> None:
-        """Serve new connections with the new certificate."""
         self.context.load_cert_chain(self._certificate, self._key, lambda: self._password)
         if self._authority is not None:
             self.context.load_verify_locations(self._authority)
@@ -141,7 +140,6 @@ class Certificates:
             raise InvalidSettings(f"{self._source}: gRPC takes its ciphers from GRPC_SSL_CIPHER_SUITES")
 
     def for_grpc(self) -> Any:
-        """The certificate configuration for gRPC."""
         authority = None if self._authority is None else self._authority.read_bytes()
         pair = (self._key.read_bytes(), self._certificate.read_bytes())
         return grpc.ssl_server_certificate_configuration([pair], root_certificates=authority)

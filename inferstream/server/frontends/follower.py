@@ -61,7 +61,9 @@ class Follower:
         self._doors: Doors | None = None
         self._frames: dict[type[Any], Callable[[Any], object]] = {
             frames.Configure: self._start,
-            frames.Prepare: self._prepare,
+            frames.Prepare: lambda frame: self._do(
+                frame, self._registry.prepare(frame.model, self._loading.load(frame))
+            ),
             frames.Serve: lambda frame: self._do(frame, self._registry.serve(frame.model)),
             frames.Withdraw: lambda frame: self._do(frame, self._registry.withdraw(frame.model)),
             frames.Tell: self._tell,
@@ -92,29 +94,20 @@ class Follower:
         self._meters = Meters(settings.metrics_rest_server_prefix)
         self._meters.elsewhere = partial(self._ask, "metrics", "")
         self._tracing = build_tracing(settings)
-        self._registry = FollowerRegistry(settings, self._meters, self._tracing, self._ask, self._released)
+        self._registry = FollowerRegistry(settings, self._meters, self._tracing, self._ask, self._send)
         loads = WorkerLoads(self._loads, frame.index, frame.count)
         self._liveness = Liveness(settings.model_load_timeout)
         which = (frame.index, frame.count)
         awaiting = self._liveness.during
-        self._loading = Loading(settings, which, self._workers, self._replace, loads, awaiting)
+        self._loading = Loading(settings, which, self._workers, self._send, loads, awaiting)
         Intake(self._intake, self._loading.arrived)
         access = Access(settings.host, settings.allow_open_repository)
         self._dataplane = DataPlane(settings, self._registry, access)
         self._spawn(self._push())
 
-    def _prepare(self, frame: frames.Prepare) -> None:
-        self._do(frame, self._registry.prepare(frame.model, self._loading.load(frame)))
-
     def _tell(self, frame: frames.Tell) -> None:
         self._registry.tell(frame)
         self._send(frames.Done(frame.operation))
-
-    def _released(self, model: int) -> None:
-        self._send(frames.Released(model))
-
-    def _replace(self, worker: int, why: str) -> None:
-        self._send(frames.Replace(worker, why))
 
     async def _open(self) -> None:
         settings = self._settings

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -31,18 +31,16 @@ MODULE = "inferstream.server.frontends.follower"
 _Encoded = msgspec.msgpack.Encoder().encode
 
 
-class Leader(Protocol):
-    """Serves the queries of followers."""
-
-    def asked(self, follower: "FollowerProcess", frame: frames.Query) -> None: ...
-
-    def replace(self, frame: frames.Replace) -> None: ...
-
-
 class FollowerProcess:
     """The process of one follower. It begins operations in the order of the calls."""
 
-    def __init__(self, leader: Leader, variables: dict[str, str], loads: int) -> None:
+    def __init__(
+        self,
+        asked: "Callable[[FollowerProcess, frames.Query], None]",
+        replace: Callable[[frames.Replace], None],
+        variables: dict[str, str],
+        loads: int,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._intake, theirs = descriptors.intake()
         program = Program(SCRIPT, sys.executable, variables, MODULE)
@@ -58,9 +56,9 @@ class FollowerProcess:
         self._frames: dict[type[Any], Callable[[Any], object]] = {
             frames.Done: self._done,
             frames.Released: lambda frame: self._held.settle(frame.model, None),
-            frames.Query: lambda frame: leader.asked(self, frame),
+            frames.Query: lambda frame: asked(self, frame),
             frames.Counted: self._counted,
-            frames.Replace: leader.replace,
+            frames.Replace: replace,
             **RECEIVERS,
         }
         decoder = msgspec.msgpack.Decoder(frames.FollowerFrame)

@@ -34,10 +34,7 @@ Asking = Callable[[str, str], Awaitable[bytes]]
 
 
 class FollowerRegistry(Serving):
-    """Serves the models that the leader chooses, and forwards repository calls to it.
-
-    It calls `released` with the number of a model when nothing uses it any more.
-    """
+    """Serves the models that the leader chooses, and forwards repository calls to it."""
 
     def __init__(
         self,
@@ -45,11 +42,11 @@ class FollowerRegistry(Serving):
         meters: Meters,
         tracer: "Tracer | None",
         ask: Asking,
-        released: Callable[[int], None],
+        send: Callable[[frames.FollowerFrame], object],
     ) -> None:
         super().__init__(settings, meters, tracer)
         self._ask = ask
-        self._released = released
+        self._send = send
         self._leader_ready = False
         self._prepared: dict[int, asyncio.Task[ServedModel]] = {}
         self._numbers: dict[ServedModel, int] = {}
@@ -98,7 +95,7 @@ class FollowerRegistry(Serving):
             await asyncio.wait([prepared])
             if not prepared.cancelled() and prepared.exception() is None:
                 await prepared.result().execution.unload()
-            self._released(number)
+            self._send(frames.Released(number))
             return
         for key, served in list(self._served.items()):
             if self._numbers.get(served) == number:
@@ -108,7 +105,7 @@ class FollowerRegistry(Serving):
 
     def _retire(self, served: ServedModel) -> asyncio.Task[None]:
         retiring = super()._retire(served)
-        retiring.add_done_callback(lambda _: self._released(self._numbers.pop(served)))
+        retiring.add_done_callback(lambda _: self._send(frames.Released(self._numbers.pop(served))))
         return retiring
 
 
@@ -119,24 +116,21 @@ async def _end_of(preparing: asyncio.Task[ServedModel]) -> None:
 
 
 class Loading:
-    """Loads models as the leader did. `which` is the index of this front end and the count of all.
-
-    `replace` asks the leader to replace a worker that has failed.
-    """
+    """Loads models as the leader did. `which` is the index of this front end and the count of all."""
 
     def __init__(
         self,
         settings: Settings,
         which: tuple[int, int],
         meters: WorkerMeters,
-        replace: Callable[[int, str], None],
+        send: Callable[[frames.FollowerFrame], object],
         loads: WorkerLoads,
         awaiting: Awaiting,
     ) -> None:
         self._settings = settings
         self._index, self._count = which
         self._meters = meters
-        self._replace = replace
+        self._send = send
         self._loads = loads
         self._awaiting = awaiting
         self._groups: dict[int, AttachedGroup] = {}
@@ -176,7 +170,7 @@ class Loading:
     def _of_no_use(self, process: WorkerClient, why: str) -> None:
         for worker, (_, known) in self._workers.items():
             if known is process:
-                self._replace(worker, why)
+                self._send(frames.Replace(worker, why))
 
     def retired(self, worker: int) -> None:
         """Send a worker no more calls; its present calls continue."""

@@ -133,7 +133,7 @@ class FrontEnds:
         """Start a follower and wait for its end; whether it has served."""
         try:
             variables = self._files.variables() if self._settings.metrics_endpoint else {}
-            follower = FollowerProcess(self, variables, self._memory)
+            follower = FollowerProcess(self._asked, self._replace, variables, self._memory)
         except OSError as error:
             logger.error("a front end cannot be started: %s", error.strerror)
             return False
@@ -217,14 +217,12 @@ class FrontEnds:
                 for follower in self._models.followers:
                     follower.send(frames.Retired(worker))
 
-    def replace(self, frame: frames.Replace) -> None:
-        """Replace a worker that a follower has found to be broken."""
+    def _replace(self, frame: frames.Replace) -> None:
         if frame.worker in self._workers:
             group, process = self._workers[frame.worker]
             group.replace(process, frame.why)
 
-    def asked(self, follower: FollowerProcess, frame: frames.Query) -> None:
-        """Run a follower's query and send it the result."""
+    def _asked(self, follower: FollowerProcess, frame: frames.Query) -> None:
         self._tasks.start(self._respond(follower, frame))
 
     async def _respond(self, follower: FollowerProcess, frame: frames.Query) -> None:

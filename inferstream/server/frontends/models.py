@@ -110,7 +110,6 @@ class SharedModels:
                 raise outcome
 
     def forget(self, model: SharedModel) -> None:
-        """Give this model to no new follower."""
         self._models.pop(model.number, None)
 
 

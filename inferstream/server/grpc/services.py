@@ -55,8 +55,6 @@ def build_services(
 
 
 class Services:
-    """Makes the handlers."""
-
     def __init__(
         self,
         dataplane: DataPlane,

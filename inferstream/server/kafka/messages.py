@@ -56,7 +56,6 @@ def _asked(headers: dict[str, str], name: str) -> str | None:
 
 
 def key_of(record: Any) -> str | None:
-    """The record's key as a request id, or None."""
     return None if record.key is None else record.key.decode("utf-8", "replace")
 
 
@@ -72,7 +71,6 @@ def response_message(call: Call, response: InferenceResponse, events: CloudEvent
 
 
 def refusal(record: Any, error: InferstreamError) -> KafkaMessage:
-    """The message of an error."""
     document = {"error": error.message, "code": error.code.value}
     if (key := key_of(record)) is not None:
         document["id"] = key

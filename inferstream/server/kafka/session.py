@@ -38,11 +38,9 @@ class Offsets:
         self._next: int | None = None
 
     def begin(self, offset: int) -> None:
-        """Record that the message at `offset` is in progress."""
         self._open.append(offset)
 
     def end(self, offset: int) -> None:
-        """Record that the message at `offset` is done."""
         self._done.add(offset)
         while self._open and self._open[0] in self._done:
             first = self._open.popleft()

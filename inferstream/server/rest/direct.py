@@ -60,7 +60,6 @@ class DirectExchange:
         return bool(self.connection.lost)
 
     def take(self, piece: bytes) -> None:
-        """Add a piece of the body."""
         self._pieces.append(piece)
 
     def body(self, limit: int) -> bytes:

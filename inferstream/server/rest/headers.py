@@ -30,7 +30,6 @@ class ResponseHeaders:
         self._events = None if events is None else EventHeaders(events, str.encode)
 
     def __call__(self, response: InferenceResponse, model: str) -> RawHeaders:
-        """The headers of a response of `model`."""
         found = [] if self._events is None else self._events.of(model, response.id)
         if response.parameters is None or response.parameters.headers is None:
             return found

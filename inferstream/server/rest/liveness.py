@@ -107,11 +107,9 @@ class _Load:
         """Seconds of the longest stretch for which it held the event loop."""
 
     def turn(self) -> None:
-        """Begin a stretch."""
         self._stand_in.held(self._until)
 
     def ended(self, seconds: float) -> None:
-        """End a stretch."""
         self.longest = max(self.longest, seconds)
         self._stand_in.free()
 

@@ -172,7 +172,6 @@ def _deflate(body: bytes, encoding: bytes) -> bytes:
 
 
 async def respond(send: Send, status: int, body: bytes, headers: RawHeaders) -> None:
-    """Send a whole response."""
     headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

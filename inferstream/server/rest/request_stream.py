@@ -41,7 +41,6 @@ class RequestStream:
         self._news.wake()
 
     def end(self) -> None:
-        """End the stream after the requests in the queue."""
         self._over = True
         self._news.wake()
 

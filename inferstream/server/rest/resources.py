@@ -114,7 +114,6 @@ def _add_documentation(app: FastAPI, dataplane: DataPlane, settings: Settings) -
 
 
 def _handle_errors(app: FastAPI, settings: Settings) -> None:
-    """Send each failure in the form of V2."""
 
     def respond(error: InferstreamError) -> Response:
         headers = {name.decode(): value.decode() for name, value in http_headers(error)}

@@ -115,7 +115,6 @@ class HttpServer:
 
     @property
     def scheme(self) -> str:
-        """The scheme of the port's address."""
         return "http://" if self._certificates is None else "https://"
 
     def start(self, sock: socket.socket) -> None:
@@ -147,7 +146,6 @@ class HttpServer:
 
 
 def metrics_app(endpoint: str, meters: Meters) -> Any:
-    """The application of the metrics port."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == endpoint and scope["method"] == "GET":

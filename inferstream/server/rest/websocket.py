@@ -96,8 +96,6 @@ class WebSocketDoor:
 
 @dataclass(slots=True)
 class SocketCall:
-    """One call of a conversation."""
-
     admission: Admission
     call: Call
     requests: RequestStream | None
