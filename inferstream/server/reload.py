@@ -23,14 +23,14 @@ async def reload_on_change(registry: Registry, root: Path) -> None:
             ]
             await _reload(registry, [path.resolve() for path in files])
     except Exception:  # of the watcher
-        logger.exception("files that change are no longer seen")
+        logger.exception("the watch of the files failed: models are no longer reloaded")
 
 
 async def _reload(registry: Registry, changed: list[Path]) -> None:
     try:
         names = await registry.names_at(changed)
     except Exception:  # of a repository that a user has written
-        logger.exception("what has changed in the repository cannot be told")
+        logger.exception("the repository cannot name the models that have changed")
         return
     for name in names:
         try:

@@ -98,7 +98,7 @@ def share_code(settings: Settings) -> None:
     with suppress(OSError):  # it may have been deleted
         working = Path.cwd()
         if working.stat().st_mode & PUBLIC == PUBLIC:
-            logger.info("models cannot import from %s, where everybody may write", working)
+            logger.info("models cannot import from %s, where every user may create files", working)
         else:
             share_folders([working])
 

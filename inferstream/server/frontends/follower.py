@@ -146,7 +146,7 @@ class Follower:
                 logger.error("%s", error.message, exc_info=error.__cause__)
             failure = pack_failure(error)
         except Exception as error:
-            logger.exception("a front end cannot do what it should")
+            logger.exception("an operation of a front end failed")
             failure = pack_failure(InferenceFailed(f"{type(error).__name__}: {error}"))
         self._send(frames.Done(operation, failure))
         await asyncio.sleep(0)  # the link writes in the next turn of the loop

@@ -36,7 +36,7 @@ class FollowerProcess:
 
     def __init__(
         self,
-        asked: "Callable[[FollowerProcess, frames.Query], None]",
+        query: "Callable[[FollowerProcess, frames.Query], None]",
         replace: Callable[[frames.Replace], None],
         variables: dict[str, str],
         loads: int,
@@ -56,7 +56,7 @@ class FollowerProcess:
         self._frames: dict[type[Any], Callable[[Any], object]] = {
             frames.Done: self._done,
             frames.Released: lambda frame: self._held.settle(frame.model, None),
-            frames.Query: lambda frame: asked(self, frame),
+            frames.Query: lambda frame: query(self, frame),
             frames.Counted: self._counted,
             frames.Replace: replace,
             **RECEIVERS,

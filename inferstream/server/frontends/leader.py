@@ -118,7 +118,7 @@ class FrontEnds:
         failures = 0
         while not self._draining:
             since = monotonic()
-            served = await self._life(index)
+            served = await self._run_follower(index)
             failures = 0 if served else failures + 1
             if failures == ATTEMPTS and not self._complete.is_set():
                 text = f"A front end ended before it served, {failures} times in a row; the log says how."
@@ -129,17 +129,17 @@ class FrontEnds:
                 pause = min(2.0 ** (failures - 1), LONGEST) - (monotonic() - since)
                 await asyncio.sleep(max(pause, 0.0))
 
-    async def _life(self, index: int) -> bool:
+    async def _run_follower(self, index: int) -> bool:
         """Start a follower and wait for its end; whether it has served."""
         try:
             variables = self._files.variables() if self._settings.metrics_endpoint else {}
-            follower = FollowerProcess(self._asked, self._replace, variables, self._memory)
+            follower = FollowerProcess(self._query, self._replace, variables, self._memory)
         except OSError as error:
             logger.error("a front end cannot be started: %s", error.strerror)
             return False
         self._own.started += 1
         self._files.started(follower.pid)
-        joining = asyncio.create_task(self._join(follower, self._greet(index, follower)))
+        joining = asyncio.create_task(self._join(follower, self._configure(index, follower)))
         served = False
         try:
             await follower.ended.wait()
@@ -155,7 +155,7 @@ class FrontEnds:
         logger.error("front end %d %s", follower.pid, follower.how)
         return served
 
-    def _greet(self, index: int, follower: FollowerProcess) -> list[asyncio.Task[None]]:
+    def _configure(self, index: int, follower: FollowerProcess) -> list[asyncio.Task[None]]:
         """Send a new follower the settings, workers and models before any other frame; its operations."""
         settings = self._settings.model_dump_json(by_alias=True).encode()
         follower.send(frames.Configure(settings, index, self.count, self._ports, shared_folders()))
@@ -169,8 +169,10 @@ class FrontEnds:
         try:
             await asyncio.gather(*replaying)
             state = self._state()
-            await follower.do(lambda operation: frames.Tell(operation, *state), self._models.patience)
-            await follower.do(frames.OpenPorts, self._models.patience)
+            await follower.do(
+                lambda operation: frames.Tell(operation, *state), self._models.operation_timeout
+            )
+            await follower.do(frames.OpenPorts, self._models.operation_timeout)
         except WorkerLost:
             return
         except InferstreamError as error:
@@ -192,7 +194,7 @@ class FrontEnds:
         process.share(self._loads.begin(worker))
         for follower in self._models.followers:
             self._introduce(follower, worker, group, process)
-        self._tasks.start(self._mourn(worker, process))
+        self._tasks.start(self._await_end(worker, process))
 
     def _introduce(
         self, follower: FollowerProcess, worker: int, group: WorkerGroup, process: SharedProcess
@@ -201,9 +203,11 @@ class FrontEnds:
             follower.introduce(worker, group.number, process)
         except OSError as error:
             if not process.ended.is_set() and not follower.ended.is_set():
-                logger.error("front end %d goes without worker %d: %s", follower.pid, process.pid, error)
+                logger.error(
+                    "front end %d cannot be connected to worker %d: %s", follower.pid, process.pid, error
+                )
 
-    async def _mourn(self, worker: int, process: SharedProcess) -> None:
+    async def _await_end(self, worker: int, process: SharedProcess) -> None:
         await process.ended.wait()
         self._workers.pop(worker, None)
         for follower in self._models.followers:
@@ -222,7 +226,7 @@ class FrontEnds:
             group, process = self._workers[frame.worker]
             group.replace(process, frame.why)
 
-    def _asked(self, follower: FollowerProcess, frame: frames.Query) -> None:
+    def _query(self, follower: FollowerProcess, frame: frames.Query) -> None:
         self._tasks.start(self._respond(follower, frame))
 
     async def _respond(self, follower: FollowerProcess, frame: frames.Query) -> None:
@@ -231,7 +235,7 @@ class FrontEnds:
         except InferstreamError as error:
             result = frames.QueryResult(frame.question, pack_failure(error))
         except Exception:
-            logger.exception("what front end %d asked for failed", follower.pid)
+            logger.exception("the query of front end %d failed", follower.pid)
             failed = InferenceFailed("The server failed; its log says why.")
             result = frames.QueryResult(frame.question, pack_failure(failed))
         follower.send(result)

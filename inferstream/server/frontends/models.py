@@ -59,7 +59,7 @@ class SharedModels:
     """Gives every follower the same models, also one that starts later. `timeout` is that of a load."""
 
     def __init__(self, timeout: float) -> None:
-        self.patience = timeout + OPERATION_LIMIT
+        self.operation_timeout = timeout + OPERATION_LIMIT
         """Seconds after which a follower is ended if an operation is not done."""
         self._models: dict[int, SharedModel] = {}
         self.followers: list[FollowerProcess] = []
@@ -86,7 +86,7 @@ class SharedModels:
 
     def _prepare(self, follower: FollowerProcess, model: SharedModel) -> asyncio.Task[None]:
         follower.hold(model.number)
-        return follower.do(model.prepare, self.patience)
+        return follower.do(model.prepare, self.operation_timeout)
 
     def replay(self, follower: FollowerProcess) -> list[asyncio.Task[None]]:
         """Send a new follower every model; its operations for the models that serve."""
@@ -94,13 +94,13 @@ class SharedModels:
         for model in list(self._models.values()):
             preparing = self._prepare(follower, model)
             if model.serving:  # `add` handles the failure of one that does not serve yet
-                serving += [preparing, follower.do(model.to_serve, self.patience)]
+                serving += [preparing, follower.do(model.to_serve, self.operation_timeout)]
         return serving
 
     async def everywhere(self, make: Callable[[int], frames.FollowerOperation]) -> None:
         """Run an operation in every follower; a follower that fails is ended and replaced."""
         followers = list(self.followers)
-        doing = [follower.do(make, self.patience) for follower in followers]
+        doing = [follower.do(make, self.operation_timeout) for follower in followers]
         outcomes = await asyncio.gather(*doing, return_exceptions=True)
         for follower, outcome in zip(followers, outcomes, strict=True):
             if isinstance(outcome, InferstreamError) and not isinstance(outcome, WorkerLost):

@@ -59,9 +59,9 @@ def _file_of(symbol: str) -> FileDescriptor:
         return POOL.FindServiceByName(service).methods_by_name[method].containing_service.file
 
 
-def _file_of_extension(asked: ExtensionRequest) -> ServerReflectionResponse:
-    message = POOL.FindMessageTypeByName(asked.containing_type)
-    extension = POOL.FindExtensionByNumber(message, asked.extension_number)
+def _file_of_extension(request: ExtensionRequest) -> ServerReflectionResponse:
+    message = POOL.FindMessageTypeByName(request.containing_type)
+    extension = POOL.FindExtensionByNumber(message, request.extension_number)
     return _files(POOL.FindFileContainingSymbol(extension.full_name))
 
 

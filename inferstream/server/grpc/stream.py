@@ -27,8 +27,8 @@ def dialect_of(message: InferMessage, metadata: Headers, default: str) -> str:
     The response types look the same on the wire, so the choice must precede the first response.
     Raises InvalidRequest for an unknown dialect.
     """
-    if (asked := asked_dialect(metadata.get(HEADER), _NAMES)) is not None:
-        return asked
+    if (named := asked_dialect(metadata.get(HEADER), _NAMES)) is not None:
+        return named
     for dialect in DIALECTS:
         if dialect.is_certain(message, metadata):
             return dialect.name

@@ -46,7 +46,7 @@ class KafkaDoor:
 
     def start(self) -> None:
         """Connect and serve until `stop`."""
-        _quieten("aiokafka")
+        _limit_log("aiokafka")
         self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
@@ -118,7 +118,7 @@ def _reason(error: Any) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-class Sparse(logging.Filter):
+class RateLimit(logging.Filter):
     """Passes one record of each kind in `EVERY` seconds; aiokafka logs dozens a second without a cluster."""
 
     def __init__(self) -> None:
@@ -134,8 +134,8 @@ class Sparse(logging.Filter):
         return True
 
 
-def _quieten(library: str) -> None:
-    sparse = Sparse()
+def _limit_log(library: str) -> None:
+    limit = RateLimit()
     for name in list(logging.root.manager.loggerDict):
         if name.partition(".")[0] == library:
-            logging.getLogger(name).addFilter(sparse)
+            logging.getLogger(name).addFilter(limit)

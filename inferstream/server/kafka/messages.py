@@ -32,17 +32,17 @@ def call_of(record: Any, limit: int, admit: Admit) -> tuple[Admission, Call]:
 
     Raises InvalidRequest, PayloadTooLarge, Unsupported, and the errors of `admit`.
     """
-    asked = {name: value.decode("latin-1") for name, value in record.headers}
-    model = _asked(asked, "model")
+    headers = {name: value.decode("latin-1") for name, value in record.headers}
+    model = _header(headers, "model")
     if not model:
         raise InvalidRequest('The message has no header "mlserver-model".')
-    method = _asked(asked, "method") or "infer"
+    method = _header(headers, "method") or "infer"
     if method != "infer":
         raise Unsupported(f'The method "{method}" is not known here; "infer" is.')
     value = record.value or b""
     if len(value) > limit:
         raise PayloadTooLarge(f"The message is larger than the {limit} bytes allowed.")
-    admission = admit(model, _asked(asked, "version"))
+    admission = admit(model, _header(headers, "version"))
     request, _ = json_requests.build_request(
         json_requests.load(value), value, None, nested=admission.takes_any
     )
@@ -51,7 +51,7 @@ def call_of(record: Any, limit: int, admit: Admit) -> tuple[Admission, Call]:
     return admission, admission.call(Operation.INFER, request, Headers(record.headers))
 
 
-def _asked(headers: dict[str, str], name: str) -> str | None:
+def _header(headers: dict[str, str], name: str) -> str | None:
     return next((headers[prefix + name] for prefix in PREFIXES if prefix + name in headers), None)
 
 

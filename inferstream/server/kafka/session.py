@@ -138,7 +138,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                 message = response_message(call, reply.first, self._dataplane.events)
         except InferstreamError as error:
             if isinstance(error, Draining) and self.leaving.is_set():
-                logger.info("message %s is left for whoever serves next", where)
+                logger.info("message %s remains for the next server", where)
                 return
             logger.warning("message %s: %s", where, error.message)
             message = refusal(record, error)

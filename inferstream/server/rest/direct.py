@@ -11,7 +11,7 @@ from .exchange import CLOSE
 from .messages import ClientLeft, Head, RawHeaders
 
 
-class _Unheard:
+class _UnusedEvent:
     """Replaces uvicorn's event: no task waits for a message, because the request is complete."""
 
     def set(self) -> None:
@@ -39,7 +39,7 @@ class DirectExchange:
         "task",
     )
 
-    message_event = _Unheard()
+    message_event = _UnusedEvent()
     """One for all exchanges: an exchange with a reference to itself would wait for the garbage collector."""
 
     def __init__(
