@@ -30,7 +30,7 @@ class Doors:
     ) -> None:
         self.grpc = GrpcServer(dataplane, settings, meters, tracing)
         app = DirectApp(build_rest_app(dataplane, settings, meters, tracing), settings)
-        self.rest = HttpServer(app, settings, "rest", guarded=True, liveness=liveness)
+        self.rest = HttpServer(app, settings, "rest", liveness)
 
     async def start(self, sock: socket.socket) -> None:
         """Serve REST at this socket, and gRPC at the port that it is bound to."""

@@ -158,7 +158,7 @@ class Server:
         settings = self.settings
         assert settings.metrics_endpoint is not None
         app = metrics_app(settings.metrics_endpoint, self.application.meters)
-        self._http["metrics"] = HttpServer(app, settings, "metrics", guarded=False)
+        self._http["metrics"] = HttpServer(app, settings, "metrics")
         self._http["metrics"].start(sock)
 
     def scheme(self, port: str) -> str:

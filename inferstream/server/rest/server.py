@@ -29,7 +29,7 @@ HANDSHAKE = 10.0
 """Seconds a client may take for its TLS handshake, during which no other limit counts its connection."""
 
 LOOK_EVERY = 1.0
-"""Seconds between looks at whether the certificate has changed."""
+"""Seconds between checks for a new certificate."""
 
 
 class _Server(uvicorn.Server):
@@ -69,9 +69,8 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """One HTTP port with an ASGI application behind it.
 
-    The settings of the port `name` pass options on to uvicorn and name certificates. Clients of a `guarded` port
-    have limits. `liveness` answers probes while a model's `load` holds the event loop.
-    Raises InvalidSettings for a wrong option.
+    The settings of the port `name` pass options on to uvicorn and name certificates. Only clients of "rest" have
+    limits. `liveness` answers probes while a model's `load` blocks the event loop. Raises InvalidSettings.
     """
 
     def __init__(
@@ -79,10 +78,9 @@ class HttpServer:
         app: Any,
         settings: Settings,
         name: Literal["rest", "metrics"],
-        *,
-        guarded: bool,
         liveness: Liveness | None = None,
     ) -> None:
+        guarded = name == "rest"
         source = f"_custom_{name}_server_settings"
         custom: dict[str, Any] | None = getattr(settings, source[1:])
         self._certificates = certificates(custom or {}, settings.model_repository_root, source)
@@ -146,7 +144,6 @@ class HttpServer:
 
 
 def metrics_app(endpoint: str, meters: Meters) -> Any:
-
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == endpoint and scope["method"] == "GET":
             await respond(send, 200, await meters.scrape(), [(b"content-type", CONTENT_TYPE.encode())])
