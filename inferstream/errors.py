@@ -52,8 +52,6 @@ _CODES = {
 class ModelError(InferstreamError):
     """Model code raises it. A client gets the message and the HTTP status, or the gRPC status for that."""
 
-    code = Code.INVALID
-
     own_status = True
     """Whether a client gets `status_code` and not the status of `code`."""
 
@@ -158,9 +156,7 @@ class ModelNotFound(NotFound, ModelError):
     """No loaded model has this name and version. A ModelError too, as in MLServer."""
 
     def __init__(self, name: str, version: str | None = None) -> None:
-        super().__init__(
-            f"Model {name} with version {version} not found" if version else f"Model {name} not found"
-        )
+        super().__init__(f"Model {name}{f' with version {version}' if version else ''} not found")
         self.name = name
         self.version = version
         self.status_code = 404

@@ -1,5 +1,6 @@
 """Shared memory that one process writes tensors into and another reads them from, without a copy."""
 
+import asyncio
 import mmap
 import os
 import tempfile
@@ -7,7 +8,7 @@ import weakref
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -136,6 +137,36 @@ class Incoming:
         """Let go of the memory, which stays for as long as somebody still looks at a tensor."""
         self.flags.release()
         self._memory = None
+
+
+class Memory:
+    """Both directions of the memory between two processes. `send_freed` sends places back to their writer."""
+
+    def __init__(self, incoming: int, outgoing: int, send_freed: Callable[[list[int]], object]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._send_freed = send_freed
+        self._scheduled = False
+        self.incoming = Incoming(incoming, self._freed)
+        try:
+            self.outgoing = Outgoing(outgoing)
+        except OSError:
+            self.incoming.close()
+            raise
+
+    def _freed(self) -> None:
+        # Any thread calls this: the one that drops the last view of a tensor.
+        if not self._scheduled:
+            self._scheduled = True
+            with suppress(RuntimeError):  # the loop has closed
+                self._loop.call_soon_threadsafe(self._give_back)
+
+    def _give_back(self) -> None:
+        self._scheduled = False
+        self._send_freed(self.incoming.take_freed())
+
+    def close(self) -> None:
+        self.incoming.close()
+        self.outgoing.close()
 
 
 _NOTHING: Bytes = np.empty(0, np.uint8)

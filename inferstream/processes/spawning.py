@@ -15,6 +15,9 @@ from pathlib import Path
 
 PACKAGE = str(Path(__file__).parents[1])
 
+REAPED = 0.25
+"""Seconds a process may take to end when its work is over, and to be gone once it is killed."""
+
 
 @dataclass(frozen=True)
 class Program:
@@ -99,6 +102,21 @@ class Child:
         """End it now."""
         with suppress(ProcessLookupError):
             self._process.kill()
+
+    async def stopped(self, ended: asyncio.Event, seconds: float, late: Callable[[], None]) -> bool:
+        """Wait for `ended`. After `seconds`, call `late` and kill the process; False when that happened."""
+        try:
+            async with asyncio.timeout(seconds):
+                await ended.wait()
+                return True
+        except TimeoutError:
+            late()
+        finally:
+            self.kill()  # also when the caller is cancelled
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REAPED):
+                await ended.wait()
+        return False
 
     @property
     def how(self) -> str:

@@ -22,7 +22,6 @@ from . import compute, queues, streams
 from .custom import CUSTOM
 from .histogram import SECONDS, Histogram
 from .rpcs import GrpcMeters
-from .sockets import SocketMeters
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -104,6 +103,21 @@ class DoorMeters:
         if durations is None:
             durations = self.requests[key] = Histogram(SECONDS)
         durations.observe(seconds)
+
+
+class SocketMeters:
+    """The numbers of all WebSockets. Their upgrades also count as HTTP requests."""
+
+    __slots__ = ("open", "received", "sent")
+
+    def __init__(self) -> None:
+        self.open = self.received = self.sent = 0
+
+    def collect(self) -> Iterator[Metric]:
+        prefix = "inferstream_websocket"
+        yield GaugeMetricFamily(f"{prefix}s", "WebSockets that are open", value=self.open)
+        yield CounterMetricFamily(f"{prefix}_messages_received", "Messages received", value=self.received)
+        yield CounterMetricFamily(f"{prefix}_messages_sent", "Messages sent", value=self.sent)
 
 
 class Meters(Collector):

@@ -1,4 +1,4 @@
-"""Meters of worker processes."""
+"""Meters of worker processes and front ends."""
 
 from collections.abc import Iterable
 
@@ -57,3 +57,19 @@ class WorkerMeters(Collector):
         depth = HistogramMetricFamily("parallel_request_queue", "Calls a worker had when given one more")
         depth.add_metric([], self._depths.buckets(), self._depths.total)
         yield depth
+
+
+class FrontEndMeters(Collector):
+    """How many front ends serve, the first included, and how often another was started or lost."""
+
+    def __init__(self) -> None:
+        self.serving = 1
+        self.started = 0
+        self.lost = 0
+
+    def collect(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily("inferstream_frontends", "Front ends that serve", value=self.serving)
+        yield CounterMetricFamily("inferstream_frontends_started", "Further front ends started", self.started)
+        yield CounterMetricFamily(
+            "inferstream_frontends_lost", "Further front ends that ended early", self.lost
+        )

@@ -10,8 +10,8 @@ from ...concurrency.model_thread import ModelThread
 from ...context import request_context
 from ...model import MLModel
 from ...types import InferenceRequest, InferenceResponse
-from .model_thread_responses import LIGHT, ModelThreadResponses
 from .stretches import Turns, in_stretches
+from .threads import LIGHT, ModelThreadResponses
 
 logger = logging.getLogger("inferstream.model")
 

@@ -11,8 +11,8 @@ from ..outputs import Finish
 from ..reply import Reply, StreamReply
 from .coroutines import HEAVY, InThread
 from .failures import cause, translated
-from .model_thread_responses import ModelThreadResponses
 from .payloads import Payloads
+from .threads import ModelThreadResponses
 
 logger = logging.getLogger("inferstream.model")
 

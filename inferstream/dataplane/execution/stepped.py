@@ -11,7 +11,7 @@ from ...context import request_context
 from ...model import Finished
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
-from .read_ahead import AHEAD
+from .threads import AHEAD
 
 
 class SteppedStream(AsyncIterator[InferenceResponse]):

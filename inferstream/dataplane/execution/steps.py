@@ -7,6 +7,7 @@ from contextvars import Context
 from time import perf_counter
 from typing import Any
 
+from ...concurrency.wakeup import Wakeup
 from ...errors import InferenceFailed, InferstreamError, InvalidOutput, StepFailed
 from ...model import StepModel
 from ...telemetry.context import model_name_var, model_version_var
@@ -46,7 +47,7 @@ class Steps:
         self._entering: list[SteppedStream] = []
         self._active: list[SteppedStream] = []
         self._task: asyncio.Task[None] | None = None
-        self._resting: asyncio.Future[None] | None = None
+        self._changes = Wakeup()
         self._closed = False
         self._looks = 0
         """Looks for who is next, and steps: a stream that is let in later than at the next one had to wait."""
@@ -67,7 +68,7 @@ class Steps:
         if self._task is None:
             loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._run(), context=self._context.copy())
-        self._wake()
+        self._changes.wake()
         return stream
 
     async def _each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
@@ -97,7 +98,7 @@ class Steps:
             self._waits_no_more(stream)
             self.queue.left(stream.call.expired)
             stream.released()
-        self._wake()
+        self._changes.wake()
 
     def _waits_no_more(self, stream: SteppedStream) -> None:
         stream.waits = False
@@ -109,10 +110,6 @@ class Steps:
         self._waits_no_more(stream)
         return stream
 
-    def _wake(self) -> None:
-        if self._resting is not None and not self._resting.done():
-            self._resting.set_result(None)
-
     async def _run(self) -> None:
         try:
             while self._active or self._waiting:
@@ -123,7 +120,7 @@ class Steps:
                 if advancing:
                     await self._step(advancing)
                 elif self._idle:
-                    await self._rest()
+                    await self._changes.wait()
         finally:
             self._end_all(StepFailed(f"The steps of model {self._model.name} were interrupted."))
             await self._release()
@@ -135,13 +132,6 @@ class Steps:
         if self._waiting and len(self._active) < self._most:
             return False
         return bool(self._active) and not any(stream.over for stream in self._active)
-
-    async def _rest(self) -> None:
-        self._resting = asyncio.get_running_loop().create_future()
-        try:
-            await self._resting
-        finally:
-            self._resting = None
 
     async def _admit(self) -> None:
         """Give the places that are free to those that wait."""
@@ -220,7 +210,7 @@ class Steps:
             stream.released()
         for stream in (*self._entering, *self._active):
             stream.fail(error)
-        self._wake()
+        self._changes.wake()
 
 
 async def _ends(task: asyncio.Task[Any]) -> bool:

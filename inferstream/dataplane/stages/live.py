@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable
+from typing import TypeVar
 
 from ..call import Call, Interruptible
 from ..handler import Handler
 from ..reply import Reply, Watcher
-from .base import Pipeline, Result, Shared
+from .base import Pipeline, Shared
+
+Result = TypeVar("Result")
 
 
 class LiveStream(Watcher):

@@ -38,14 +38,8 @@ class WorkerClient:
     _link: Link
 
     def __init__(self, requests: int, responses: int) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._freeing = False
-        self._incoming = shared_memory.Incoming(responses, self._freed)
-        try:
-            self._outgoing = shared_memory.Outgoing(requests)
-        except OSError:
-            self._incoming.close()
-            raise
+        self._memory = shared_memory.Memory(responses, requests, self._send_freed)
+        self._incoming, self._outgoing = self._memory.incoming, self._memory.outgoing
         self._flags = self._incoming.flags
         self._frames: dict[type[Frame], Callable[[Any], object]] = {
             frames.Completed: self._completed,
@@ -74,9 +68,8 @@ class WorkerClient:
         self.pid = pid
         self._link = link(msgspec.msgpack.Decoder(frames.FromWorker), self._received)
 
-    def _close_memory(self) -> None:
-        self._incoming.close()
-        self._outgoing.close()
+    def _send_freed(self, places: list[int]) -> None:
+        self._link.send(frames.Free(places))
 
     @property
     def how(self) -> str:
@@ -185,18 +178,5 @@ class WorkerClient:
             started = self._flags[number]
             remote.ended(WorkerLost(lost) if started else NeverStarted(lost))
         self._calls.clear()
-        self._close_memory()
+        self._memory.close()
         self._questions.fail_all(WorkerLost(lost))
-
-    def _freed(self) -> None:
-        """Called from whatever thread drops the last view of a tensor."""
-        if not self._freeing:
-            self._freeing = True
-            try:
-                self._loop.call_soon_threadsafe(self._give_back)
-            except RuntimeError:
-                return  # the loop has closed, and the worker with it
-
-    def _give_back(self) -> None:
-        self._freeing = False
-        self._link.send(frames.Free(self._incoming.take_freed()))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...imports.folders import shared_folders
-from ...processes.spawning import Program
+from ...processes.spawning import REAPED, Program
 from ...settings import ModelSettings, Settings
 from ...telemetry.meter_set import MeterSet
 from ...telemetry.queues import QueueMeters
@@ -21,7 +21,7 @@ from ..cloudevents import wanted
 from .client import Suspected, WorkerClient
 from .frames import Loaded, LoadInstance, Start
 from .pool import Group
-from .process import REAPED, InstanceMeters, WorkerProcess
+from .process import InstanceMeters, WorkerProcess
 from .slot import Slot
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ...concurrency.tasks import Tasks
 from ...errors import InferstreamError, WorkerLost
 from ...processes.frames import Frame, pack_failure, unpack_failure
 from ...processes.link import Link
-from ...processes.shared_memory import Incoming, Outgoing
+from ...processes.shared_memory import Memory
 from ...types import Headers
 from ..execution.failures import translated
 from ..execution.local import Local
@@ -40,10 +40,8 @@ class Peer:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._models = models
-        incoming, outgoing = memory
-        self._incoming = Incoming(incoming, self._freed)
-        self._outgoing = Outgoing(outgoing)
-        self._freeing = False
+        self._memory = Memory(*memory, lambda places: self.send(frames.Free(places)))
+        self._incoming, self._outgoing = self._memory.incoming, self._memory.outgoing
         self._calls: dict[int, ResponseSender] = {}
         self._cancelled: set[int] = set()
         self._tasks = Tasks()
@@ -160,15 +158,4 @@ class Peer:
         while tasks := [sender.call.task for sender in self._calls.values() if sender.call.task is not None]:
             await asyncio.wait(tasks)
             await asyncio.sleep(0)
-        self._incoming.close()
-        self._outgoing.close()
-
-    def _freed(self) -> None:
-        """Called from whatever thread drops the last view of a tensor."""
-        if not self._freeing:
-            self._freeing = True
-            self._loop.call_soon_threadsafe(self._give_back)
-
-    def _give_back(self) -> None:
-        self._freeing = False
-        self.send(frames.Free(self._incoming.take_freed()))
+        self._memory.close()

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 
 from ...concurrency.questions import Questions
@@ -11,15 +11,12 @@ from ...errors import ModelLoadFailed, WorkerLost
 from ...processes import shared_memory
 from ...processes.custom_metrics import RECEIVERS
 from ...processes.link import Link
-from ...processes.spawning import Child, Program
+from ...processes.spawning import REAPED, Child, Program
 from ...telemetry.meter_set import MeterSet
 from . import frames
 from .client import Suspected, WorkerClient
 
 logger = logging.getLogger("inferstream.worker")
-
-REAPED = 0.25
-"""Seconds a process may take to end when its work is over, and to be gone once it is killed."""
 
 BLOCKED = 2.0
 """Seconds without an answer to a ping after which a worker's event loop counts as blocked."""
@@ -69,7 +66,7 @@ class WorkerProcess(WorkerClient):
     ) -> None:
         with shared_memory.created() as requests, shared_memory.created() as responses, ExitStack() as undo:
             super().__init__(requests, responses)
-            undo.callback(self._close_memory)
+            undo.callback(self._memory.close)
             self._child = Child(program, (requests, responses, *descriptors), self._gone)
             undo.pop_all()
         self._instance_meters = instance_meters
@@ -147,18 +144,8 @@ class WorkerProcess(WorkerClient):
         Returns within `grace` seconds and twice `REAPED`.
         """
         self._link.send(frames.Stop(grace))
-        try:
-            async with asyncio.timeout(grace + REAPED):
-                await self.ended.wait()
-                return True
-        except TimeoutError:
-            logger.error("worker %d did not end within %.1f s; killing it", self.pid, grace)
-        finally:
-            self.kill()  # also where nobody waits any longer
-        with suppress(TimeoutError):
-            async with asyncio.timeout(REAPED):
-                await self.ended.wait()
-        return False
+        late = partial(logger.error, "worker %d did not end within %.1f s; killing it", self.pid, grace)
+        return await self._child.stopped(self.ended, grace + REAPED, late)
 
     def kill(self) -> None:
         """End the process now."""

@@ -172,7 +172,7 @@ class AttachedWorker(WorkerClient):
 
     def _hung_up(self) -> None:
         self.models.clear()
-        self._loop.call_later(OWNERS_WORD, self.lose, self._how)
+        asyncio.get_running_loop().call_later(OWNERS_WORD, self.lose, self._how)
 
     def lose(self, how: str) -> None:
         """It has ended, in this way."""
