@@ -1,4 +1,4 @@
-"""A thread of a model's own, with an event loop of its own, for coroutines that may block it."""
+"""A thread with an event loop for one model, for coroutines that may block it."""
 
 import asyncio
 import logging
@@ -18,18 +18,17 @@ logger = logging.getLogger("inferstream.model")
 
 
 class ThreadJob(Protocol):
-    """What runs in the thread, or waits there for its turn."""
+    """Work that runs in the thread or waits there."""
 
     def abandoned(self, error: Exception) -> None:
-        """The thread has ended before it did."""
+        """The thread ended before this work did."""
 
 
 class ModelThread:
     """Runs the coroutines of one model away from the server's event loop.
 
-    A coroutine that blocks holds up this thread alone. Two coroutines run at the same time only where
-    they await, as on any event loop. The thread is a daemon: model code that never returns must not keep
-    the process from ending.
+    A coroutine that blocks holds up only this thread. The thread is a daemon: model code that never returns must
+    not keep the process alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -42,11 +41,11 @@ class ModelThread:
 
     @property
     def calls(self) -> int:
-        """Calls and streams that have not ended, those included whose callers have left."""
+        """Calls and streams that have not ended, also those without a caller."""
         return len(self._running)
 
     def start(self, running: ThreadJob, begin: Callable[[], None]) -> None:
-        """Call `begin` in the thread and in a copy of this context. Raises RuntimeError once the thread has ended."""
+        """Call `begin` in the thread, in a copy of this context. Raises RuntimeError after the thread has ended."""
         with self._lock:
             if self._ended:
                 raise RuntimeError("the model's thread has ended")
@@ -54,7 +53,7 @@ class ModelThread:
         self.loop.call_soon_threadsafe(begin, context=copy_context())
 
     def ended(self, running: ThreadJob) -> None:
-        """Forget what has ended; called on the event loop that started it."""
+        """Forget finished work. The event loop that started it calls this."""
         self._running.discard(running)
 
     async def call(
@@ -64,11 +63,10 @@ class ModelThread:
         request: RequestContext | None = None,
         took: Callable[[float], None] | None = None,
     ) -> Any:
-        """Call a function, and await what it returns, in the thread and in a copy of this context.
+        """Call a function in the thread, in a copy of this context, and await its result.
 
-        A call that is cancelled before it began never begins. One that is cancelled later is cancelled
-        where it awaits; a stretch that blocks runs to its end, and nobody waits for it.
-        `request.thread` is done when the call has let go of the thread. `took` is told the seconds.
+        A cancelled call that has not begun never begins. A call that runs is cancelled at its next await.
+        `request.thread` is done when the call has left the thread. `took` gets the seconds.
         """
         call = _Call(self, function, arguments)
         if request is not None:
@@ -92,7 +90,7 @@ class ModelThread:
             del error  # its traceback refers to this frame: a cycle
 
     def close(self) -> None:
-        """End the thread once the call that runs in it has ended; does not wait for that."""
+        """End the thread after its current call; does not wait for that."""
         self._closing = True
         with suppress(RuntimeError):  # it has been closed before
             self.loop.call_soon_threadsafe(self.loop.stop)
@@ -120,7 +118,7 @@ class ModelThread:
 
 
 class _Call:
-    """One call on its way through the thread, and what came of it."""
+    """One call in the thread, and its result."""
 
     __slots__ = (
         "_arguments",
@@ -154,7 +152,7 @@ class _Call:
         self._task = self._thread.loop.create_task(self._run())
 
     def leave(self) -> None:
-        """The caller waits no longer. A call that has not begun checks this first."""
+        """The caller no longer waits. A call checks this before it begins."""
         self._left = True
         with suppress(RuntimeError):  # the thread has been closed meanwhile
             self._thread.loop.call_soon_threadsafe(self._cancel)

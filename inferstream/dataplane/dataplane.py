@@ -1,4 +1,4 @@
-"""Everything a door can ask for: inference, metadata, readiness and the repository."""
+"""The interface for doors: inference, metadata, readiness and the repository."""
 
 from typing import Literal
 
@@ -17,18 +17,18 @@ from .cloudevents import CloudEvents, wanted
 from .serving import Serving
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
-"""What of the protocol's extensions is implemented, in Triton's spelling."""
+"""Implemented extensions of the protocol, in Triton's spelling."""
 
 
 class DataPlane:
-    """The face of the server's inside; no method knows which transport asks."""
+    """The operations of the server, for every transport."""
 
     def __init__(self, settings: Settings, registry: Serving, access: Access) -> None:
         self._settings = settings
         self._registry = registry
         self._access = access
         self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
-        """What makes CloudEvents headers, where the settings want them."""
+        """Makes CloudEvents headers; None where the settings turn them off."""
         self._metadata = MetadataServerResponse(
             name=settings.server_name,
             version=settings.server_version,
@@ -36,10 +36,9 @@ class DataPlane:
         )
 
     def admit(self, model: str, version: str | None = None, principal: str | None = None) -> Admission:
-        """Permission to call a model. A door asks once, as soon as it knows the model's name.
+        """Admit a client to a model. A door asks once, as soon as it knows the model's name.
 
-        A model whose queue is full refuses here, before the request is parsed.
-        Raises ModelNotFound, ModelNotReady, Draining, Overloaded.
+        A full queue refuses before the request is parsed. Raises ModelNotFound, ModelNotReady, Draining, Overloaded.
         """
         served = self._registry.serving(model, version)
         if served.gate is not None:
@@ -47,13 +46,13 @@ class DataPlane:
         return Admission(served, self._registry.serving, model, version, self.events, principal)
 
     def custom_routes(self) -> list[tuple[CustomHandler, str]]:
-        """REST routes of models' own, and the model of each; the same list until a model comes or goes."""
+        """REST routes of models, each with its model's name; the same list until a model is loaded or unloaded."""
         return self._registry.routes
 
     async def call_route(self, name: str, request: HttpRequest) -> HttpResponse:
-        """Call a route of a model's own. The server waits for it, and ends it, as it does with an inference.
+        """Call a REST route of a model. Draining waits for this call and ends it, as it does with an inference.
 
-        Raises ModelNotFound, ModelNotReady, Draining, or what the model fails with.
+        Raises ModelNotFound, ModelNotReady, Draining, or the model's error.
         """
         if self._registry.draining:
             raise Draining
@@ -61,7 +60,7 @@ class DataPlane:
         return await served.live.run(served.execution.ask(request))
 
     def stream_dialect(self, name: str) -> Literal["mlserver", "triton"] | None:
-        """The dialect a model's settings name for gRPC streams."""
+        """The gRPC stream dialect in a model's settings."""
         try:
             return self._registry.get(name).execution.settings.grpc_stream_dialect
         except (ModelNotFound, ModelNotReady):
@@ -69,26 +68,26 @@ class DataPlane:
 
     @property
     def ready(self) -> bool:
-        """Whether every model that should serve does, and the server is not draining."""
+        """Whether every wanted model is ready, and the server is not draining."""
         return self._registry.ready
 
     def model_ready(self, name: str, version: str | None = None) -> bool:
-        """Whether this model answers; False when it is loading or failed. Raises ModelNotFound."""
+        """Whether this model serves; False while it loads or after it failed. Raises ModelNotFound."""
         return self._registry.get(name, version).ready and not self._registry.draining
 
     def server_metadata(self) -> MetadataServerResponse:
         return self._metadata
 
     async def model_metadata(self, name: str, version: str | None = None) -> MetadataModelResponse:
-        """What the model says of itself. Raises ModelNotFound, ModelNotReady."""
+        """Raises ModelNotFound, ModelNotReady."""
         return await self._registry.serving(name, version).execution.metadata()
 
     def signature(self, name: str, version: str | None = None) -> Signature:
-        """What a model takes and returns. Raises ModelNotFound, ModelNotReady."""
+        """The inputs and outputs of a model. Raises ModelNotFound, ModelNotReady."""
         return self._registry.get(name, version).execution.signature
 
     def models(self) -> list[tuple[str, str | None]]:
-        """Name and version of every model that is loaded."""
+        """Name and version of every loaded model."""
         return self._registry.names()
 
     async def index(self, ready: bool | None = None) -> list[RepositoryIndexResponseItem]:
@@ -97,16 +96,15 @@ class DataPlane:
         return await self._registry.index(ready=bool(ready))
 
     async def load(self, name: str) -> None:
-        """Load, or load anew, every version of a model; returns when it is ready.
+        """Load or reload every version of a model; returns when it is ready.
 
-        Raises PermissionDenied, ModelNotFound, ModelLoadFailed; a version that was serving goes on
-        serving when its successor fails.
+        Raises PermissionDenied, ModelNotFound, ModelLoadFailed. If loading fails, the version that serves stays.
         """
         self._access.check_repository()
         await self._registry.load(name)
 
     async def unload(self, name: str) -> None:
-        """Take a model out of service once its calls in progress are done. Raises PermissionDenied, ModelNotFound."""
+        """Unload a model after its calls in progress. Raises PermissionDenied, ModelNotFound."""
         self._access.check_repository()
         if not await self._registry.unload(name):
             raise ModelNotFound(name)

@@ -1,4 +1,4 @@
-"""The stages of a model, put around it once, when it loads."""
+"""The stages of a model, put around it when it loads."""
 
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ STAGES: tuple[StageFactory, ...] = (
 
 
 def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> Shared:
-    """Make what the stages of all models share, and decide on the order of their meters at a scrape."""
+    """Make the parts that all models share. The order here is the order of their meters at a scrape."""
     meters.show(BatchMeters)
     store = store_of(settings, meters)
     meters.show(StepMeters)
@@ -45,7 +45,7 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
 
 
 def build_pipeline(execution: Execution, shared: Shared) -> Pipeline:
-    """Put the stages around a model. Raises ModelLoadFailed where one of them is no handler."""
+    """Put the stages around a model. Raises ModelLoadFailed if a stage is not a handler."""
     name, version = execution.settings.name, execution.settings.version
     meters = shared.meters.of(name, version)
     execution.meter(meters.queue, meters.of(StepMeters) if execution.capabilities.steps else None)

@@ -1,4 +1,4 @@
-"""Metrics of model code, on the way to the process that keeps their numbers."""
+"""Metrics of model code, sent to the process that keeps their numbers."""
 
 import asyncio
 import threading
@@ -10,9 +10,9 @@ from .frames import Frame, Logged, Registered
 
 
 class CustomMetricSender:
-    """Tells another process what model code registers and logs here, from whatever thread it does so.
+    """Sends metrics that model code registers and logs, from any thread, to another process.
 
-    Each value leaves at once, before the response of the call that has logged it.
+    Each value is sent at once, before the response of the call that logged it.
     """
 
     def __init__(self, send: Callable[[Frame], object]) -> None:
@@ -21,11 +21,9 @@ class CustomMetricSender:
         self._thread = threading.get_ident()
 
     def registered(self, name: str, description: str) -> None:
-        """Model code has registered a metric."""
         self._tell(Registered(name, description))
 
     def logged(self, model: str, version: str, values: dict[str, float]) -> None:
-        """Model code has logged a metric."""
         self._tell(Logged(model, version, values))
 
     def _tell(self, frame: Frame) -> None:
@@ -39,4 +37,4 @@ RECEIVERS: dict[type[Frame], Callable[[Any], object]] = {
     Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
     Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
 }
-"""What the process that keeps the numbers does with each of these frames."""
+"""Handlers of these frames in the process that keeps the numbers."""

@@ -15,16 +15,16 @@ logger = logging.getLogger("inferstream.worker")
 
 _LENGTH = struct.Struct("<Q")
 _ROOM = 2**18
-"""Bytes read at once: what a unix socket holds at most by default."""
+"""Bytes read at once: the default capacity of a unix socket."""
 
 TOGETHER = 0.0005
-"""Seconds within which small frames wait for each other; after a longer silence one leaves at once."""
+"""Seconds within which small frames wait for each other. After a longer silence a frame is sent at once."""
 
 
 class Link:
-    """Sends and receives frames; those that are ready together leave in one system call.
+    """Sends and receives frames. Frames that are ready together are sent in one system call.
 
-    `received` is called for each frame, `lost` once when the other end is gone.
+    `received` is called for each frame, `lost` once when the other end closes.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Link:
         self._loop.add_reader(self._descriptor, self._read)
 
     def send(self, frame: Frame) -> int:
-        """Send a frame soon; returns its size in bytes. Raises what msgspec does for a value it cannot encode."""
+        """Send a frame soon; returns its size in bytes. Raises msgspec's error for a value that it cannot encode."""
         data = self._encode(frame)
         size = len(data)
         if self._closed:
@@ -112,7 +112,7 @@ class Link:
         return True
 
     def drain(self) -> None:
-        """Read what a process that has ended left behind."""
+        """Read the remaining frames of a process that has ended."""
         while not self._closed and self._read():
             pass
 
@@ -145,7 +145,7 @@ class Link:
             self._lost()
 
     def close(self) -> None:
-        """Stop sending and receiving; `lost` is not called for it."""
+        """Stop sending and receiving, without a call of `lost`."""
         if self._closed:
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""Shared memory that one process writes tensors into and another reads them from, without a copy."""
+"""Shared memory for tensors: one process writes them, another reads them without a copy."""
 
 import asyncio
 import mmap
@@ -16,21 +16,21 @@ import numpy.typing as npt
 Bytes = npt.NDArray[np.uint8]
 
 ALIGNMENT = 64
-"""Bytes; what the widest vector instructions like."""
+"""Bytes; a good alignment for the widest vector instructions."""
 
 SIZE = 2**28
-"""Bytes of address space for each direction of a worker; memory is taken only where tensors have been."""
+"""Bytes of address space for each direction of a worker. Memory is used only where tensors have been."""
 
 FLAGS = 2**16
-"""Bytes in front that are no tensors: one for each call in progress, which the worker sets when it starts it."""
+"""Bytes at the front for flags: one for each call, which the worker sets when it starts the call."""
 
 RETAINED = 2**24
-"""Bytes an arena in which nothing lies any more may keep in memory."""
+"""Bytes that an empty arena may keep in memory."""
 
 
 @contextmanager
 def created() -> Iterator[int]:
-    """A file descriptor of anonymous memory, which stays for as long as a process has it open or mapped."""
+    """A file descriptor of anonymous memory, which exists while a process has it open or mapped."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("inferstream", os.MFD_CLOEXEC)
     else:
@@ -44,7 +44,7 @@ def created() -> Iterator[int]:
 
 
 class Outgoing:
-    """The writer's side: hands out places, and takes them back when the reader says so."""
+    """The writer's side: allocates places, and frees them when the reader is done."""
 
     def __init__(self, descriptor: int) -> None:
         self._memory: mmap.mmap | None = mmap.mmap(descriptor, SIZE)
@@ -54,10 +54,9 @@ class Outgoing:
         self._high = 0
         self.flags = memoryview(self._memory)[:FLAGS]
         self.written = 0
-        """Bytes put so far."""
 
     def put(self, data: memoryview | bytes) -> int | None:
-        """Copy `data` in and return its place; None when there is no room, and it must travel otherwise."""
+        """Copy `data` in and return its place; None without room, so that it must be sent otherwise."""
         size = -(-len(data) // ALIGNMENT) * ALIGNMENT
         for i, (place, room) in enumerate(self._free):
             if room >= size:
@@ -73,7 +72,6 @@ class Outgoing:
         return None
 
     def free(self, places: list[int]) -> None:
-        """Take places back."""
         for place in places:
             insort(self._free, (place, self._taken.pop(place)))
         merged = self._free[:1]
@@ -88,13 +86,13 @@ class Outgoing:
             self._give_back()
 
     def close(self) -> None:
-        """Let go of the memory; nobody reads it any more."""
+        """Release the memory, which has no reader any more."""
         self.flags.release()
         self._bytes = _NOTHING
         self._memory = None
 
     def _give_back(self) -> None:
-        """Return memory to the system; without this an arena would stay as large as its busiest moment."""
+        """Return memory to the system; otherwise an arena would keep its largest size."""
         if self._memory is not None and hasattr(mmap, "MADV_REMOVE"):
             end = -(-self._high // mmap.PAGESIZE) * mmap.PAGESIZE
             self._memory.madvise(mmap.MADV_REMOVE, RETAINED, end - RETAINED)
@@ -102,9 +100,9 @@ class Outgoing:
 
 
 class Incoming:
-    """The reader's side: views of tensors, each given back when the last look at it is gone.
+    """The reader's side: views of tensors. A place is freed with its last view.
 
-    `freed` is called, from whatever thread dropped the last view, when there is something in `take_freed`.
+    `freed` is called when `take_freed` has places, from the thread that dropped the last view.
     """
 
     def __init__(self, descriptor: int, freed: Callable[[], None]) -> None:
@@ -115,10 +113,9 @@ class Incoming:
         self._places: deque[int] = deque()
 
     def view(self, place: int, length: int) -> memoryview:
-        """The bytes of one tensor; nobody else looks at them, so its reader may change them.
+        """The bytes of one tensor, which its reader may change.
 
-        The array below is what every later view of it holds on to (NumPy and memoryview both keep the
-        exporter alive), so its end is the end of all of them.
+        Every later view keeps this array alive (NumPy and memoryview refer to the exporter), so it dies with the last.
         """
         assert self._memory is not None
         array = np.frombuffer(self._memory, np.uint8, length, place)
@@ -130,11 +127,11 @@ class Incoming:
         self._freed()
 
     def take_freed(self) -> list[int]:
-        """Places that nobody looks at any more, for the writer to use again."""
+        """Places without views, for the writer to use again."""
         return [self._places.popleft() for _ in range(len(self._places))]
 
     def close(self) -> None:
-        """Let go of the memory, which stays for as long as somebody still looks at a tensor."""
+        """Release the memory, which exists while a view of a tensor does."""
         self.flags.release()
         self._memory = None
 

@@ -1,4 +1,4 @@
-"""Starting a worker's process and learning of its end."""
+"""Starts a process and reports its end."""
 
 import asyncio
 import json
@@ -21,19 +21,19 @@ REAPED = 0.25
 
 @dataclass(frozen=True)
 class Program:
-    """The script a process runs, in which Python, and the variables that differ from the server's own."""
+    """The script of a process, its Python, and the variables that differ from the server's."""
 
     script: str
     python: str
     variables: Mapping[str, str]
     module: str = "inferstream.server.worker"
-    """Whose `main` the script runs."""
+    """The module with the `main` that the script runs."""
 
 
 class Child:
-    """A process in a group of its own, with the server's end of the socket between both.
+    """A process in its own group, with the server's end of the socket between them.
 
-    `memory` holds descriptors of what else it gets; `ended` is called once, when the process has.
+    `memory` holds further descriptors for it; `ended` is called once when the process has ended.
     """
 
     def __init__(self, program: Program, memory: Sequence[int], ended: Callable[[], None]) -> None:
@@ -88,18 +88,17 @@ class Child:
         self._ended()
 
     def _kill_group(self) -> None:
-        """End what the worker has started and left behind, while its number cannot be another's yet."""
+        """Kill what the worker started and left, before its number can be reused."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
     def _reap_group(self) -> None:
-        """Of what it left behind, reap what became ours (as process 1)."""
+        """Reap what the worker left and we inherited (as process 1)."""
         with suppress(ChildProcessError):
             while os.waitpid(-self.pid, os.WNOHANG)[0]:
                 pass
 
     def kill(self) -> None:
-        """End it now."""
         with suppress(ProcessLookupError):
             self._process.kill()
 
@@ -120,7 +119,6 @@ class Child:
 
     @property
     def how(self) -> str:
-        """How it ended, for people."""
         code = self._process.returncode
         if code is None:
             return "still runs"

@@ -9,7 +9,7 @@ from .histogram import COUNTS, SECONDS, Histogram
 
 
 class BatchMeters:
-    """How many requests leave together, how long each has waited for that, and how many waited with it."""
+    """Sizes of batches, waits of their requests, and numbers of waiting requests."""
 
     def __init__(self) -> None:
         self.sizes = Histogram(COUNTS)
@@ -18,7 +18,6 @@ class BatchMeters:
 
     @classmethod
     def collect(cls, found: Iterable[tuple[list[str], Self]]) -> Iterable[Metric]:
-        """The families of these models' meters, each with the model's name and version."""
         names = ["model", "version"]
         sizes = HistogramMetricFamily("inferstream_batch_size", "Requests in a batch", labels=names)
         waits = HistogramMetricFamily(

@@ -1,4 +1,4 @@
-"""Meters of the response cache: of each model that uses it, and of what it holds."""
+"""Meters of the response cache: of each model that uses it, and of its contents."""
 
 from collections.abc import Iterable
 from typing import Self
@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 
 
 class CacheMeters:
-    """How often one model was asked what was known, what was being computed, and what was new."""
+    """Lookups of one model: cached, being computed, or new."""
 
     def __init__(self) -> None:
         self.hits = 0
@@ -17,7 +17,6 @@ class CacheMeters:
 
     @classmethod
     def collect(cls, found: Iterable[tuple[list[str], Self]]) -> Iterable[Metric]:
-        """The families of these models' meters, each with the model's name and version."""
         lookups = CounterMetricFamily(
             "inferstream_cache_lookups",
             "Calls by what the response cache had: the answer, its computation, or nothing",
@@ -31,7 +30,7 @@ class CacheMeters:
 
 
 class StoreMeters(Collector):
-    """What the cache of all models holds, in answers and in bytes, and how much it had to drop for others."""
+    """Entries and bytes in the cache of all models, and entries evicted for others."""
 
     def __init__(self) -> None:
         self.entries = 0

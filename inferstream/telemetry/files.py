@@ -1,6 +1,6 @@
-"""Files through which worker processes hand over the metrics that model code makes with `prometheus_client`.
+"""Files of the metrics that model code makes in workers with `prometheus_client`.
 
-That library's own way for many processes: each writes its numbers into files, which are added up at a scrape.
+The library supports several processes by files: each process writes its numbers, and a scrape adds them up.
 """
 
 import logging
@@ -20,9 +20,9 @@ VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class MetricFiles:
-    """A folder for the workers of one server. A worker goes on with the numbers of one that has ended.
+    """A folder for the workers of one server. A new worker continues the numbers of one that has ended.
 
-    So counters never go down, and there are no more files than there were workers at once.
+    So counters never decrease, and there are no more files than there were workers at once.
     """
 
     def __init__(self, root: str | None) -> None:
@@ -31,7 +31,7 @@ class MetricFiles:
         self._ended: set[int] = set()
 
     def variables(self) -> dict[str, str]:
-        """What workers need in their environment; none where no file can be written. Makes the folder."""
+        """Environment variables for workers; empty if no file can be written. Makes the folder."""
         if self._folder is None:
             try:
                 if self._root is not None:
@@ -52,7 +52,7 @@ class MetricFiles:
                 file.rename(file.with_name(file.name.replace(f"_{ended}.db", f"_{pid}.db")))
 
     def ended(self, pid: int) -> None:
-        """A worker has ended, or soon will; what it gauged is over."""
+        """A worker has ended or is about to. Its gauges are removed."""
         for file in self._of(pid):
             if file.name.startswith("gauge_"):
                 file.unlink(missing_ok=True)
@@ -71,7 +71,6 @@ class MetricFiles:
         return found
 
     def close(self) -> None:
-        """Remove the folder."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None

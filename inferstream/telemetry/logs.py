@@ -1,4 +1,4 @@
-"""One log record per event: a line or a JSON object, with the model's name where its code is running."""
+"""Log records as lines or JSON objects, with the name of the model whose code is running."""
 
 import json
 import logging
@@ -14,11 +14,11 @@ _LEVELS = {True: logging.DEBUG, False: logging.INFO}
 _SAME = [("mlserver", "inferstream"), ("mlserver.parallel", "inferstream.worker")] + [
     (f"mlserver.{part}", f"inferstream.{part}") for part in ("rest", "grpc", "kafka")
 ]
-"""MLServer's loggers, and ours that log the same."""
+"""MLServer's loggers, and our loggers of the same records."""
 
 
 class LineFormatter(logging.Formatter):
-    """`time [logger][model:version] LEVEL - message`, control characters escaped."""
+    """`time [logger][model:version] LEVEL - message`, with control characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         model = model_name_var.get()
@@ -35,8 +35,6 @@ class LineFormatter(logging.Formatter):
 
 
 class JSONFormatter(logging.Formatter):
-    """One JSON object per record."""
-
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {
             "time": self.formatTime(record),
@@ -54,16 +52,16 @@ class JSONFormatter(logging.Formatter):
 
 
 def _escaped(text: str) -> str:
-    """Nobody who can write into a message can start a line of their own or steer a terminal."""
+    """Escape text, so that a message cannot start a line or control a terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any] | None) -> None:
-    """Set up every logger of the process; `custom` is a `logging.config` file or dictionary put on top.
+    """Set up every logger of the process. `custom` is a `logging.config` file or dictionary, applied last.
 
-    Raises whatever `logging.config` does when the custom configuration is wrong.
+    Raises the errors of `logging.config` for a wrong custom configuration.
     """
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JSONFormatter() if structured else LineFormatter())
@@ -87,7 +85,7 @@ def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any
 
 
 def apply_configuration(custom: str | dict[str, Any]) -> None:
-    """Apply a `logging.config` file, `.json` or ini, or dictionary. Raises whatever `logging.config` does."""
+    """Apply a dictionary, or a `logging.config` file: `.json` or ini. Raises the errors of `logging.config`."""
     path = None if isinstance(custom, dict) else Path(custom)
     if path is not None and path.suffix != ".json":
         path.stat()  # Python 3.11 takes a missing file for an empty one

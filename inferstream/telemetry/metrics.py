@@ -1,4 +1,4 @@
-"""Meters as plain numbers, turned into Prometheus families only when somebody scrapes."""
+"""Meters as plain numbers. A scrape turns them into Prometheus families."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -38,45 +38,43 @@ OfStage = TypeVar("OfStage", bound=StageMeters)
 
 
 class ModelMeters:
-    """The numbers of one version of one model."""
-
     def __init__(self, model: str, version: str | None) -> None:
         self.labels = [model, version or ""]
         self.in_flight = 0
         self.ends: dict[str, int] = {}
         self.duration = Histogram(SECONDS)
         self.failed = 0.0
-        """Seconds of the calls that did not end well."""
+        """Seconds of failed calls."""
         self.waited = 0.0
-        """Seconds for which the others waited for their turn."""
+        """Seconds that successful calls waited."""
         self.last: float | None = None
         """When the last call came, on the clock of `perf_counter`."""
         self.streams = streams.StreamMeters()
         self.queue = queues.QueueMeters()
         self.stages: dict[type[StageMeters], StageMeters] = {}
-        """The meters of single stages; a model shows no others than its stages have asked for."""
+        """The meters of single stages, for stages that have asked for them."""
         self.compute: compute.ComputeMeters | None = None
 
     def computing(self) -> compute.ComputeMeters:
-        """The meters of this model's executions, where they are counted apart from calls from now on."""
+        """Count executions apart from calls from now on."""
         self.compute = self.executions()
         return self.compute
 
     def executions(self) -> compute.ComputeMeters:
-        """The executions so far. Where nothing counts them apart, each call that ended well was one."""
+        """The executions so far. Where they are not counted apart, each successful call was one."""
         if self.compute is not None:
             return self.compute
         seconds = self.duration.total - self.failed - self.waited
         return compute.ComputeMeters(self.ends.get("success", 0), seconds)
 
     def of(self, kind: type[OfStage]) -> OfStage:
-        """The meters of a stage, made when they are first asked for."""
+        """The meters of a stage, made on first use."""
         meters = self.stages.setdefault(kind, kind())
         assert isinstance(meters, kind)
         return meters
 
     def ended(self, seconds: float, kind: str, waited: float = 0.0) -> None:
-        """One call has ended after `seconds`, as `kind`: `success`, or the code of its error."""
+        """A call ended after `seconds` with `kind`: `success`, or the code of its error."""
         self.ends[kind] = self.ends.get(kind, 0) + 1
         self.duration.observe(seconds)
         if kind != "success":
@@ -85,7 +83,7 @@ class ModelMeters:
             self.waited += waited
 
     def left_unopened(self) -> None:
-        """A call was cancelled before anything was done for it."""
+        """A call was cancelled before it was opened."""
         self.queue.left(expired=False)
         self.ended(0.0, "cancelled")
 
@@ -121,7 +119,7 @@ class SocketMeters:
 
 
 class Meters(Collector):
-    """Every meter of the server; Prometheus calls `collect` at a scrape."""
+    """Every meter of the server. Prometheus calls `collect` at a scrape."""
 
     def __init__(self, rest_prefix: str = "rest_server") -> None:
         self.models: dict[tuple[str, str | None], ModelMeters] = {}
@@ -130,7 +128,7 @@ class Meters(Collector):
         self.sockets = SocketMeters()
         self._shown: dict[type[StageMeters], Collector | None] = {}
         self.elsewhere: Callable[[], Awaitable[bytes]] | None = None
-        """Who knows the meters of the whole server, where this process is not all of it."""
+        """Fetches the meters of the whole server, where other processes serve too."""
         self._rest_prefix = rest_prefix
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -140,17 +138,16 @@ class Meters(Collector):
         self._registry.register(CUSTOM)
 
     def add(self, collector: Collector) -> None:
-        """Scrape these meters too."""
         self._registry.register(collector)
 
     def of(self, model: str, version: str | None) -> ModelMeters:
-        """The meters of a model; they outlive its reloads, as counters must."""
+        """The meters of a model. They survive its reloads, as counters must."""
         return self.models.setdefault((model, version), ModelMeters(model, version))
 
     def show(self, kind: type[StageMeters], shared: Collector | None = None) -> None:
-        """Show the families of a stage from now on, also while no model has any, and what its models share.
+        """Show the families of a stage from now on, even without models that have any, and what its models share.
 
-        Families that are not shown before appear with the first model that has them, after these.
+        Other families appear after these, with the first model that has them.
         """
         self._shown[kind] = shared
 
@@ -163,11 +160,10 @@ class Meters(Collector):
         return self.exposition() if self.elsewhere is None else await self.elsewhere()
 
     def families(self) -> Iterable[Metric]:
-        """All meters of this process."""
         return self._registry.collect()
 
     async def everywhere(self) -> Iterable[Metric]:
-        """The meters of the server's own, of all its processes."""
+        """The server's own meters, of all its processes."""
         if self.elsewhere is None:
             return self.collect()
         from prometheus_client.parser import (

@@ -1,4 +1,4 @@
-"""Metrics that model code makes with `prometheus_client` itself, in this process and in workers."""
+"""Metrics that model code makes with `prometheus_client`, in this process and in workers."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -12,7 +12,7 @@ from .files import MetricFiles
 
 
 class ModelMetrics(Collector):
-    """The library's default registry, without what describes the process, and the workers' files."""
+    """The library's default registry, without metrics of the process, and the files of workers."""
 
     def __init__(self, files: MetricFiles) -> None:
         self._files = files
@@ -30,7 +30,7 @@ class ModelMetrics(Collector):
 
 
 def _summed(samples: list[Sample]) -> list[Sample]:
-    """One sample for each name and labels: a model may run here and another of its code in workers."""
+    """One sample for each name and labels. A model may run here, and another with the same code in workers."""
     found: dict[object, Sample] = {}
     for sample in samples:
         key = (sample.name, tuple(sorted(sample.labels.items())))

@@ -8,7 +8,7 @@ from .histogram import GAPS, SECONDS, Histogram
 
 
 class StreamMeters:
-    """How many responses streams have had, how long the first one took, and each other after it."""
+    """Responses in streams, the seconds to the first, and the seconds between them."""
 
     def __init__(self) -> None:
         self.items = 0
@@ -17,7 +17,6 @@ class StreamMeters:
 
 
 def collect(found: Iterable[tuple[list[str], StreamMeters]]) -> Iterable[Metric]:
-    """The families of these models' meters, each with the model's name and version."""
     names = ["model", "version"]
     items = CounterMetricFamily("inferstream_stream_items", "Responses sent in streams", labels=names)
     first = HistogramMetricFamily(

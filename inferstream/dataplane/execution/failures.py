@@ -1,4 +1,4 @@
-"""Turns whatever model code raises into one error of our tree: the log gets all of it, the client one sentence."""
+"""Translates exceptions of model code: the log gets everything, the client one sentence."""
 
 import asyncio
 import logging
@@ -11,8 +11,8 @@ logger = logging.getLogger("inferstream.model")
 def translated(error: BaseException, model: str, request_id: str | None) -> BaseException:
     """The error to raise in place of `error`, which model code raised.
 
-    A cancellation passes when it is ours, and counts as a failure when the model cancelled itself.
-    `SystemExit` and `KeyboardInterrupt` from a model must not end the server, so they are failures too.
+    A cancel by the server passes; a model that cancels itself counts as failed. `SystemExit` and `KeyboardInterrupt`
+    from a model count as failures, because they must not end the server.
     """
     stays = _stays(error)
     if stays and not isinstance(error, InferenceFailed):
@@ -25,7 +25,7 @@ def translated(error: BaseException, model: str, request_id: str | None) -> Base
 
 
 def cause(error: BaseException) -> BaseException | None:
-    """What `translated(error)` is raised from: an error that stays keeps its own, and is never its own cause."""
+    """The cause for `translated(error)`. An error that passes keeps its own cause."""
     return error.__cause__ if _stays(error) else error
 
 

@@ -35,16 +35,16 @@ from .steps import Steps
 from .threads import ThreadedResponses
 
 UNBLOCKED_SLOTS = 4096
-"""Calls an async model may have in progress when its settings name no limit: a bound, not a policy."""
+"""Limit of concurrent calls of an async model whose settings have none: a bound, not a policy."""
 
 THREADS = 64
-"""Threads of a model written `def` whose settings name no number."""
+"""Threads of a blocking model whose settings have no number."""
 
 
 class Local:
-    """The innermost handler: the model's own code, called as its author wrote it.
+    """The innermost handler, which calls the model's code.
 
-    `loaded` says in which thread the model was loaded, if its coroutines never suspend.
+    `loaded` holds the thread in which the model was loaded, if its coroutines never suspend.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Local:
         build_route_handler: BuildRouteHandler,
         awaiting: Awaiting = plainly,
     ) -> "Local":
-        """Load a model, to run here. Raises ModelLoadFailed; whatever fails, the model is unloaded again.
+        """Load a model to run here. Raises ModelLoadFailed. After any failure the model is unloaded again.
 
         `awaiting` awaits its `load` and `unload` where they run on this event loop.
         """
@@ -110,7 +110,7 @@ class Local:
             raise
 
     def _own_threads(self, thread: ModelThread | None) -> list[ModelThread]:
-        """The thread that the model was loaded in, and more like it if its settings ask for them."""
+        """The thread in which the model was loaded, and more if its settings ask for them."""
         if thread is None:
             return []
         more = range(1, self.settings.threads or 1)
@@ -123,9 +123,9 @@ class Local:
 
     @property
     def slots(self) -> int:
-        """Calls that may run at once: what the settings say, else one for each thread of a blocking model.
+        """The number of calls that may run at once: the setting, else one for each thread of a blocking model.
 
-        Of streams that advance by steps as many again may wait for their place, so that none stays empty.
+        For steps, as many streams again may wait, so that no place stays empty.
         """
         if self.settings.max_concurrency is not None:
             return self.settings.max_concurrency
@@ -144,17 +144,16 @@ class Local:
         return bool(self._model.ready)
 
     def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
-        """Count here the steps of the model, and the streams that wait for a place in them."""
         if self._steps is not None and steps is not None:
             self._steps.queue, self._steps.meters = queue, steps
 
     @property
     def describes_itself(self) -> bool:
-        """Whether its metadata is what code of the author's own says whenever it is asked."""
+        """Whether the author overrides `metadata`, so that it must be called each time."""
         return getattr(self._model.metadata, "__func__", None) is not MLModel.metadata
 
     async def metadata(self) -> MetadataModelResponse:
-        """What the model says of itself. Raises InferenceFailed when its code raises, or says something else."""
+        """The model's metadata. Raises InferenceFailed if its code raises or returns another type."""
         try:
             own = type(self._model).metadata is not MLModel.metadata
             said = await (self._in_model(self._model.metadata) if own else self._model.metadata())
@@ -165,7 +164,7 @@ class Local:
             raise translated(error, self._name, None) from cause(error)
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
-        """Answer a request to one of the model's own routes. Raises InferenceFailed when its code raises."""
+        """Handle a request to a REST route of the model. Raises InferenceFailed if its code raises."""
         assert self._route_handler is not None
         model_name_var.set(self._name)
         model_version_var.set(self._version or "")
@@ -176,7 +175,7 @@ class Local:
             raise translated(error, self._name, None) from cause(error)
 
     async def unload(self) -> None:
-        """Run the model's `unload`; a thread that is stuck in model code is left behind."""
+        """Run the model's `unload`; does not wait for a thread that is stuck in model code."""
         if self._steps is not None:
             await self._steps.close()
         try:
@@ -189,7 +188,7 @@ class Local:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def _idle(self) -> None:
-        """Wait until the threads beside the first are free, but not for long."""
+        """Wait until the threads after the first are free, up to a limit."""
         waits = [asyncio.ensure_future(thread.call(int)) for thread in self._threads[1:] if thread.calls]
         if waits:
             _, overdue = await asyncio.wait(waits, timeout=UNLOAD_LIMIT)
@@ -197,7 +196,7 @@ class Local:
                 wait.cancel()
 
     async def _in_model(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-        """Await a coroutine of the model's that is no inference, where the model lives."""
+        """Await a coroutine of the model, not an inference, in the model's thread if it has one."""
         if not self._threads:
             return await function(*arguments)
         return await self._threads[0].call(function, *arguments)
@@ -232,7 +231,7 @@ class Local:
             raise translated(error, self._name, request.id) from cause(error)
 
     def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:
-        """The errors of some rows, if the response to the others is one that may reach a client."""
+        """Check the response beside the errors of some rows."""
         try:
             if error.response is not None:
                 error.response = self._finish(error.response, request)
@@ -251,7 +250,7 @@ class Local:
         return await response if inspect.isawaitable(response) else response
 
     async def _only_response(self, call: Call) -> Reply:
-        """A single answer from a model that only streams, if one response is all it makes."""
+        """A single response from a model that only streams, if its stream has exactly one."""
         async with await open_reply(self._responses(call)) as reply:
             responses = 0
             async for _ in reply:
@@ -264,7 +263,7 @@ class Local:
             return Reply(reply.first)
 
     async def _start(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
-        """Call the model's `predict_stream`, however it is written, and return what iterates over its responses."""
+        """Call the model's `predict_stream`, in any of its forms, and return an async iterator."""
         if self._steps is not None:
             return await self._steps.open(payloads)
         predict_stream = cast(Any, self._model.predict_stream)
@@ -281,7 +280,7 @@ class Local:
         raise TypeError(f"predict_stream returned a {type(stream).__name__}, which cannot be iterated")
 
     async def _predict_each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
-        """The stream of a model that only knows `predict`: one response for each request."""
+        """A stream of a model with only `predict`: one response for each request."""
 
         async def responses() -> AsyncIterator[InferenceResponse]:
             async for request in payloads:

@@ -1,4 +1,4 @@
-"""The requests of one call as a model reads them: the first, then the later ones as they arrive."""
+"""The requests of one call as a model reads them: the first, then later ones as they arrive."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -9,9 +9,9 @@ from ..checks import Checks
 
 
 class Payloads:
-    """Iterates with `async for` on an event loop, whichever it is, and with `for` in a thread.
+    """Supports `async for` on any event loop, and `for` in a thread.
 
-    Later requests are checked as they pass: an invalid one ends the stream with its error.
+    An invalid later request ends the stream with its error.
     """
 
     def __init__(self, call: Call, checks: Checks) -> None:
@@ -21,11 +21,11 @@ class Payloads:
         self._checks = checks
         self._loop = asyncio.get_running_loop()
         self.asked = 0
-        """Later requests that have been asked for, which may take their client any time."""
+        """Requested later requests. Their client may take any time to send them."""
 
     @property
     def more(self) -> bool:
-        """Whether there can be more than one."""
+        """Whether the call can have several requests."""
         return self._more is not None
 
     def __aiter__(self) -> AsyncIterator[InferenceRequest]:

@@ -1,4 +1,4 @@
-"""The responses of one streaming call: checked, translated and closed as they pass."""
+"""The responses of one streaming call: checked, with translated errors, and closed."""
 
 import asyncio
 import logging
@@ -17,13 +17,13 @@ from .threads import ModelThreadResponses
 logger = logging.getLogger("inferstream.model")
 
 CLOSE_LIMIT = 5.0
-"""Seconds a model's `finally` may take before its caller stops waiting for it."""
+"""Seconds that a caller waits for a model's `finally`."""
 
 StartStream = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
 
 
 class ModelResponses:
-    """A model's own generator; not a generator itself, so that closing it reaches the model at once."""
+    """A model's stream; not a generator, so that `aclose` reaches the model at once."""
 
     __slots__ = ("_call", "_coroutines", "_finish", "_payloads", "_responses", "_start")
 
@@ -35,7 +35,7 @@ class ModelResponses:
         payloads: Payloads,
         coroutines: InThread | None = None,
     ) -> None:
-        """`coroutines` says whether a generator that never suspends still belongs on the event loop."""
+        """`coroutines` decides whether a generator that never suspends stays on the event loop."""
         self._start = start
         self._call = call
         self._finish = finish
@@ -89,7 +89,7 @@ class ModelResponses:
 
 
 async def open_reply(responses: ModelResponses) -> Reply:
-    """The reply, once its first response is there; a failure before that closes the generator."""
+    """The reply, when its first response exists. An earlier failure closes the generator."""
     try:
         first = await responses.__anext__()
     except StopAsyncIteration:

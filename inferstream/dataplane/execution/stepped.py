@@ -1,4 +1,4 @@
-"""One stream that advances by steps: the responses made for it wait here until they are read."""
+"""One stream that advances by steps, with the responses that wait for its reader."""
 
 import asyncio
 from collections import deque
@@ -15,10 +15,10 @@ from .threads import AHEAD
 
 
 class SteppedStream(AsyncIterator[InferenceResponse]):
-    """A request of a call on its way through the steps, read at its reader's own pace.
+    """One request of a call in the steps.
 
-    `changed` is told when it has been left, or may advance again. Made in the task of its call, whose
-    context `admit` will see. It came when the steps had looked for who is next so many `looks` before.
+    Calls `changed` when its reader has left, or when it may advance again. It is made in the task of its call, whose
+    context `admit` gets. `looks` is the count of the steps when it joined.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         self.context = copy_context()
         self.state: Any = None
         self.over = False
-        """Whether it advances no more: because it has ended, or because nobody reads it any more."""
+        """Whether it no longer advances, because it has ended or its reader has left."""
         self._changed = changed
         self._loop = asyncio.get_running_loop()
         self.came = self._loop.time()
@@ -64,11 +64,11 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
 
     @property
     def advances(self) -> bool:
-        """Whether the next step should hold it: a reader that is behind has it left out."""
+        """Whether the next step includes it. A step leaves out streams with a slow reader."""
         return not self.over and len(self._responses) < AHEAD
 
     def take(self, emission: Any) -> None:
-        """What a step has made for it. An object of no such kind is refused when it is read."""
+        """Add the result of a step. An invalid object is refused when it is read."""
         if self.over or emission is None:
             return
         if type(emission) is InferenceResponse:
@@ -85,7 +85,7 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         self._wake()
 
     def fail(self, error: BaseException) -> None:
-        """End it with `error`, which is read after what came before."""
+        """End it with `error`, which the reader gets after the earlier responses."""
         if self.over:
             return
         if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
@@ -118,7 +118,7 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         return response
 
     async def aclose(self) -> None:
-        """Leave: nothing more is made, and the state goes before the next step; does not wait for that."""
+        """End it for its reader. The next step releases the state; does not wait for that."""
         self._responses.clear()
         self._request_context.cancelled = True
         if not self.over:
@@ -126,6 +126,6 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
             self._changed(self)
 
     def released(self) -> None:
-        """Nothing is kept for it any more."""
+        """The steps no longer hold its state."""
         self.state = None
         self._released.set_result(None)

@@ -17,17 +17,17 @@ from ...context import request_context
 from ...types import InferenceResponse
 
 AHEAD = 8
-"""Responses that may be made before they are read: enough to hide the way between the threads."""
+"""Responses that may be made before they are read: enough to hide the switch between threads."""
 
 LIGHT = 0.0003
-"""Seconds that a stretch of a coroutine may take if it is to run on the server's event loop."""
+"""Seconds that a stretch of a coroutine may take on the server's event loop."""
 
 CLEANUP_LIMIT = 0.05
-"""Seconds that closing waits for a generator, which may block right now, to run its `finally`."""
+"""Seconds that closing waits for the `finally` of a generator, which may be blocking."""
 
 
 class ReadAhead(AsyncIterator[InferenceResponse]):
-    """The reader's half: a thread appends to `_items` and wakes the reader, or sets `_done` and perhaps `_error`."""
+    """The reader's half. A thread appends to `_items` and wakes the reader, or sets `_done` and perhaps `_error`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -40,10 +40,10 @@ class ReadAhead(AsyncIterator[InferenceResponse]):
 
     @abstractmethod
     def _took(self) -> None:
-        """The reader has taken a response, so there is room for one more."""
+        """The reader has taken a response, so there is room for another."""
 
     def _wake(self, resume: Callable[[], None] | None = None) -> None:
-        """Let the event loop go on reading; called in the thread."""
+        """Let the event loop read on; called in the thread."""
         try:
             self._loop.call_soon_threadsafe(resume or self._resume)
         except RuntimeError:
@@ -72,7 +72,7 @@ class ReadAhead(AsyncIterator[InferenceResponse]):
                 self._reader = None
 
     def _end(self) -> BaseException:
-        """What ended it. It is handed over to be raised: a reference to it from here would be a cycle."""
+        """The error that ended it. A stored error would be a reference cycle."""
         error, self._error = self._error, None
         return error or StopAsyncIteration()
 
@@ -80,8 +80,8 @@ class ReadAhead(AsyncIterator[InferenceResponse]):
 class ThreadedResponses(ReadAhead):
     """An async iterator over a blocking one.
 
-    Closing it makes the generator end at its next `yield`, where its `finally` runs, and tells it through
-    its request context; Python offers no way to interrupt a thread, so closing does not wait for it.
+    Python cannot interrupt a thread. So `aclose` only sets the request context and returns; the generator ends at its
+    next `yield`, where its `finally` runs.
     """
 
     def __init__(self, executor: Executor, start: Callable[[], Iterable[InferenceResponse]]) -> None:
@@ -125,12 +125,11 @@ class ThreadedResponses(ReadAhead):
 
 
 class ModelThreadResponses(ReadAhead):
-    """An async iterator, on the server's loop, over one that runs in the model's thread.
+    """An async iterator on the server's loop over one in the model's thread.
 
-    `start` makes the generator there, or it is one that has `begun` elsewhere. The generator is up to
-    `AHEAD` items ahead of its reader, and other calls of its model run after each item. Closing it runs
-    the generator's `finally` as soon as the generator does not block, which nothing can interrupt; it
-    waits for that, but not for long.
+    `start` makes the generator there; `begun` is one from elsewhere. The generator is up to `AHEAD` items ahead of its
+    reader, and other calls of its model run after each item. `aclose` runs the generator's `finally` when the
+    generator does not block, and waits for that up to `CLEANUP_LIMIT`.
     """
 
     def __init__(
@@ -148,9 +147,9 @@ class ModelThreadResponses(ReadAhead):
         self._room = asyncio.Event()
         self._full = False
         self.items = 0
-        """Items that have been made."""
+        """Items so far."""
         self.light = 0
-        """Of these, the ones that would not have held the server's event loop noticeably."""
+        """Items that would not have held the server's event loop noticeably."""
         self.over: Future[None] = Future()
         self._request.thread = self.over
         thread.start(self, self._begin)
@@ -197,7 +196,7 @@ class ModelThreadResponses(ReadAhead):
                 await close()
 
     async def _rest(self) -> None:
-        """Wait until the reader has caught up; let other calls of the model run in any case."""
+        """Let other calls of the model run, and wait until the reader has caught up."""
         await asyncio.sleep(0)
         while len(self._items) >= AHEAD and not self._closed:
             self._room.clear()

@@ -1,4 +1,4 @@
-"""The contract of stage factories: their arguments, and the value that they fill in for the dataplane."""
+"""The contract of stage factories: their arguments and their results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shared:
-    """What the stages of all models share."""
+    """The objects that the stages of all models share."""
 
     settings: "Settings"
     meters: "Meters"
     store: "Store | None" = None
-    """What the response cache holds, where the settings ask for one."""
+    """The contents of the response cache; None where the settings turn it off."""
     tracer: "Tracer | None" = None
-    """What makes spans, where the settings name a collector."""
+    """Makes spans; None without a collector in the settings."""
 
 
 class Pipeline:
-    """One model and the stages put around it so far; factories fill in what the dataplane needs."""
+    """One model and its stages so far. Factories set what the dataplane needs."""
 
     live: "Live"
 
@@ -45,8 +45,8 @@ class Pipeline:
         """Calls that the handler runs at once."""
         self.gate: QueueGate | None = None
         self.at_retirement: list[Callable[[], None]] = []
-        """Called after the model's last call, before the model is unloaded."""
+        """Called after the model's last call, before it is unloaded."""
 
 
 StageFactory = Callable[[Handler, Pipeline, Shared], Handler | None]
-"""Makes a stage around a handler: `(inner, model, shared)`; None where the stage is off for this model."""
+"""Makes a stage around a handler: `(inner, model, shared)`; None if the stage is off for this model."""

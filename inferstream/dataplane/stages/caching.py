@@ -1,4 +1,4 @@
-"""The stage that keeps responses for later calls, and the store that all models share."""
+"""The stage that caches responses, and the store that all models share."""
 
 import logging
 from math import inf
@@ -20,7 +20,7 @@ logger = logging.getLogger("inferstream.dataplane")
 
 
 def store_of(settings: Settings, meters: Meters) -> "Store | None":
-    """The store of the response cache; None unless the settings ask for one."""
+    """The store of the response cache; None unless the settings enable it."""
     if not settings.cache_enabled:
         return None
     from .store import Store  # late: what is off costs no import
@@ -32,7 +32,7 @@ def store_of(settings: Settings, meters: Meters) -> "Store | None":
 
 
 def caching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
-    """The response cache, and a time limit within for what it computes; off unless both settings ask for it."""
+    """The response cache, with an inner time limit for computations; off unless both settings enable it."""
     settings = model.settings
     if not settings.cache_enabled:
         return None

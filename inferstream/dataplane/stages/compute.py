@@ -1,7 +1,7 @@
-"""Measures the executions of a model that shares them: a batch is one, and a cached response is none.
+"""Measures executions where they differ from calls: a batch is one execution, a cached response none.
 
-Of other models each call that ends well is an execution, from its turn on: the metrics stage knows that already.
-One more stage around each of them would cost about 1 µs.
+For other models each successful call is one execution, from its turn on, and the metrics stage counts it.
+Another stage around each of them would cost about 1 µs.
 """
 
 from time import perf_counter
@@ -14,9 +14,9 @@ from .base import Pipeline, Shared
 
 
 class Compute:
-    """The innermost stage. Executions that fail are not counted.
+    """The innermost stage. It does not count failed executions.
 
-    With `rows`, an execution has as many as the first dimension of its first input says, else one.
+    With `rows`, the first dimension of the first input gives the rows of an execution; otherwise it has one.
     """
 
     def __init__(self, inner: Handler, meters: ComputeMeters, rows: bool) -> None:
@@ -35,7 +35,7 @@ class Compute:
 
 
 class StreamExecution(Watcher):
-    """Counts a stream as one execution when it has ended well."""
+    """Counts a successful stream as one execution."""
 
     __slots__ = ("_began", "_meters", "_rows")
 
@@ -55,7 +55,7 @@ def _rows(call: Call) -> int:
 
 
 def compute(inner: Handler, model: Pipeline, shared: Shared) -> Compute | None:
-    """The stage where executions differ from calls, and once they have been counted apart."""
+    """On where executions differ from calls, and where they have been counted apart before."""
     settings, meters = model.settings, model.meters
     batches = settings.max_batch_size > 1
     if not (batches or settings.cache_enabled or meters.compute is not None):

@@ -1,4 +1,4 @@
-"""Admits so many calls at once, lets so many more wait, and refuses the rest."""
+"""Limits the calls that run and the calls that wait, and refuses others."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -18,9 +18,9 @@ Turn = asyncio.Future[None]
 
 
 class Limits(Watcher):
-    """At most `slots` calls run, at most `length` more wait; a stream holds its slot to its end.
+    """At most `slots` calls run and at most `length` wait. A stream holds its slot to its end.
 
-    `aging` is what a step of priority is worth, in seconds of waiting.
+    `aging` is the worth of a step of priority, in seconds of waiting.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Limits(Watcher):
         self._meters = meters or QueueMeters()
 
     def refuse_if_full(self, model: str) -> None:
-        """Raise Overloaded, and count it, where a call that comes now would be refused."""
+        """Raise Overloaded, and count it, if a new call would be refused."""
         if not self._free and self._waiting.length >= self._length:
             self._meters.full += 1
             raise Overloaded(f"Model {model} is overloaded: {self._length} calls are waiting already.")
@@ -82,7 +82,6 @@ class Limits(Watcher):
         meters.waits.observe(now - came)
 
     def end(self, error: BaseException | None) -> None:
-        """The reply to a call has ended, and gives its slot back."""
         self._release()
 
     def _release(self) -> None:
@@ -95,9 +94,9 @@ class Limits(Watcher):
 
 
 class QueueGate:
-    """Says what the queue would say once the request is parsed, which costs more than all of a refusal.
+    """Refuses for the queue before the request is parsed, because parsing costs more than the whole refusal.
 
-    Counts it as the stages do.
+    Counts a refusal as the stages do.
     """
 
     def __init__(self, queue: Limits, meters: "ModelMeters") -> None:
@@ -105,7 +104,6 @@ class QueueGate:
         self._meters = meters
 
     def check(self, model: str) -> None:
-        """Raises Overloaded."""
         try:
             self._queue.refuse_if_full(model)
         except Overloaded as refusal:

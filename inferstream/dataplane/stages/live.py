@@ -1,4 +1,4 @@
-"""Knows every call in progress, so that each can be waited for, or ended, from outside."""
+"""Tracks the calls in progress, so that other code can wait for them or end them."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -13,8 +13,6 @@ Result = TypeVar("Result")
 
 
 class LiveStream(Watcher):
-    """Tells `live` when the stream of a call has ended."""
-
     __slots__ = ("_call", "_live")
 
     def __init__(self, live: "Live", call: Call) -> None:
@@ -26,7 +24,7 @@ class LiveStream(Watcher):
 
 
 class Live:
-    """The calls of one model from their arrival to the end of their reply."""
+    """The calls of one model, from their arrival to the end of their reply."""
 
     def __init__(self, inner: Handler) -> None:
         self._inner = inner
@@ -62,7 +60,7 @@ class Live:
         return reply.watch(LiveStream(self, call))
 
     async def run(self, awaited: Awaitable[Result]) -> Result:
-        """Run work of the current task that is no inference, and that is waited for and ended like one."""
+        """Run other work of the current task that is tracked as a call."""
         running = Interruptible(asyncio.current_task())
         self.calls.add(running)
         try:
@@ -76,7 +74,6 @@ class Live:
             self.leave(running)
 
     def leave(self, call: Interruptible) -> None:
-        """A call is no longer in progress."""
         self.calls.discard(call)
         call.reply = call.task = None
         if self._emptied is not None and not self.calls:

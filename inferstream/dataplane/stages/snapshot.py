@@ -1,4 +1,4 @@
-"""A response as it was when the model made it, for any number of callers and for later."""
+"""A copy of a response for many callers."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -10,16 +10,16 @@ from ...types import Headers, InferenceResponse, Parameters, ResponseOutput, Ten
 from ...types.unchecked import UncheckedData
 
 OVERHEAD = 512
-"""Bytes that a response counts for beside its tensors, and each of its tensors beside its values."""
+"""Bytes counted for a response beside its tensors, and for a tensor beside its values."""
 
 PER_VALUE = 40
-"""Bytes that a value counts for in a list of Python objects, beside the bytes of a text."""
+"""Bytes counted for a value in a list of Python objects, beside the bytes of a text."""
 
 Output = tuple[dict[str, Any], Callable[[], TensorData]]
 
 
 class Snapshot:
-    """Shares no memory with the model, which may write into its arrays again; `size` is in bytes, roughly."""
+    """Shares no memory with the model, which may reuse its arrays. `size` is an estimate in bytes."""
 
     __slots__ = ("_fields", "_outputs", "size")
 
@@ -42,7 +42,7 @@ class Snapshot:
         return fields, values
 
     def response(self, id: str | None) -> InferenceResponse:
-        """The response to the request of this id."""
+        """The response to the request with this id."""
         outputs = [ResponseOutput.trusted({**fields, "data": data()}) for fields, data in self._outputs]
         return InferenceResponse.trusted({**self._fields, "id": id, "outputs": outputs})
 
@@ -59,7 +59,7 @@ def _copied(parameters: Parameters) -> Parameters:
 
 
 def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], int]:
-    """What makes the values anew in the form they have here, and how many bytes they take."""
+    """A function that makes the values anew in their present form, and their size in bytes."""
     array = data.array
     if not data.checked and (data.values is not None or array is None or array.dtype.kind not in "biuf"):
         fields = _own(data.peek())
@@ -76,7 +76,7 @@ def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], 
 
 
 def _own(value: Any) -> Any:
-    """The same values, which nobody else can change. Raises InvalidOutput for what cannot be copied."""
+    """A copy of the values. Raises InvalidOutput for an object that cannot be copied."""
     if isinstance(value, (list, tuple)):
         return [_own(item) for item in value]
     if isinstance(value, (bytearray, memoryview)):

@@ -1,4 +1,4 @@
-"""What the response cache holds: answers of all models, in bounded room and for a bounded time."""
+"""The contents of the response cache: responses of all models, bounded in room and time."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -8,14 +8,14 @@ from ...telemetry.caches import StoreMeters
 from .snapshot import Snapshot
 
 CacheKey = tuple[int, bytes]
-"""Whose answer, and to what."""
+"""The owner and the hash of a request."""
 
 LARGEST_SHARE = 4
-"""An answer may take this part of the room, one in so many, so that none drives out all the others."""
+"""One entry may take this fraction of the room, so that it cannot evict all others."""
 
 
 class CachedResponses(NamedTuple):
-    """The responses to a request; `single` if they are one whole answer and no stream."""
+    """The responses to a request; `single` unless they are a stream."""
 
     responses: list[Snapshot]
     single: bool
@@ -24,10 +24,9 @@ class CachedResponses(NamedTuple):
 
 
 class Store:
-    """At most `entries` answers of `room` bytes in all; the one used longest ago makes way for a new one.
+    """At most `entries` entries of `room` bytes in all; evicts the least recently used.
 
-    What is still being recorded takes room too. `seconds` is how long answers are good for unless their
-    model says otherwise, on this `clock`.
+    Recordings in progress take room too. Entries expire after `seconds` on `clock` unless a model sets another time.
     """
 
     def __init__(
@@ -42,11 +41,11 @@ class Store:
 
     @property
     def largest(self) -> int:
-        """Bytes that one answer may take."""
+        """Bytes that one entry may take."""
         return self._room // LARGEST_SHARE
 
     def get(self, key: CacheKey) -> CachedResponses | None:
-        """The answer, unless there is none or it is too old."""
+        """The entry; None if it is missing or expired."""
         entry = self._cached.get(key)
         if entry is None:
             return None
@@ -57,7 +56,7 @@ class Store:
         return entry
 
     def reserve(self, size: int) -> bool:
-        """Take room for so many bytes more of something being recorded; False if there is none to be made."""
+        """Reserve room for a recording; False if eviction cannot make enough."""
         meters = self._meters
         while meters.bytes + size > self._room and self._cached:
             self._evict()
@@ -67,11 +66,10 @@ class Store:
         return True
 
     def release(self, size: int) -> None:
-        """Give back room that was reserved."""
         self._meters.bytes -= size
 
     def put(self, key: CacheKey, responses: list[Snapshot], single: bool, size: int, seconds: float) -> None:
-        """Keep an answer, for which `size` bytes are reserved, for so many seconds."""
+        """Store an entry with `size` reserved bytes, for so many seconds."""
         if key in self._cached:
             self._drop(key)
         while len(self._cached) >= self._entries:
@@ -80,7 +78,6 @@ class Store:
         self._meters.entries += 1
 
     def forget(self, owner: int) -> None:
-        """Drop every answer of one owner."""
         for key in [key for key in self._cached if key[0] == owner]:
             self._drop(key)
 

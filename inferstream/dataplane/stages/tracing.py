@@ -1,4 +1,4 @@
-"""One span for each call, with its first response, its end, and what model code does within."""
+"""One span for each call, with its first response, its end, and the spans of model code in it."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Tracing:
-    """The outermost stage where the settings ask for traces. A worker gets the span along with the call."""
+    """The outermost stage where the settings enable traces. A worker gets the span with the call."""
 
     def __init__(self, inner: Handler, tracer: "Tracer", settings: ModelSettings) -> None:
         self._inner = inner
@@ -41,8 +41,6 @@ class Tracing:
 
 
 class TracedStream(Watcher):
-    """Ends the span of a stream with it."""
-
     def __init__(self, span: "Span") -> None:
         self._span = span
 
@@ -52,7 +50,7 @@ class TracedStream(Watcher):
 
 
 def _end(span: "Span", error: BaseException | None) -> str | None:
-    """End a call's span; returns what it failed with. A client that leaves is no failure."""
+    """End a call's span; returns its failure. A client that leaves is not a failure."""
     kind = kind_of(error)
     span.note({"call.end": kind})
     failure = None
@@ -63,7 +61,7 @@ def _end(span: "Span", error: BaseException | None) -> str | None:
 
 
 def tracing(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
-    """Off unless the settings name a collector."""
+    """Off without a collector in the settings."""
     if shared.tracer is None:
         return None
     model.gate = None  # a call is to be traced although the queue is full

@@ -1,4 +1,4 @@
-"""One worker process, seen by whoever calls the models in it."""
+"""One worker process, for calls of its models."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,19 +21,19 @@ from .remote_call import RemoteCall
 
 
 class NeverStarted(WorkerLost):
-    """The worker has ended before it came to this call, which another may therefore run."""
+    """The worker ended before it began this call, so another worker may run it."""
 
 
 class Suspected(WorkerLost):
-    """The worker has ended while it changed several models; nobody knows which of them ended it."""
+    """The worker ended while it changed several models. Any of them may have caused it."""
 
 
 Hung = Callable[["WorkerClient"], None]
-"""Told of a worker in which a call does not end."""
+"""Called with a worker in which a call does not end."""
 
 
 class WorkerClient:
-    """Runs calls in a worker; every one of them ends, whatever happens to that process."""
+    """Runs calls in a worker. Every call ends, even if the process dies."""
 
     _link: Link
 
@@ -59,12 +59,12 @@ class WorkerClient:
         self._number = 0
         self.pid = 0
         self.models: dict[int, bool] = {}
-        """Instances that are loaded there, and whether each is ready."""
+        """Instances loaded there, and whether each is ready."""
         self.completed = 0
         self.ended = asyncio.Event()
 
     def _connect(self, pid: int, link: Callable[[Any, Callable[[Frame], None]], Link]) -> None:
-        """Begin to speak with the process, over what `link` makes of a decoder and a receiver."""
+        """Connect to the process. `link` makes a link from a decoder and a receiver."""
         self.pid = pid
         self._link = link(msgspec.msgpack.Decoder(frames.FromWorker), self._received)
 
@@ -78,11 +78,11 @@ class WorkerClient:
 
     @property
     def active(self) -> int:
-        """Calls that have not ended in the worker, those included that nobody waits for any more."""
+        """Calls that have not ended in the worker, also those without a caller."""
         return len(self._calls)
 
     def open(self, call: Call, instance: int, window: int, limit: float | None, hung: Hung) -> RemoteCall:
-        """Send a call to the worker. Raises what the request's own values make impossible to send."""
+        """Send a call to the worker. Raises if the request's values cannot be sent."""
         number = self._next_number()
         self._flags[number] = 0
         remote = RemoteCall(number, call, window, limit, lambda: hung(self), self._link)
@@ -91,7 +91,7 @@ class WorkerClient:
         return remote
 
     def _next_number(self) -> int:
-        """One that no call has: where its flag lies another would be taken for not started. Raises Overloaded."""
+        """A number without a call, because each number has one flag for "started". Raises Overloaded."""
         if len(self._calls) + len(self._questions) >= shared_memory.FLAGS - 1:
             raise Overloaded(f"A worker process has {shared_memory.FLAGS} calls in progress already.")
         while True:
@@ -100,12 +100,12 @@ class WorkerClient:
                 return self._number
 
     async def describe(self, instance: int) -> MetadataModelResponse:
-        """What a model says of itself. Raises WorkerLost, or what the model failed with."""
+        """A model's metadata. Raises WorkerLost, or the model's error."""
         described: bytes = await self._ask(lambda call: frames.Describe(call, instance))
         return MetadataModelResponse.model_validate_json(described)
 
     async def ask(self, instance: int, request: HttpRequest) -> HttpResponse:
-        """The answer of one of a model's own routes. Raises WorkerLost, or what the model failed with."""
+        """Call a REST route of a model. Raises WorkerLost, or the model's error."""
         response: HttpResponse = await self._ask(lambda call: frames.CallRoute(call, instance, request))
         return response
 
@@ -168,7 +168,7 @@ class WorkerClient:
             self.models[frame.instance] = frame.ready
 
     def _lose(self) -> None:
-        """The process has ended: whatever it had not finished ends too, now."""
+        """The process has ended. End all its calls now."""
         self._link.drain()
         self._link.close()
         self.ended.set()

@@ -1,4 +1,4 @@
-"""The worker processes that share an environment: each runs every model of the group."""
+"""The worker processes of one environment. Each runs every model of the group."""
 
 import asyncio
 import json
@@ -34,17 +34,17 @@ _groups = count(1)
 
 
 STARTING = 5.0
-"""Seconds beyond a load's own time limit that a process may take to start, and to give the load up."""
+"""Seconds beyond a load's time limit, for a process to start and to give up the load."""
 
 
 class WorkerSharing(Protocol):
-    """Who else calls the workers of this process."""
+    """Shares the workers of this process with other front ends."""
 
     def introduce(self, group: "WorkerGroup", process: "SharedProcess") -> None:
-        """A worker of this group has started."""
+        """Announce a new worker of this group."""
 
     def withdraw(self, process: WorkerProcess) -> None:
-        """A worker gets no more calls, and ends once those it has are done."""
+        """Send no more calls to a worker, which ends after those it has."""
 
 
 class WorkerGroup(Group[Slot]):
@@ -78,27 +78,25 @@ class WorkerGroup(Group[Slot]):
 
     @property
     def size(self) -> int:
-        """Workers this group should have."""
         return len(self._programs)
 
     @property
     def empty(self) -> bool:
-        """Whether no model needs it."""
         return not self._models and not self._loading
 
     def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:
-        """Count here what the workers tell of a model's calls that waited there, and of its steps."""
+        """Add what the workers count of a model's queue and steps to these meters."""
         self._meters[instance] = {"queue": queue} if steps is None else {"queue": queue, "steps": steps}
 
     def replace(self, process: WorkerClient, why: str) -> None:
-        """Put another process in the place of this one."""
+        """Replace this process with another."""
         for slot in self._slots:
             slot.replace(process, why)
 
     async def load(self, settings: ModelSettings) -> tuple[int, Loaded]:
-        """Load a model in every worker; returns its instance and what it said of itself. Raises ModelLoadFailed.
+        """Load a model in every worker; returns its instance and its description. Raises ModelLoadFailed.
 
-        Where other models are served, one worker tries first: a model that crashes must not take all down.
+        If the group serves other models, one worker loads it first, because a model may crash its worker.
         """
         timeout = self._settings.model_load_timeout
         load = LoadInstance(next(_instances), _dump(settings), settings.source, timeout)
@@ -181,7 +179,7 @@ class WorkerGroup(Group[Slot]):
         self._meters.pop(instance, None)
 
     async def _unload(self, process: WorkerProcess, instance: int) -> None:
-        """Wait for a model's `unload`, however long it takes, but not for other code that blocks its worker."""
+        """Wait for a model's `unload` without limit, unless other code blocks its worker."""
         unloading = asyncio.create_task(process.unload(instance))
         try:
             while not (await asyncio.wait([unloading], timeout=self._settings.parallel_workers_timeout))[0]:
@@ -192,11 +190,10 @@ class WorkerGroup(Group[Slot]):
             unloading.cancel()
 
     async def stop(self) -> None:
-        """End every worker."""
         await self.end(inf)
 
     async def end(self, limit: float) -> bool:
-        """End every worker within `limit` seconds; False when one had to be killed."""
+        """End every worker within `limit` seconds; False if one was killed."""
         slots, self._slots = self._slots, []
         grace = max(0.0, min(self._settings.parallel_workers_timeout, limit - 2 * REAPED))
         return all(await asyncio.gather(*(slot.stop(grace) for slot in slots)))

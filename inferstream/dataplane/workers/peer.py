@@ -1,4 +1,4 @@
-"""One front end, seen from a worker: its link, its calls, and the memory between both."""
+"""One front end, for a worker: its link, its calls, and the shared memory."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,13 +20,13 @@ from .instance import Instance, Models, RemoteRequests, ResponseSender, WorkerCa
 from .packing import unpack_request
 
 MakeLink = Callable[..., Link]
-"""Makes the link from its decoder, and what to call for each frame and at its end."""
+"""Makes the link from a decoder, and functions for each frame and for its end."""
 
 
 class Peer:
-    """Runs what one front end calls.
+    """Runs the calls of one front end.
 
-    `kinds` are the frames it may send, `more` what those do that are no calls, `lost` is called at its end.
+    `kinds` are the allowed frames, `more` has the handlers of frames that are not calls, `lost` is called at the end.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Peer:
 
     @property
     def awaited(self) -> int:
-        """Calls in progress that somebody waits for."""
+        """Calls in progress that have a caller."""
         return len(self._calls) - len(self._cancelled)
 
     def _received(self, frame: Frame) -> None:
@@ -83,7 +83,7 @@ class Peer:
         task.add_done_callback(partial(self._done, sender, instance))
 
     def _refuse(self, call: int) -> None:
-        """The model has gone, and its caller has not been told yet."""
+        """The model is unloaded, and the caller does not know it yet."""
         error = WorkerLost("The worker process does not have the model of this request any more.")
         self.send(frames.Failed(call, pack_failure(error)))
 
@@ -147,14 +147,14 @@ class Peer:
         self.send(frames.Failed(call, pack_failure(failure)))
 
     def end(self) -> None:
-        """The front end is gone: nobody waits for its calls any more."""
+        """The front end has ended. Cancel its calls."""
         self._link.close()
         for sender in self._calls.values():
             sender.cancel()
         self.spawn(self._let_go())
 
     async def _let_go(self) -> None:
-        """Give its memory back once no call writes there."""
+        """Release its memory when no call writes there."""
         while tasks := [sender.call.task for sender in self._calls.values() if sender.call.task is not None]:
             await asyncio.wait(tasks)
             await asyncio.sleep(0)

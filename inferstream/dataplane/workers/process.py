@@ -1,4 +1,4 @@
-"""One worker process, seen from the server that has started it."""
+"""One worker process, for the server that started it."""
 
 import asyncio
 import logging
@@ -19,13 +19,13 @@ from .client import Suspected, WorkerClient
 logger = logging.getLogger("inferstream.worker")
 
 BLOCKED = 2.0
-"""Seconds without an answer to a ping after which a worker's event loop counts as blocked."""
+"""Seconds without a pong after which a worker's event loop counts as blocked."""
 
 
 class InstanceMeters:
-    """Adds what one worker process has counted to `meters`, which it finds by instance and name.
+    """Adds the numbers of one worker process to `meters`, by instance and name.
 
-    A process that ends takes its share of the gauges with it.
+    When the process ends, its share of the gauges is removed.
     """
 
     def __init__(self, meters: Mapping[int, Mapping[str, MeterSet]]) -> None:
@@ -33,7 +33,6 @@ class InstanceMeters:
         self._gauges: dict[tuple[int, str], list[int]] = {}
 
     def add(self, frame: frames.Numbers) -> None:
-        """The process has told what it has counted."""
         meters = self._of(frame.instance, frame.meters)
         if meters is not None:
             meters.add(frame.changes)
@@ -47,7 +46,6 @@ class InstanceMeters:
                 self._gauges.pop(key, None)
 
     def gone(self) -> None:
-        """The process has ended."""
         for key, gauges in self._gauges.items():
             meters = self._of(*key)
             if meters is not None:
@@ -59,7 +57,7 @@ class InstanceMeters:
 
 
 class WorkerProcess(WorkerClient):
-    """A process of its own: loads and unloads models in it, and ends it; it gets further `descriptors` with it."""
+    """Starts a process with these `descriptors`, loads and unloads models in it, and ends it."""
 
     def __init__(
         self, program: Program, start: frames.Start, instance_meters: InstanceMeters, *descriptors: int
@@ -85,13 +83,12 @@ class WorkerProcess(WorkerClient):
         self._link.send(start)
 
     async def load(self, frame: frames.LoadInstance) -> frames.Loaded:
-        """Load a model. Raises ModelLoadFailed, and WorkerLost when the process ends over it."""
+        """Load a model. Raises ModelLoadFailed, and WorkerLost if the process ends meanwhile."""
         loaded = await self._change(frame.instance, frame)
         assert loaded is not None
         return loaded
 
     async def unload(self, instance: int) -> None:
-        """Run a model's `unload`."""
         if self.models.pop(instance, None) is not None and not self.ended.is_set():
             try:
                 await self._change(instance, frames.UnloadInstance(instance))
@@ -122,7 +119,7 @@ class WorkerProcess(WorkerClient):
         self._pong.set()
 
     async def blocked(self) -> bool:
-        """Whether the worker's event loop does not run, so that nothing in it can get on."""
+        """Whether the worker's event loop is blocked, so that nothing in it can proceed."""
         self._pong.clear()
         self._link.send(frames.Ping())
         try:
@@ -133,13 +130,13 @@ class WorkerProcess(WorkerClient):
         return False
 
     async def idle(self) -> None:
-        """Wait until no call is running that somebody waits for."""
+        """Wait until no call with a caller is running."""
         while self._others or any(not remote.cancelled for remote in self._calls.values()):
             await asyncio.sleep(0.05)
             self._link.send(frames.Ping())
 
     async def stop(self, grace: float) -> bool:
-        """Unload everything within `grace` seconds and end; False when the process had to be killed.
+        """Unload everything within `grace` seconds and end; False if the process was killed.
 
         Returns within `grace` seconds and twice `REAPED`.
         """
@@ -148,12 +145,10 @@ class WorkerProcess(WorkerClient):
         return await self._child.stopped(self.ended, grace + REAPED, late)
 
     def kill(self) -> None:
-        """End the process now."""
         self._child.kill()
 
     @property
     def how(self) -> str:
-        """How the process ended, for people."""
         return self._child.how
 
     def _gone(self) -> None:

@@ -1,4 +1,4 @@
-"""A worker from the inside: loads models and runs calls until the server tells it to end, or is gone."""
+"""Runs in a worker: loads models and runs calls until the server stops it or ends."""
 
 import asyncio
 import gc
@@ -32,13 +32,13 @@ from .peer import MakeLink, Peer
 logger = logging.getLogger("inferstream.worker")
 
 WATCH = 0.25
-"""Seconds between two looks at whether a model says of itself that it is ready, and at its numbers."""
+"""Seconds between two checks of each model's `ready` and meters."""
 
 
 class Worker:
-    """Its models, and the front ends that call them.
+    """The models of a worker, and the front ends that call them.
 
-    The first of these, the leader, loads, unloads and ends; when its link is gone, so is this process.
+    The first front end, the leader, loads, unloads and stops. When its link closes, the process ends.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Worker:
         self._spawn(self._watch())
 
     def admit(self, link: MakeLink, memory: tuple[int, int]) -> None:
-        """Serve one more front end, which may call what is loaded and do nothing else."""
+        """Serve one more front end, which may only call loaded models."""
         follower = Peer(link, frames.FromFrontEnd, memory, self._models, {}, lambda: self._left(follower))
         self._followers.add(follower)
         for number, instance in self._instances.items():
@@ -171,7 +171,7 @@ class Worker:
 
 
 async def _metadata_after_load(local: Local) -> bytes | None:
-    """What the server answers for a model by itself; None where it has to ask the model's own code each time."""
+    """The metadata that the server can keep; None if the model's own code makes it each time."""
     if local.describes_itself:
         return None
     try:
@@ -189,9 +189,9 @@ def main(
     outgoing: int,
     intake: int | None = None,
 ) -> None:
-    """Serve the process `parent` through descriptors that it has opened, until it says stop or is gone.
+    """Serve the process `parent` through these descriptors, until it stops this process or ends.
 
-    Through `intake` come the ways of further front ends.
+    Connections of further front ends come through `intake`.
     """
     belong_to(parent, end, lifeline, incoming, outgoing, *(() if intake is None else (intake,)))
 
