@@ -87,12 +87,12 @@ class ModelThread:
         try:
             raise error
         finally:
-            del error  # its traceback refers to this frame: a cycle
+            del error  # its traceback refers to this frame, which would be a cycle
 
     def close(self) -> None:
         """End the thread after its current call; does not wait for that."""
         self._closing = True
-        with suppress(RuntimeError):  # it has been closed before
+        with suppress(RuntimeError):  # already closed
             self.loop.call_soon_threadsafe(self.loop.stop)
 
     def _serve(self) -> None:
@@ -101,7 +101,7 @@ class ModelThread:
             while not self._closing:
                 try:
                     self.loop.run_forever()
-                except BaseException as error:  # a task of the model's raised SystemExit
+                except BaseException as error:  # a task of the model raised SystemExit
                     logger.error("a task of a model ended with %s", type(error).__name__, exc_info=error)
             tasks = asyncio.all_tasks(self.loop)
             for task in tasks:
@@ -154,7 +154,7 @@ class _Call:
     def leave(self) -> None:
         """The caller no longer waits. A call checks this before it begins."""
         self._left = True
-        with suppress(RuntimeError):  # the thread has been closed meanwhile
+        with suppress(RuntimeError):  # the thread was closed meanwhile
             self._thread.loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
@@ -169,24 +169,24 @@ class _Call:
                 self.value = self._function(*self._arguments)
                 if isawaitable(self.value):
                     self.value = await self.value
-        except BaseException as error:  # the caller gets any of them
+        except BaseException as error:  # the caller gets every error
             self.error = error
         self.seconds = perf_counter() - started
         self._task = None
         self._let_go()
 
     def abandoned(self, error: Exception) -> None:
-        if not self.over.done():  # else its event loop has not heard of its end yet
+        if not self.over.done():  # otherwise `_end` is already scheduled
             self.error = error
             self._let_go()
 
     def _let_go(self) -> None:
         self.over.set_result(None)
-        del self._function, self._arguments  # what a call was given must not outlive it
+        del self._function, self._arguments  # arguments must not outlive their call
         try:
             self._home.call_soon_threadsafe(self._end)
         except RuntimeError:
-            return  # the loop has closed under a call that outlived the shutdown grace
+            return  # the loop was closed: the call outlived the shutdown grace
 
     def _end(self) -> None:
         self._thread.ended(self)

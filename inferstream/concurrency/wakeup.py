@@ -9,7 +9,7 @@ class Wakeup:
     So a waiter checks its condition before each wait: `while not ready: await wakeup.wait()`.
     """
 
-    # With the class: setting it up for each object would be a part of a small request.
+    # A class attribute, because setting it for each object would cost part of a small request.
     _waiting: asyncio.Future[None] | None = None
 
     def wait(self) -> asyncio.Future[None]:

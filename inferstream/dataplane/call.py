@@ -112,7 +112,7 @@ class Call(Interruptible):
         self.headers = headers
         self.more = more
         self.deadline = deadline
-        self.failure = None  # these are set here, because calling the base costs as much as setting them all
+        self.failure = None  # set here, because a call of the base costs as much as all assignments
         self.expired = False
         self.task = task
         self.priority = priority

@@ -126,7 +126,7 @@ class Declaration:
             return True
         sizes = declared.shape
         if len(sizes) == len(shape) and sizes[0] == -1:
-            return True  # as the input is valid, the rest of its shape fits
+            return True  # the input is valid, so the rest of its shape fits
         return fits([shape[0] + 1, *shape[1:]], sizes, self._strict)
 
     def _check_declared(self, tensor: RequestInput) -> None:

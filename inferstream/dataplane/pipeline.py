@@ -27,10 +27,10 @@ STAGES: tuple[StageFactory, ...] = (
     batching,
     limits,
     caching,
-    validation,  # refuses a bad request before it costs anything
-    deadline,  # waiting in the queue counts
+    validation,  # before a bad request has any cost
+    deadline,  # includes the time in the queue
     live,
-    metrics,  # sees refusals too
+    metrics,  # includes refusals
     tracing,
 )
 """From the inside out."""

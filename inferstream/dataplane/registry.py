@@ -220,7 +220,7 @@ class Registry(Serving):
             retiring = [self._retire(served) for served in retired]
             await self._withdraw(retired)
             if retiring:
-                await asyncio.wait(retiring)  # they go on when whoever asked for this has left
+                await asyncio.wait(retiring)  # retiring continues if the caller leaves
             await self._agree()
             return bool(keys)
 
@@ -238,7 +238,7 @@ class Registry(Serving):
         if key not in self._served:
             self._states[key] = (State.LOADING, "loading")
         try:
-            # A copy, because runtimes change their settings and the repository remembers these.
+            # A copy, because runtimes change their settings and the repository keeps these.
             served = await self._loaded(settings, settings.model_copy(deep=True))
         except InferstreamError as error:
             self._outdated_by(error, [key, *gone])

@@ -218,7 +218,7 @@ class StreamReply(Reply):
                 watcher.end(error)
 
     async def __aenter__(self) -> Self:
-        # Once per stream: asking for the current task costs as much as a small response does.
+        # Once per stream, because a lookup of the current task costs as much as a small response.
         self._reader = asyncio.current_task()
         return self
 

@@ -69,7 +69,7 @@ class ServedModel:
         for act in self._at_retirement:
             act()
         if self.elsewhere is not None:
-            await self.elsewhere.released()  # its workers, if it has any, run the calls of all front ends
+            await self.elsewhere.released()  # workers run the calls of all front ends
         await self.execution.unload()
 
 

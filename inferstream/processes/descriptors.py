@@ -60,7 +60,7 @@ class Intake:
         for descriptor in found:
             os.set_inheritable(
                 descriptor, False
-            )  # what comes this way is inheritable, and Python 3.11 cannot ask for less
+            )  # received descriptors are inheritable; Python 3.11 has no flag
         end, *memory = found
         try:
             self._arrived(message, socket.socket(fileno=end), *memory)

@@ -61,7 +61,7 @@ class Link:
         if self._scheduled or self._rest:
             return size
         if time.monotonic() - self._left > TOGETHER:
-            # A generator that computes between its items never lets the loop run: do not wait for it.
+            # A generator that computes between its items never lets the loop run, so do not wait for the loop.
             self._flush()
         else:
             self._scheduled = True
@@ -85,7 +85,7 @@ class Link:
         except BlockingIOError:
             return
         except OSError:
-            self._rest = memoryview(b"")  # the reading side notices, and says so
+            self._rest = memoryview(b"")  # the reading side reports it
 
     def _resume(self) -> None:
         self._write()
@@ -106,7 +106,7 @@ class Link:
         self._filled += count
         try:
             self._parse()
-        except Exception:  # a frame that breaks its receiver must not leave the calls behind it waiting
+        except Exception:  # after a broken frame, later calls must not wait for ever
             logger.exception("a frame could not be read; closing its socket")
             self._end()
         return True

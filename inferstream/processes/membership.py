@@ -23,7 +23,7 @@ def _die_with(parent: int, lifeline: int) -> None:
             os._exit(0)
 
     def watch() -> None:
-        os.read(lifeline, 1)  # returns when the server's end is closed, which it is when the server is gone
+        os.read(lifeline, 1)  # returns when the server's end is closed, at the latest when the server ends
         os._exit(0)
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
@@ -47,7 +47,7 @@ def belong_to(parent: int, end: int, lifeline: int, *others: int) -> None:
         os.set_inheritable(descriptor, False)
     _die_with(parent, lifeline)
     for name in SIGNALS:
-        # A handler and not SIG_IGN, which what model code executes would inherit: nobody could terminate it.
+        # A handler and not SIG_IGN: processes that model code executes would inherit that and ignore SIGTERM.
         signal.signal(name, lambda *_: None)
     os.register_at_fork(
         before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, SIGNALS),

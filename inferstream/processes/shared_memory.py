@@ -109,7 +109,7 @@ class Incoming:
         self._memory: mmap.mmap | None = mmap.mmap(descriptor, SIZE)
         self.flags = memoryview(self._memory)[:FLAGS]
         self._freed = freed
-        # A deque and no lock: the garbage collector may drop a view inside any line here, and would wait for itself.
+        # A deque and no lock: the garbage collector may drop a view inside any line here, and a lock would deadlock.
         self._places: deque[int] = deque()
 
     def view(self, place: int, length: int) -> memoryview:
@@ -120,7 +120,7 @@ class Incoming:
         assert self._memory is not None
         array = np.frombuffer(self._memory, np.uint8, length, place)
         weakref.finalize(array, self._released, place).atexit = False
-        return memoryview(array)  # type: ignore[arg-type]  # NumPy's stubs for 3.11 know no Buffer
+        return memoryview(array)  # type: ignore[arg-type]  # NumPy's stubs for 3.11 have no Buffer
 
     def _released(self, place: int) -> None:
         self._places.append(place)
@@ -151,10 +151,10 @@ class Memory:
             raise
 
     def _freed(self) -> None:
-        # Any thread calls this: the one that drops the last view of a tensor.
+        # The thread that drops the last view of a tensor calls this.
         if not self._scheduled:
             self._scheduled = True
-            with suppress(RuntimeError):  # the loop has closed
+            with suppress(RuntimeError):  # the loop was closed
                 self._loop.call_soon_threadsafe(self._give_back)
 
     def _give_back(self) -> None:

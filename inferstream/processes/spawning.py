@@ -71,7 +71,7 @@ class Child:
 
         def wait() -> None:
             self._process.wait()
-            with suppress(RuntimeError):  # the loop has closed
+            with suppress(RuntimeError):  # the loop was closed
                 self._loop.call_soon_threadsafe(self._end)
 
         threading.Thread(target=wait, name=f"worker-{self.pid}", daemon=True).start()

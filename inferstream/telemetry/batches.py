@@ -23,7 +23,7 @@ class BatchMeters:
         waits = HistogramMetricFamily(
             "inferstream_batch_wait_seconds", "Seconds a request waited for its batch to leave", labels=names
         )
-        # MLServer's name and labels; dashboards made for it read this one.
+        # MLServer's name and labels, for its dashboards.
         depths = HistogramMetricFamily(
             "batch_request_queue",
             "Requests that waited for a batch when one more came, itself included",

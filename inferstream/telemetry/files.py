@@ -64,7 +64,7 @@ class MetricFiles:
             return ()
         try:
             paths = map(str, self._folder.glob("*.db"))
-            found: Iterable[Metric] = MultiProcessCollector.merge(paths)  # type: ignore[no-untyped-call]  # theirs
+            found: Iterable[Metric] = MultiProcessCollector.merge(paths)  # type: ignore[no-untyped-call]  # untyped
         except (OSError, RuntimeError, ValueError, struct.error) as error:
             logger.warning("the metrics of workers cannot be read: %s", error)
             return ()

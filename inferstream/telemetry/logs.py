@@ -28,7 +28,7 @@ class LineFormatter(logging.Formatter):
         message = _escaped(record.getMessage())
         record_text = f"{self.formatTime(record)} [{record.name}]{model} {record.levelname} - {message}"
         if record.exc_info:
-            # A traceback is ours and many lines long; every line is indented, so none can pass for a record.
+            # A traceback has many lines. Each is indented, so that none looks like a record.
             trace = self.formatException(record.exc_info)
             record_text += "\n" + "\n".join(f"  {_escaped(part)}" for part in trace.splitlines())
         return record_text
@@ -79,7 +79,7 @@ def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any
         before = [(_state(theirs), _state(ours)) for theirs, ours in _SAME]
         apply_configuration(custom)
         for (theirs, ours), was in zip(_SAME, before, strict=True):
-            # What a configuration says of MLServer's loggers holds for ours, unless it names those too.
+            # A configuration of MLServer's loggers applies to ours, unless it names ours too.
             if _state(theirs) != was[0] and _state(ours) == was[1]:
                 _set_state(ours, *_state(theirs))
 
@@ -94,7 +94,7 @@ def apply_configuration(custom: str | dict[str, Any]) -> None:
     configuration = custom if path is None else json.loads(path.read_text("utf-8"))
     if not isinstance(configuration, dict):
         raise ValueError("it must hold a JSON object")
-    # Python's default would silence every logger that the configuration does not name.
+    # Python's default silences every logger that the configuration does not name.
     logging.config.dictConfig({"disable_existing_loggers": False, **configuration})
 
 

@@ -22,7 +22,7 @@ class Span:
     def __init__(self, span: trace.Span, parent: trace.Span) -> None:
         self._span = span
         self._parent = parent
-        # Never detached: each request has a task of its own, and a stream's model runs on in it.
+        # Never detached: each request has its own task, in which a stream's model continues.
         context.attach(trace.set_span_in_context(span))
 
     def carrier(self) -> dict[str, str]:

@@ -193,7 +193,7 @@ class InThread:
         if self.offences >= IN_A_ROW and not self.away:
             self.away = True
             self._seen = 0
-            self._needed *= 8  # a model that is only sometimes light should not move often
+            self._needed *= 8  # a model that is only sometimes light must not move often
             self.predict = self._in_thread
 
     def close(self) -> None:

@@ -134,7 +134,7 @@ class Local:
             return stepped
         serial = self._threads or (self._loaded.never_suspends and self.settings.max_batch_size > 1)
         if serial and not self._streams:
-            # Calls wait where they have priorities, and batches where they grow.
+            # One call per thread: others wait in the queue by priority, or in a growing batch.
             return self.settings.threads or 1
         blocks = self._predict_blocks or self._stream_blocks
         return max(stepped, (self.settings.threads or THREADS) if blocks else UNBLOCKED_SLOTS)
@@ -295,5 +295,5 @@ def _call(predict: Callable[[InferenceRequest], Any], request: InferenceRequest)
     try:
         return predict(request)
     except StopIteration as error:
-        # A future cannot hold a StopIteration: without this its caller would wait for ever.
+        # A future cannot hold a StopIteration, so its caller would wait for ever.
         raise RuntimeError("predict raised StopIteration") from error

@@ -49,7 +49,7 @@ class MethodCaller:
         """Call a method. An `async def` method runs in the current task and ignores `context`."""
         if not method.is_async:
             return (await self._in_thread(method.call, [(argument, context)]))[0]
-        # Started here and now, so that what it waits for is under way while the loop turns.
+        # Started now, so that its I/O runs while the loop turns.
         self._turned = False
         asyncio.get_running_loop().call_soon(self._turn)
         outcome = await _await(method.call, argument)
@@ -84,8 +84,8 @@ class MethodCaller:
             try:
                 loop.call_soon_threadsafe(_give, job.done, outcomes)
             except RuntimeError:
-                return  # the loop has closed under a step that outlived the shutdown grace
-            del job, outcomes  # what a model has made must not live until its next call
+                return  # the loop was closed: the step outlived the shutdown grace
+            del job, outcomes  # results of a model must not live until its next call
 
     def _turn(self) -> None:
         self._turned = True

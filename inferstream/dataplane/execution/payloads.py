@@ -38,7 +38,7 @@ class Payloads:
         if self._more is None:
             raise StopAsyncIteration
         self.asked += 1
-        if asyncio.get_running_loop() is not self._loop:  # a model in its own thread asks
+        if asyncio.get_running_loop() is not self._loop:  # called from a model in its own thread
             step = asyncio.run_coroutine_threadsafe(self._next_or_none(), self._loop)
             following = await asyncio.wrap_future(step)
             if following is None:

@@ -89,7 +89,7 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         if self.over:
             return
         if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
-            # These mean something to whoever reads: the end of a stream, of a task, of the process.
+            # For a reader these would mean the end of a stream, a task or the process.
             kind = type(error).__name__
             error, cause = RuntimeError(f"model code raised {kind}"), error
             error.__cause__ = cause

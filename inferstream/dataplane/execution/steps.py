@@ -114,7 +114,7 @@ class Steps:
             while self._active or self._waiting:
                 await self._release()
                 await self._admit()
-                await self._release()  # who left meanwhile is not in the step
+                await self._release()  # the step omits streams that left meanwhile
                 advancing = [stream for stream in self._active if stream.advances]
                 if advancing:
                     await self._step(advancing)

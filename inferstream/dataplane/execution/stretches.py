@@ -22,7 +22,7 @@ class Stretches(Protocol):
 def in_stretches(awaitable: Awaitable[Any], stretches: Stretches) -> Generator[Any, Any, Any]:
     """Await `awaitable`, and report each of its stretches to `stretches`."""
     steps = awaitable.__await__()
-    thrown: list[BaseException] = []  # emptied at once: an error kept in a local of this frame is a cycle
+    thrown: list[BaseException] = []  # emptied at once: an error in a local of this frame would be a cycle
     while True:
         turn = stretches.turn()
         if turn is not None:

@@ -47,7 +47,7 @@ class ReadAhead(AsyncIterator[InferenceResponse]):
         try:
             self._loop.call_soon_threadsafe(resume or self._resume)
         except RuntimeError:
-            self._closed = True  # the loop has closed under a generator that outlived the shutdown grace
+            self._closed = True  # the loop was closed: the generator outlived the shutdown grace
 
     def _resume(self) -> None:
         if self._reader is not None and not self._reader.done():
@@ -63,7 +63,7 @@ class ReadAhead(AsyncIterator[InferenceResponse]):
                 raise self._end()
             self._reader = self._loop.create_future()
             if self._items or self._done:
-                # Made between the look above and the announcement of the reader.
+                # Made between the check above and the assignment of the reader.
                 self._reader = None
                 continue
             try:
@@ -94,7 +94,7 @@ class ThreadedResponses(ReadAhead):
         try:
             if not self._closed:
                 self._drive()
-        except BaseException as error:  # the reader gets it, whatever it is
+        except BaseException as error:  # the reader gets every error
             self._error = error
         finally:
             self._done = True
@@ -162,7 +162,7 @@ class ModelThreadResponses(ReadAhead):
     async def _run(self) -> None:
         try:
             await self._drive()
-        except BaseException as error:  # the reader gets it, whatever it is
+        except BaseException as error:  # the reader gets every error
             self._error = error
         finally:
             self._task = None
@@ -207,7 +207,7 @@ class ModelThreadResponses(ReadAhead):
     def _leave(self) -> None:
         self._room.set()
         if self._inside and self._task is not None:
-            self._task.cancel()  # it waits for something; one that blocks is not here
+            self._task.cancel()  # it is awaiting: a blocking generator would not let this run
 
     def abandoned(self, error: Exception) -> None:
         if not self.over.done():
@@ -228,7 +228,7 @@ class ModelThreadResponses(ReadAhead):
     def _took(self) -> None:
         if self._full:
             self._full = False
-            with suppress(RuntimeError):  # the thread has ended, and so has the generator
+            with suppress(RuntimeError):  # the thread and the generator have ended
                 self._thread.loop.call_soon_threadsafe(self._room.set)
 
     async def aclose(self) -> None:

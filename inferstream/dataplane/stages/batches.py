@@ -28,7 +28,7 @@ class BatchedCall:
     def __init__(self, call: Call, loop: asyncio.AbstractEventLoop) -> None:
         self.call = call
         self.arrived = loop.time()
-        # Errors are results here, because a future complains of an exception that its caller left behind.
+        # Errors are results here, because asyncio logs a future with an exception that was never retrieved.
         self.outcome: asyncio.Future[InferenceResponse | Exception] = loop.create_future()
         self.batch: Batch | None = None
 
@@ -144,7 +144,7 @@ class Batching:
         member = BatchedCall(call, asyncio.get_running_loop())
         pending.members[member] = None
         self._meters.depths.observe(len(pending.members))
-        # Else it waits, and one more changes nothing.
+        # Otherwise the key waits, and one more member changes nothing.
         if pending.timer is None or len(pending.members) >= self._size:
             self._place(pending)
             self._send()

@@ -29,7 +29,7 @@ def batching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
     elif not model.execution.capabilities.predict:
         why = ", because the model only streams"
     else:
-        from .batches import Batching  # late: what is off costs no import
+        from .batches import Batching  # late: no import cost when it is off
 
         slots, meters = model.slots, model.meters
         model.slots = callers(slots, size)

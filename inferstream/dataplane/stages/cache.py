@@ -77,7 +77,7 @@ class Cache:
     def _start(self, key: CacheKey, call: Call) -> Flight:
         request = _shared(call.request)
         shared = Call(call.operation, call.model, call.version, request, {}, priority=call.priority)
-        shared.trace = call.trace  # the computation lies in the span of whoever asked first
+        shared.trace = call.trace  # the computation belongs to the span of its first caller
         flight = self._flights[key] = Flight(self._store)
         flight.call = shared
         flight.task = asyncio.get_running_loop().create_task(self._run(flight, shared))

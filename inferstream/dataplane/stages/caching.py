@@ -23,7 +23,7 @@ def store_of(settings: Settings, meters: Meters) -> "Store | None":
     """The store of the response cache; None unless the settings enable it."""
     if not settings.cache_enabled:
         return None
-    from .store import Store  # late: what is off costs no import
+    from .store import Store  # late: no import cost when it is off
 
     seconds = inf if settings.cache_ttl is None else settings.cache_ttl
     store_meters = StoreMeters()
@@ -43,10 +43,10 @@ def caching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
 
     limit = limit_of(model, shared)
     if limit is not None:
-        inner = Live(Deadline(inner, limit))  # computations go on when those who began them leave
+        inner = Live(Deadline(inner, limit))  # a computation outlives the caller that began it
     seconds = settings.cache_ttl or shared.store.seconds
     most = model.slots + settings.max_queue
     cache = Cache(inner, shared.store, seconds, most, model.meters.of(CacheMeters))
     model.at_retirement.append(cache.clear)
-    model.gate = None  # a call may be answered although the queue is full
+    model.gate = None  # a cached response needs no place in the queue
     return cache

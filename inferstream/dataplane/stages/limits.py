@@ -74,7 +74,7 @@ class Limits(Watcher):
             meters.depth -= 1
         now = loop.time()
         if call.deadline is not None and call.deadline <= now:
-            # Its time ran out on a loop too busy to fire its timer.
+            # The deadline passed, but the busy loop has not fired the timer.
             meters.left(expired=True)
             self._release()
             raise DeadlineExceeded
@@ -87,7 +87,7 @@ class Limits(Watcher):
     def _release(self) -> None:
         while self._waiting.length:
             turn = self._waiting.pop()
-            if not turn.done():  # one that has just been cancelled is still here
+            if not turn.done():  # a call that was just cancelled is still queued
                 turn.set_result(None)
                 return
         self._free += 1

@@ -47,7 +47,7 @@ class Live:
             self.leave(call)
             raise
         if call.failure is not None:
-            # Ended from outside while the model swallowed the cancel: its answer comes too late.
+            # Ended from outside, but the model swallowed the cancel: its response is too late.
             self.leave(call)
             call.take_back_cancel()
             await reply.aclose(call.failure)

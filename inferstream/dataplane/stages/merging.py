@@ -120,7 +120,7 @@ def split(response: InferenceResponse, requests: Sequence[InferenceRequest]) -> 
     """
     rows = [rows_of(request) for request in requests]
     columns = [_cut(output, rows, response.model_name) for output in response.outputs]
-    # Shared by all: behind this stage nobody changes a response.
+    # Shared by all: no outer stage changes a response.
     shared: dict[str, Any] = {
         "model_name": response.model_name,
         "model_version": response.model_version,

@@ -52,9 +52,7 @@ def _copied(parameters: Parameters) -> Parameters:
     if parameters.content_type is not None:
         fields["content_type"] = parameters.content_type
     if parameters.headers is not None and not isinstance(parameters.headers, Headers):
-        fields["headers"] = dict(
-            parameters.headers
-        )  # the model's own; those of a request belong to its caller
+        fields["headers"] = dict(parameters.headers)  # the model's; headers of a request belong to its caller
     return Parameters.trusted(fields, deepcopy(parameters.__pydantic_extra__ or {}))
 
 
@@ -83,7 +81,7 @@ def _own(value: Any) -> Any:
         return bytes(value)
     try:
         return deepcopy(value)
-    except Exception as error:  # whatever an object of the model's raises
+    except Exception as error:  # an object of the model may raise anything
         raise InvalidOutput(f"A response that holds a {type(value).__name__} cannot be cached.") from error
 
 

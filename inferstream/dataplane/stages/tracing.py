@@ -46,7 +46,7 @@ class TracedStream(Watcher):
 
     def end(self, error: BaseException | None) -> None:
         if failure := _end(self._span, error):
-            self._span.blame_parent(failure)  # its status has been sent long ago
+            self._span.blame_parent(failure)  # its status was already sent
 
 
 def _end(span: "Span", error: BaseException | None) -> str | None:
@@ -64,5 +64,5 @@ def tracing(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
     """Off without a collector in the settings."""
     if shared.tracer is None:
         return None
-    model.gate = None  # a call is to be traced although the queue is full
+    model.gate = None  # refused calls must be traced too
     return Tracing(inner, shared.tracer, model.settings)

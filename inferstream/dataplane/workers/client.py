@@ -121,7 +121,7 @@ class WorkerClient:
         self._frames[type(frame)](frame)
 
     def _completed(self, frame: frames.Completed) -> None:
-        # Unpacked even when nobody waits: dropping the tensors is what frees their place.
+        # Unpacked even without a caller, because dropping the tensors frees their places.
         response = unpack_response(frame.response, self._incoming.view)
         remote = self._calls.pop(frame.call, None)
         if remote is not None:

@@ -120,7 +120,7 @@ class WorkerGroup(Group[Slot]):
             return await self._load_in(self._slots, name, load, one_first=bool(self._models))
         except Suspected:
             async with self._verdict:
-                while True:  # until no other model is loading that could be to blame
+                while True:  # until no other loading model could be the cause
                     await self.unload(load.instance)
                     with suppress(Suspected):
                         return await self._load_in(self._slots, name, load, one_first=True)
@@ -132,7 +132,7 @@ class WorkerGroup(Group[Slot]):
                 await self._load_in(slots[1:], name, load, one_first=False)
             return loaded
         loading = (self._load(slot, name, load) for slot in slots)
-        # All of them to their end, also after a failure: what is loaded has to be unloaded again.
+        # Wait for all, also after a failure, because loaded models must be unloaded again.
         results = await asyncio.gather(*loading, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):

@@ -93,12 +93,12 @@ class Peer:
         if self._cancelled:
             self._cancelled.discard(number)
         if task.cancelled():
-            # Cancelled before its first step, so that nothing of it ever ran.
+            # Cancelled before its first step, so it never ran.
             instance.queue.left(sender.call.expired)
             self.send(frames.Ended(number))
 
     def _more(self, frame: frames.More) -> None:
-        # Unpacked even when nobody waits: dropping the tensors is what frees their place.
+        # Unpacked even without a caller, because dropping the tensors frees their places.
         request = None if frame.request is None else unpack_request(frame.request, self._incoming.view)
         sender = self._calls.get(frame.call)
         if sender is None or sender.more is None:

@@ -68,7 +68,7 @@ class Placements:
         if workers == 0:
             timeout = self._settings.model_load_timeout
             return await Local.load(settings, timeout, self._build_route_handler, self._awaiting)
-        from .pool import Pool  # late, as all that only workers need
+        from .pool import Pool  # late: only workers need it
 
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))
         group = self._group(placement)

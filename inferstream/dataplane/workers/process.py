@@ -42,7 +42,7 @@ class InstanceMeters:
             share = [gauge + change for gauge, change in zip(known, changed, strict=True)]
             if any(share):
                 self._gauges[key] = share
-            else:  # of models that are gone nothing stays
+            else:  # keep nothing for unloaded models
                 self._gauges.pop(key, None)
 
     def gone(self) -> None:
@@ -93,7 +93,7 @@ class WorkerProcess(WorkerClient):
             try:
                 await self._change(instance, frames.UnloadInstance(instance))
             except WorkerLost:
-                return  # it went with the process
+                return  # it ended with the process
 
     async def _change(
         self, instance: int, frame: frames.LoadInstance | frames.UnloadInstance
@@ -106,9 +106,9 @@ class WorkerProcess(WorkerClient):
 
     def _loaded(self, frame: frames.Loaded) -> None:
         if frame.instance not in self._changes:
-            self._link.send(frames.UnloadInstance(frame.instance))  # whoever wanted it no longer waits
+            self._link.send(frames.UnloadInstance(frame.instance))  # its caller no longer waits
             return
-        self.models[frame.instance] = True  # here, so that nothing comes between this and the process's end
+        self.models[frame.instance] = True  # here, so that the end of the process cannot come in between
         self._changes.settle(frame.instance, frame)
 
     def _load_failed(self, frame: frames.LoadFailed) -> None:

@@ -32,7 +32,7 @@ class RemoteCall:
     """
 
     cancelled = False
-    # What most calls never change stays with the class: setting it up would be a tenth of a small request.
+    # Class attributes, because most calls never change them: setting them would cost a tenth of a small request.
     _error: Exception | None = None
     _feeding: asyncio.Task[None] | None = None
     _over = False
@@ -132,7 +132,7 @@ class RemoteCall:
 
     async def _something(self) -> None:
         while not self._responses and not self._over:
-            # By hand: a `Wakeup` of its own would cost each small request half a microsecond.
+            # Not a `Wakeup`, which would cost each small request half a microsecond.
             self._reader = self._loop.create_future()
             await self._reader
 

@@ -203,7 +203,7 @@ class AttachedGroup(Group[AttachedSlot]):
 
     @property
     def empty(self) -> bool:
-        return False  # its owner ends it
+        return False  # the owner ends it
 
     def add(self, pid: int, end: socket.socket, memory: tuple[int, int], load: WorkerLoad) -> AttachedWorker:
         """Add a worker. Raises OSError if its memory cannot be mapped."""

@@ -122,7 +122,7 @@ class Slot:
                     await process.load(load)
                     self._crashes.pop(load.instance, None)
                     if load.instance not in self._models:
-                        await process.unload(load.instance)  # it has been unloaded everywhere else meanwhile
+                        await process.unload(load.instance)  # unloaded everywhere else meanwhile
                 except ModelLoadFailed as error:
                     logger.error("worker %d: %s", process.pid, error.message)
                 except Suspected:

@@ -90,7 +90,7 @@ class Worker:
         if frame.tracing is not None:
             try:
                 from ...telemetry.tracing import Tracer  # late: a worker starts without it
-            except Exception as error:  # an older protobuf's error is none of ImportError's
+            except Exception as error:  # an older protobuf raises other errors than ImportError
                 logger.error("no traces from this worker's environment: %s: %s", type(error).__name__, error)
             else:
                 self._models.tracing = Tracer(*frame.tracing)
@@ -103,7 +103,7 @@ class Worker:
             local = await Local.load(settings, frame.timeout, self._build_route_handler)
             signature = SIGNATURE.dump_json(local.signature)
         except InferstreamError as error:
-            if error.__cause__ is not None:  # which only this process has; the server logs the line
+            if error.__cause__ is not None:  # only this process has the cause; the server logs the message
                 logger.error("model %s failed to load", settings.name, exc_info=error.__cause__)
             self._send(frames.LoadFailed(frame.instance, error.message, own_status(error)))
             return
@@ -136,7 +136,7 @@ class Worker:
             self._tell_numbers(frame.instance, instance)
         self._send(frames.Unloaded(frame.instance))
         del instance
-        gc.unfreeze()  # or what the model leaves behind would never be collected
+        gc.unfreeze()  # otherwise objects of the unloaded model would never be collected
         settle()
 
     async def _stop(self, frame: frames.Stop) -> None:
@@ -177,7 +177,7 @@ async def _metadata_after_load(local: Local) -> bytes | None:
     try:
         return (await local.metadata()).model_dump_json().encode()
     except Exception:
-        return None  # the model can still answer inferences; whoever asks for its metadata gets the error
+        return None  # inference still works; a request for the metadata gets the error
 
 
 def main(
