@@ -16,7 +16,10 @@ class RowErrors(ModelError):
     """
 
     def __init__(self, errors: Mapping[int, ModelError | str], response: InferenceResponse | None) -> None:
-        self.errors = {index(row): _as_error(error) for row, error in sorted(errors.items())}
+        self.errors = {
+            index(row): error if isinstance(error, ModelError) else ModelError(error)
+            for row, error in sorted(errors.items())
+        }
         self.response = response
         if not self.errors or min(self.errors) < 0:
             raise ValueError("RowErrors needs the errors of one row or more, each counted from 0")
@@ -26,7 +29,3 @@ class RowErrors(ModelError):
     def within(self, start: int, stop: int) -> ModelError | None:
         """The first error of the rows from `start` up to `stop`, exclusive; None if none failed."""
         return next((error for row, error in self.errors.items() if start <= row < stop), None)
-
-
-def _as_error(error: ModelError | str) -> ModelError:
-    return error if isinstance(error, ModelError) else ModelError(error)

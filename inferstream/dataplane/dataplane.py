@@ -42,7 +42,7 @@ class DataPlane:
         """
         served = self._registry.serving(model, version)
         if served.gate is not None:
-            served.gate.check(model)
+            served.gate(model)
         return Admission(served, self._registry.serving, model, version, self.events, principal)
 
     def custom_routes(self) -> list[tuple[CustomHandler, str]]:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import ModelLoadFailed
 from ..settings import Settings
-from ..telemetry.batches import BatchMeters
 from ..telemetry.metrics import Meters
+from ..telemetry.stages import BatchMeters
 from ..telemetry.steps import StepMeters
 from .execution.base import Execution
 from .stages.base import Pipeline, Shared, StageFactory

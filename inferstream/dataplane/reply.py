@@ -32,6 +32,18 @@ class Watcher:
         """Called once at the end: with None after the last response, with `Abandoned` if the reader left."""
 
 
+class AtEnd(Watcher):
+    """Calls `function` at the end of a reply, with its error or None."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Callable[[BaseException | None], object]) -> None:
+        self._function = function
+
+    def end(self, error: BaseException | None) -> None:
+        self._function(error)
+
+
 ItemSeen = Callable[[InferenceResponse], None]
 
 

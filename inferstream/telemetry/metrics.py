@@ -18,9 +18,9 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from . import compute, queues, streams
+from . import compute, queues
 from .custom import CUSTOM
-from .histogram import SECONDS, Histogram
+from .histogram import GAPS, SECONDS, Histogram
 from .rpcs import GrpcMeters
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -37,6 +37,15 @@ class StageMeters(Protocol):
 OfStage = TypeVar("OfStage", bound=StageMeters)
 
 
+class StreamMeters:
+    """Responses in streams, the seconds to the first, and the seconds between them."""
+
+    def __init__(self) -> None:
+        self.items = 0
+        self.first = Histogram(SECONDS)
+        self.gaps = Histogram(GAPS)
+
+
 class ModelMeters:
     def __init__(self, model: str, version: str | None) -> None:
         self.labels = [model, version or ""]
@@ -49,7 +58,7 @@ class ModelMeters:
         """Seconds that successful calls waited."""
         self.last: float | None = None
         """When the last call came, on the clock of `perf_counter`."""
-        self.streams = streams.StreamMeters()
+        self.streams = StreamMeters()
         self.queue = queues.QueueMeters()
         self.stages: dict[type[StageMeters], StageMeters] = {}
         """The meters of single stages, for stages that have asked for them."""
@@ -176,7 +185,7 @@ class Meters(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._collect_models()
         yield from compute.collect((model.labels, model.executions()) for model in self.models.values())
-        yield from streams.collect((model.labels, model.streams) for model in self.models.values())
+        yield from self._collect_streams()
         yield from queues.collect(
             (model.labels, model.in_flight, model.queue) for model in self.models.values()
         )
@@ -220,6 +229,26 @@ class Meters(Collector):
             running.add_metric(labels, meters.in_flight)
             seconds.add_metric(labels, meters.duration.buckets(), meters.duration.total)
         yield from (success, failure, duration, failed, ends, running, seconds)
+
+    def _collect_streams(self) -> Iterable[Metric]:
+        names = ["model", "version"]
+        items = CounterMetricFamily("inferstream_stream_items", "Responses sent in streams", labels=names)
+        first = HistogramMetricFamily(
+            "inferstream_time_to_first_item_seconds",
+            "Seconds from call to a stream's first response",
+            labels=names,
+        )
+        gaps = HistogramMetricFamily(
+            "inferstream_time_between_items_seconds",
+            "Seconds from one response of a stream to the next, its reader's included",
+            labels=names,
+        )
+        for model in self.models.values():
+            labels, meters = model.labels, model.streams
+            items.add_metric(labels, meters.items)
+            first.add_metric(labels, meters.first.buckets(), meters.first.total)
+            gaps.add_metric(labels, meters.gaps.buckets(), meters.gaps.total)
+        return (items, first, gaps)
 
     def _collect_rest(self) -> Iterator[Metric]:
         prefix = self._rest_prefix

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 from ...concurrency.model_thread import ModelThread
 from ...context import request_context
@@ -31,17 +31,6 @@ IN_A_ROW = 5
 """Consecutive long stretches before a model leaves the loop. Another thread or process may cause single ones."""
 
 ResponseIterator = AsyncIterator[InferenceResponse]
-
-
-class Coroutines(Protocol):
-    """Runs the coroutines of one model; the place may change with their behaviour."""
-
-    @property
-    def predict(self) -> Callable[[InferenceRequest], Awaitable[Any]]:
-        """Calls the model's `predict`."""
-
-    def stream(self, start: Callable[[], Any]) -> Any:
-        """An iterator for the stream that `start` makes; `start` may also return an awaitable of it."""
 
 
 class OnLoop:
@@ -96,6 +85,7 @@ class OnLoop:
             )
 
     def stream(self, start: Callable[[], Any]) -> Any:
+        """An iterator for the stream that `start` makes; `start` may also return an awaitable of it."""
         responses = start()
         if not isinstance(responses, AsyncGenerator):
             return responses

@@ -26,7 +26,7 @@ from ..checks import checks_of, strictness_of
 from ..outputs import finish_of
 from ..reply import Reply
 from .base import BuildRouteHandler, Capabilities
-from .coroutines import Coroutines, InThread, OnLoop
+from .coroutines import InThread, OnLoop
 from .failures import cause, translated
 from .method_caller import is_async
 from .payloads import Payloads
@@ -83,7 +83,8 @@ class Local:
         self._stream_blocks = self._streams and inspect.isgeneratorfunction(stream)
         self._stream_is_async = inspect.isasyncgenfunction(stream)
         self._threads = self._own_threads(self._loaded.thread)
-        self._coroutines = self._run_coroutines()
+        never_suspends = self._loaded.never_suspends
+        self._coroutines = InThread(model, self._threads) if never_suspends else OnLoop(model)
         self._stream_thread = (
             self._coroutines
             if isinstance(self._coroutines, InThread) and self._streams and self._stream_is_async
@@ -115,11 +116,6 @@ class Local:
             return []
         more = range(1, self.settings.threads or 1)
         return [thread, *(ModelThread(f"model-{self._name}-{number}") for number in more)]
-
-    def _run_coroutines(self) -> Coroutines:
-        if not self._loaded.never_suspends:
-            return OnLoop(self._model)
-        return InThread(self._model, self._threads)
 
     @property
     def slots(self) -> int:

@@ -139,7 +139,10 @@ class Steps:
         if not count:
             return
         self._entering = [self._next() for _ in range(count)]
-        self._measure(self._entering)
+        now = asyncio.get_running_loop().time()
+        for stream in self._entering:
+            if self._looks - stream.looks > 1:
+                self.queue.waits.observe(now - stream.came)
         arguments = [(stream.request, stream.context) for stream in self._entering]
         outcomes = await self._caller.each(self._admit_one, arguments)
         entering, self._entering = self._entering, []
@@ -151,13 +154,6 @@ class Steps:
                 stream.state = outcome.value
                 self._active.append(stream)
                 self.meters.active += 1
-
-    def _measure(self, streams: Sequence[SteppedStream]) -> None:
-        """Observe the waits of the streams that had to wait."""
-        now = asyncio.get_running_loop().time()
-        for stream in streams:
-            if self._looks - stream.looks > 1:
-                self.queue.waits.observe(now - stream.came)
 
     async def _release(self) -> None:
         """Release the states of ended streams."""

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ...settings import Settings
     from ...telemetry.metrics import Meters, ModelMeters
     from ...telemetry.tracing import Tracer
-    from .limits import QueueGate
     from .live import Live
     from .store import Store
 
@@ -43,7 +42,8 @@ class Pipeline:
         """The outermost stage so far."""
         self.slots = execution.slots
         """Calls that the handler runs at once."""
-        self.gate: QueueGate | None = None
+        self.gate: Callable[[str], None] | None = None
+        """Refuses a call for the queue before its request is parsed. Parsing costs more than the whole refusal."""
         self.at_retirement: list[Callable[[], None]] = []
         """Called after the model's last call, before it is unloaded."""
 

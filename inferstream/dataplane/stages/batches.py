@@ -8,8 +8,8 @@ from itertools import islice
 from ...concurrency.interruption import Interruption
 from ...errors import Code, InferenceFailed, InferstreamError, InvalidOutput, ModelError
 from ...rows import RowErrors
-from ...telemetry.batches import BatchMeters
 from ...telemetry.queues import QueueMeters
+from ...telemetry.stages import BatchMeters
 from ...types import InferenceResponse
 from ..call import Call, MergedCall, Operation, new_id
 from ..checks import Checks

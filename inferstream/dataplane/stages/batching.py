@@ -2,7 +2,7 @@
 
 import logging
 
-from ...telemetry.batches import BatchMeters
+from ...telemetry.stages import BatchMeters
 from ..handler import Handler
 from .base import Pipeline, Shared
 from .limits import Limits

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from ...errors import InferenceFailed, Overloaded
-from ...telemetry.caches import CacheMeters
+from ...telemetry.stages import CacheMeters
 from ...types import Headers, InferenceRequest, InferenceResponse, RequestInput, TensorData
 from ..call import Call, Operation
 from ..handler import Handler

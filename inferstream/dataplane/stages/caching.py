@@ -6,8 +6,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ...settings import Settings
-from ...telemetry.caches import CacheMeters, StoreMeters
 from ...telemetry.metrics import Meters
+from ...telemetry.stages import CacheMeters, StoreMeters
 from ..handler import Handler
 from .base import Pipeline, Shared
 from .deadline import Deadline, limit_of

@@ -9,7 +9,7 @@ from time import perf_counter
 from ...telemetry.compute import ComputeMeters
 from ..call import Call
 from ..handler import Handler
-from ..reply import Reply, Watcher
+from ..reply import AtEnd, Reply
 from .base import Pipeline, Shared
 
 
@@ -31,22 +31,12 @@ class Compute:
         if reply.single:
             self._meters.executed(rows, began)
             return reply
-        return reply.watch(StreamExecution(self._meters, rows, began))
 
+        def ended(error: BaseException | None) -> None:
+            if error is None:
+                self._meters.executed(rows, began)
 
-class StreamExecution(Watcher):
-    """Counts a successful stream as one execution."""
-
-    __slots__ = ("_began", "_meters", "_rows")
-
-    def __init__(self, meters: ComputeMeters, rows: int, began: float) -> None:
-        self._meters = meters
-        self._rows = rows
-        self._began = began
-
-    def end(self, error: BaseException | None) -> None:
-        if error is None:
-            self._meters.executed(self._rows, self._began)
+        return reply.watch(AtEnd(ended))
 
 
 def _rows(call: Call) -> int:

@@ -6,18 +6,8 @@ from collections.abc import Awaitable
 from ...errors import DeadlineExceeded
 from ..call import Call
 from ..handler import Handler
-from ..reply import Reply, Watcher
+from ..reply import AtEnd, Reply
 from .base import Pipeline, Shared
-
-
-class TimerStop(Watcher):
-    __slots__ = ("_timer",)
-
-    def __init__(self, timer: asyncio.TimerHandle) -> None:
-        self._timer = timer
-
-    def end(self, error: BaseException | None) -> None:
-        self._timer.cancel()
 
 
 class Deadline:
@@ -46,7 +36,7 @@ class Deadline:
         except BaseException:
             timer.cancel()
             raise
-        return reply.watch(TimerStop(timer))
+        return reply.watch(AtEnd(lambda _: timer.cancel()))
 
 
 def limit_of(model: Pipeline, shared: Shared) -> float | None:

@@ -1,7 +1,6 @@
 """Limits the calls that run and the calls that wait, and refuses others."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...errors import DeadlineExceeded, Overloaded
 from ...telemetry.queues import QueueMeters
@@ -10,9 +9,6 @@ from ..handler import Handler
 from ..queue import Queue
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared
-
-if TYPE_CHECKING:
-    from ...telemetry.metrics import ModelMeters
 
 Turn = asyncio.Future[None]
 
@@ -93,26 +89,16 @@ class Limits(Watcher):
         self._free += 1
 
 
-class QueueGate:
-    """Refuses for the queue before the request is parsed, because parsing costs more than the whole refusal.
-
-    Counts a refusal as the stages do.
-    """
-
-    def __init__(self, queue: Limits, meters: "ModelMeters") -> None:
-        self._queue = queue
-        self._meters = meters
-
-    def check(self, model: str) -> None:
-        try:
-            self._queue.refuse_if_full(model)
-        except Overloaded as refusal:
-            self._meters.ended(0.0, refusal.code.value)
-            raise
-
-
 def limits(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
     settings, meters = model.settings, model.meters
     handler = Limits(inner, model.slots, settings.max_queue, settings.priority_aging, meters.queue)
-    model.gate = QueueGate(handler, meters)
+
+    def check(name: str) -> None:
+        try:
+            handler.refuse_if_full(name)
+        except Overloaded as refusal:
+            meters.ended(0.0, refusal.code.value)  # as the metrics stage counts it
+            raise
+
+    model.gate = check
     return handler

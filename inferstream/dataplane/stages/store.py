@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...telemetry.caches import StoreMeters
+from ...telemetry.stages import StoreMeters
 from .snapshot import Snapshot
 
 CacheKey = tuple[int, bytes]

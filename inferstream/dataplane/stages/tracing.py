@@ -1,12 +1,13 @@
 """One span for each call, with its first response, its end, and the spans of model code in it."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...errors import InferstreamError
 from ...settings import ModelSettings
 from ..call import Call
 from ..handler import Handler
-from ..reply import Reply, Watcher
+from ..reply import AtEnd, Reply
 from .base import Pipeline, Shared
 from .metrics import kind_of
 
@@ -37,16 +38,12 @@ class Tracing:
             return reply
         if reply.first is not None:
             span.happened("first response")
-        return reply.watch(TracedStream(span))
+        return reply.watch(AtEnd(partial(_end_stream, span)))
 
 
-class TracedStream(Watcher):
-    def __init__(self, span: "Span") -> None:
-        self._span = span
-
-    def end(self, error: BaseException | None) -> None:
-        if failure := _end(self._span, error):
-            self._span.blame_parent(failure)  # its status was already sent
+def _end_stream(span: "Span", error: BaseException | None) -> None:
+    if failure := _end(span, error):
+        span.blame_parent(failure)  # its status was already sent
 
 
 def _end(span: "Span", error: BaseException | None) -> str | None:

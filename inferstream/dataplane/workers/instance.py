@@ -187,7 +187,8 @@ class ResponseSender:
                 self._unread += size
                 self._room -= 1
                 while self._room <= 0 or self._unread > WINDOW_BYTES:
-                    await self._wait_for_credit()
+                    self._link.send(Full(self.number))
+                    await self._credited.wait()
         self._link.send(Ended(self.number))
 
     def _send(self, frame: Completed | Item | Partly) -> int:
@@ -196,10 +197,6 @@ class ResponseSender:
         except UNENCODABLE as error:
             self._arena.free(places_in(frame.response.outputs) if frame.response else [])
             raise unencodable(error, self.call.model) from error
-
-    async def _wait_for_credit(self) -> None:
-        self._link.send(Full(self.number))
-        await self._credited.wait()
 
     def credit(self, count: int) -> None:
         """The reader has taken `count` more responses."""

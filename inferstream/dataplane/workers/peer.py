@@ -14,7 +14,6 @@ from ...processes.link import Link
 from ...processes.shared_memory import Memory
 from ...types import Headers
 from ..execution.failures import translated
-from ..execution.local import Local
 from . import frames
 from .instance import Instance, Models, RemoteRequests, ResponseSender, WorkerCall
 from .packing import unpack_request
@@ -51,7 +50,7 @@ class Peer:
             frames.More: self._more,
             frames.Credit: self._credit,
             frames.Cancel: self._cancel,
-            frames.Describe: lambda frame: self.spawn(self._describe(frame)),
+            frames.Describe: lambda frame: self.spawn(self._ask(frame)),
             frames.CallRoute: lambda frame: self.spawn(self._ask(frame)),
             frames.Free: lambda frame: self._outgoing.free(frame.places),
             **more,
@@ -118,33 +117,24 @@ class Peer:
             self._cancelled.add(frame.call)
             sender.cancel(frame.expired)
 
-    async def _describe(self, frame: frames.Describe) -> None:
+    async def _ask(self, frame: frames.Describe | frames.CallRoute) -> None:
         instance = self._models.instances.get(frame.instance)
         if instance is None:
             self._refuse(frame.call)
             return
+        local = instance.local
         try:
-            metadata = await instance.local.metadata()
-            self.send(frames.Described(frame.call, metadata.model_dump_json().encode()))
+            if isinstance(frame, frames.Describe):
+                metadata = await local.metadata()
+                self.send(frames.Described(frame.call, metadata.model_dump_json().encode()))
+                return
+            if self._models.tracing is not None:
+                self._models.tracing.enter(Headers(frame.request.headers))
+            self.send(frames.RouteCalled(frame.call, await local.ask(frame.request)))
         except BaseException as error:
-            self._fail(frame.call, instance.local, error)
-
-    async def _ask(self, frame: frames.CallRoute) -> None:
-        instance = self._models.instances.get(frame.instance)
-        if instance is None:
-            self._refuse(frame.call)
-            return
-        if self._models.tracing is not None:
-            self._models.tracing.enter(Headers(frame.request.headers))
-        try:
-            self.send(frames.RouteCalled(frame.call, await instance.local.ask(frame.request)))
-        except BaseException as error:
-            self._fail(frame.call, instance.local, error)
-
-    def _fail(self, call: int, local: Local, error: BaseException) -> None:
-        failure = translated(error, local.settings.name, None)
-        assert isinstance(failure, InferstreamError)
-        self.send(frames.Failed(call, pack_failure(failure)))
+            failure = translated(error, local.settings.name, None)
+            assert isinstance(failure, InferstreamError)
+            self.send(frames.Failed(frame.call, pack_failure(failure)))
 
     def end(self) -> None:
         """The front end has ended. Cancel its calls."""

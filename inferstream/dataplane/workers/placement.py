@@ -87,17 +87,10 @@ class Placements:
 
         self._groups = {placement: group for placement, group in self._groups.items() if not group.empty}
         if placement not in self._groups:
-            self._groups[placement] = WorkerGroup(
-                _programs(placement, self._worker_script, self._shared()),
-                self._settings,
-                self._meters,
-                self._others,
-            )
+            shared = self._meters.files.variables() if self._settings.metrics_endpoint else {}
+            programs = _programs(placement, self._worker_script, shared)
+            self._groups[placement] = WorkerGroup(programs, self._settings, self._meters, self._others)
         return self._groups[placement]
-
-    def _shared(self) -> dict[str, str]:
-        """Environment variables of every worker."""
-        return self._meters.files.variables() if self._settings.metrics_endpoint else {}
 
     def _workers(self, settings: ModelSettings) -> int:
         workers = settings.parallel_workers

@@ -163,6 +163,11 @@ class AttachedWorker(WorkerClient):
     def how(self) -> str:
         return self._how
 
+    @property
+    def process(self) -> WorkerClient | None:
+        """Itself: this worker is its own slot for as long as it runs."""
+        return self
+
     def _readiness(self, frame: frames.Readiness) -> None:
         self.models[frame.instance] = frame.ready
         self._news()
@@ -177,14 +182,7 @@ class AttachedWorker(WorkerClient):
             self._lose()
 
 
-class AttachedSlot:
-    """The slot of one process."""
-
-    def __init__(self, process: WorkerClient) -> None:
-        self.process: WorkerClient | None = process
-
-
-class AttachedGroup(Group[AttachedSlot]):
+class AttachedGroup(Group["AttachedWorker"]):
     """The workers of a group that this front end is connected to.
 
     `replace` asks their owner for another process in place of one.
@@ -208,16 +206,16 @@ class AttachedGroup(Group[AttachedSlot]):
     def add(self, pid: int, end: socket.socket, memory: tuple[int, int], load: WorkerLoad) -> AttachedWorker:
         """Add a worker. Raises OSError if its memory cannot be mapped."""
         process = AttachedWorker(pid, end, memory, load, self._news.set)
-        self._slots.append(AttachedSlot(process))
+        self._slots.append(process)
         return process
 
     def remove(self, process: WorkerClient) -> None:
         """Send no more calls to this worker. Its calls in progress continue."""
-        self._slots = [slot for slot in self._slots if slot.process is not process]
+        self._slots = [worker for worker in self._slots if worker is not process]
 
     async def has(self, instance: int) -> None:
         """Wait until at least one worker has loaded this model."""
-        while not any(slot.process and instance in slot.process.models for slot in self._slots):
+        while not any(instance in worker.models for worker in self._slots):
             self._news.clear()
             await self._news.wait()
 
