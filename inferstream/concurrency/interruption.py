@@ -40,10 +40,7 @@ class Interruption:
 
 
 class Reminder:
-    """Repeats the cancel of the current task if model code lingers. A library cancels the task only once.
-
-    Used as `with Reminder():`; costs one timer.
-    """
+    """`with Reminder():` cancels the current task again if model code lingers after a library's only cancel."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()

@@ -149,10 +149,7 @@ def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameter
 
 
 class Ids:
-    """UUIDs (RFC 9562, version 4) as text: a random start for each process, then a counter.
-
-    A random id for each request would cost ten times as much.
-    """
+    """UUIDs (RFC 9562, version 4) from a random start and a counter. Random ones would cost ten times as much."""
 
     def __init__(self) -> None:
         self.begin()

@@ -191,10 +191,7 @@ def _matches(shape: list[int], declared: list[int]) -> bool:
 
 
 def check_input(tensor: RequestInput, strict: bool = False) -> None:
-    """Raise InvalidRequest unless name, shape, datatype and data of one input agree.
-
-    Unless `strict`, a shape of texts may also count characters.
-    """
+    """Raise InvalidRequest unless one input is consistent. Unless `strict`, a shape of texts may count characters."""
     name, shape = tensor.name, tensor.shape
     if not name or len(name) > MAX_NAME_BYTES or not name.isprintable():
         raise InvalidRequest(f"input name {name[:40]!r} is empty, too long or not printable")

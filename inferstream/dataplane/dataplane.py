@@ -50,10 +50,7 @@ class DataPlane:
         return self._registry.routes
 
     async def call_route(self, name: str, request: HttpRequest) -> HttpResponse:
-        """Call a REST route of a model. Draining waits for this call and ends it, as it does with an inference.
-
-        Raises ModelNotFound, ModelNotReady, Draining, or the model's error.
-        """
+        """Call a REST route; draining waits for it and ends it. Raises ModelNotFound, ModelNotReady, Draining."""
         if self._registry.draining:
             raise Draining
         served = self._registry.get(name)

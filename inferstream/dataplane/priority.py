@@ -17,10 +17,7 @@ TIMEOUT = "timeout"
 
 
 def apply_parameters(call: Call, parameters: Parameters) -> None:
-    """Apply the parameters `priority` and `timeout` of a request to its call.
-
-    The priority overrides a header's; the earliest deadline counts. Raises InvalidRequest.
-    """
+    """Apply the parameters `priority`, over a header's, and `timeout`, if earlier. Raises InvalidRequest."""
     said = parameters.__pydantic_extra__
     if not said:
         return

@@ -69,10 +69,7 @@ class Registry(Serving):
 
     @property
     def ready(self) -> bool:
-        """Whether start-up is over, and every model found at start is loaded and ready.
-
-        A model that is loaded later and fails does not make the server unready.
-        """
+        """Whether start-up is over and every model found at start is ready. Later failed loads do not count."""
         return (
             self.started
             and not self.leaving
@@ -83,10 +80,7 @@ class Registry(Serving):
         )
 
     async def names_at(self, paths: Sequence[Path]) -> list[str]:
-        """Names of models whose folders hold, or lie in, any of these absolute paths.
-
-        Code outside every folder belongs to all models.
-        """
+        """Names of models whose folders hold, or lie in, any of these absolute paths. Code outside belongs to all."""
         sources = {(name, source) for (name, _), source in self._sources.items()}
         sources |= {(found.name, found.source or "") for found in await self._repository.list()}
         sources |= {(model.name, model.source) for model in await self._repository.broken()}
@@ -102,10 +96,7 @@ class Registry(Serving):
         return sorted({name for name, source in sources if shared or source in touched})
 
     async def start(self) -> None:
-        """Load all models of the repository at once; a failed model does not affect the others.
-
-        Raises the first failure if the settings are strict.
-        """
+        """Load all models of the repository at once. Raises the first failure if the settings are strict."""
         if self._settings.load_models_at_startup:
             found = await self._repository.list()
             broken = await self._repository.broken()
@@ -126,10 +117,7 @@ class Registry(Serving):
         self.started = True
 
     async def load(self, name: str) -> None:
-        """Load every version of a model on disk, then retire versions that are gone.
-
-        If one fails, nothing is retired: the old versions serve, and log, index and error say so.
-        """
+        """Load every version on disk, then retire versions that are gone. If one fails, nothing is retired."""
         async with self._changing[name]:
             try:
                 await self._load_found(name, await self._find(name))
@@ -229,10 +217,7 @@ class Registry(Serving):
             await self._others.agree()
 
     async def _load_version(self, settings: ModelSettings, gone: Sequence[ModelKey] = ()) -> None:
-        """Load one version beside the one that serves, and replace that when ready.
-
-        Versions in `gone` serve until this one does.
-        """
+        """Load one version beside the one that serves, and replace that, and versions in `gone`, when ready."""
         key = (settings.name, settings.version)
         self._sources[key] = settings.source or ""
         if key not in self._served:

@@ -10,10 +10,7 @@ from .frames import Frame, Logged, Registered
 
 
 class CustomMetricSender:
-    """Sends metrics that model code registers and logs, from any thread, to another process.
-
-    Each value is sent at once, before the response of the call that logged it.
-    """
+    """Sends metrics of model code from any thread. Each value goes before the response of the call that logged it."""
 
     def __init__(self, send: Callable[[Frame], object]) -> None:
         self._send = send

@@ -14,10 +14,7 @@ _ROOM = 4096
 """The largest message in bytes."""
 
 Arrived = Callable[[bytes, socket.socket, int, int], None]
-"""Takes a message and a connection: the socket, and the memory of requests and of responses.
-
-The receiver owns the socket. The memory is closed when this returns.
-"""
+"""Takes a message and a connection: a socket to keep, and the memory of requests and responses, closed on return."""
 
 
 def intake() -> tuple[socket.socket, socket.socket]:

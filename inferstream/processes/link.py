@@ -22,10 +22,7 @@ TOGETHER = 0.0005
 
 
 class Link:
-    """Sends and receives frames. Frames that are ready together are sent in one system call.
-
-    `received` is called for each frame, `lost` once when the other end closes.
-    """
+    """Sends and receives frames, several per system call. Calls `received` for each frame, `lost` once at the end."""
 
     def __init__(
         self,

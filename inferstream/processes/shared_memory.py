@@ -100,10 +100,7 @@ class Outgoing:
 
 
 class Incoming:
-    """The reader's side: views of tensors. A place is freed with its last view.
-
-    `freed` is called when `take_freed` has places, from the thread that dropped the last view.
-    """
+    """The reader's side. `freed` is called when `take_freed` has places, from the thread that dropped the last view."""
 
     def __init__(self, descriptor: int, freed: Callable[[], None]) -> None:
         self._memory: mmap.mmap | None = mmap.mmap(descriptor, SIZE)

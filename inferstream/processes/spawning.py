@@ -31,10 +31,7 @@ class Program:
 
 
 class Child:
-    """A process in its own group, with the server's end of the socket between them.
-
-    `memory` holds further descriptors for it; `ended` is called once when the process has ended.
-    """
+    """A process in its own group, with our end of the socket to it. Calls `ended` once when the process has ended."""
 
     def __init__(self, program: Program, memory: Sequence[int], ended: Callable[[], None]) -> None:
         with ExitStack() as undo, ExitStack() as theirs:

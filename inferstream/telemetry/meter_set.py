@@ -13,10 +13,7 @@ class Changes(NamedTuple):
 
 
 class MeterSet:
-    """Meters of one subject; each kind names its attributes.
-
-    When a process ends, its share of the gauges is removed. Its counts stay.
-    """
+    """Meters of one subject; each kind names its attributes. The end of a process removes its share of the gauges."""
 
     gauges: ClassVar[tuple[str, ...]] = ()
     counters: ClassVar[tuple[str, ...]] = ()

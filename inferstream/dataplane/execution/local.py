@@ -42,10 +42,7 @@ THREADS = 64
 
 
 class Local:
-    """The innermost handler, which calls the model's code.
-
-    `loaded` holds the thread in which the model was loaded, if its coroutines never suspend.
-    """
+    """The innermost handler. `loaded` has the thread in which a model was loaded whose coroutines never suspend."""
 
     def __init__(
         self,

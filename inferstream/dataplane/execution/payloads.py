@@ -9,10 +9,7 @@ from ..checks import Checks
 
 
 class Payloads:
-    """Supports `async for` on any event loop, and `for` in a thread.
-
-    An invalid later request ends the stream with its error.
-    """
+    """For `async for` on any event loop, and `for` in a thread. An invalid later request ends it with an error."""
 
     def __init__(self, call: Call, checks: Checks) -> None:
         self.call = call

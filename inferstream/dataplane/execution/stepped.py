@@ -15,11 +15,7 @@ from .threads import AHEAD
 
 
 class SteppedStream(AsyncIterator[InferenceResponse]):
-    """One request of a call in the steps.
-
-    Calls `changed` when its reader has left, or when it may advance again. It is made in the task of its call, whose
-    context `admit` gets. `looks` is the count of the steps when it joined.
-    """
+    """One request of a call in the steps. Calls `changed` when its reader left, or it may advance again."""
 
     __slots__ = (
         "__weakref__",
@@ -45,10 +41,10 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
     ) -> None:
         self.request = request
         self.call = call
-        self.looks = looks
+        self.looks = looks  # of the steps, when it joined
         self.waits = True
         """Whether it has no place yet."""
-        self.context = copy_context()
+        self.context = copy_context()  # of the call's task, for `admit`
         self.state: Any = None
         self.over = False
         """Whether it no longer advances, because it has ended or its reader has left."""

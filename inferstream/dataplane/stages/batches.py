@@ -59,10 +59,7 @@ class Batch:
         return not self.begun or (self.call is not None and self.call.waits)
 
     def left(self) -> None:
-        """Cancel the batch when no member waits any more.
-
-        It must have begun: a task that is cancelled before its first step never runs, so it could not report its end.
-        """
+        """Cancel a batch without members. It must have begun, because a task cancelled before never reports its end."""
         task = self.task
         if task is not None and self.begun and not any(member.waits for member in self.members):
             Interruption(task, lambda: not task.done())

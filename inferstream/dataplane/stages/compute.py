@@ -14,10 +14,7 @@ from .base import Pipeline, Shared
 
 
 class Compute:
-    """The innermost stage. It does not count failed executions.
-
-    With `rows`, the first dimension of the first input gives the rows of an execution; otherwise it has one.
-    """
+    """The innermost stage. Omits failed executions. With `rows`, the first input's first dimension gives the rows."""
 
     def __init__(self, inner: Handler, meters: ComputeMeters, rows: bool) -> None:
         self._inner = inner

@@ -14,10 +14,7 @@ Turn = asyncio.Future[None]
 
 
 class Limits(Watcher):
-    """At most `slots` calls run and at most `length` wait. A stream holds its slot to its end.
-
-    `aging` is the worth of a step of priority, in seconds of waiting.
-    """
+    """At most `slots` calls run and `length` wait. A stream holds its slot to its end. `aging` is as in `Queue`."""
 
     def __init__(
         self, inner: Handler, slots: int, length: int, aging: float, meters: QueueMeters | None = None

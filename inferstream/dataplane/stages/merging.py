@@ -54,10 +54,7 @@ def rows_of(request: InferenceRequest) -> int:
 
 
 def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
-    """One request with the rows of all these, which have one key, in their order.
-
-    It has no headers, priority or time limit, which belong to single callers.
-    """
+    """Merge requests with one key, in their order, without headers, priority and time limit of single callers."""
     first = requests[0]
     names = [tensor.name for tensor in first.inputs]
     columns = zip(*[_in_order(request, names) for request in requests], strict=True)
@@ -95,10 +92,7 @@ def _join(tensors: Sequence[RequestInput]) -> RequestInput:
 def deal(
     outcome: InferenceResponse | RowErrors, requests: Sequence[InferenceRequest]
 ) -> Sequence[InferenceResponse | ModelError]:
-    """The response to each request, or an error where one of its rows failed.
-
-    Raises InvalidOutput for a response that does not fit the requests.
-    """
+    """The response to each request, or an error where a row failed. Raises InvalidOutput if they do not fit."""
     if not isinstance(outcome, RowErrors):
         return split(outcome, requests)
     ends = list(accumulate(map(rows_of, requests)))
@@ -114,10 +108,7 @@ def deal(
 
 
 def split(response: InferenceResponse, requests: Sequence[InferenceRequest]) -> list[InferenceResponse]:
-    """Split the response to all requests into one for each.
-
-    Raises InvalidOutput unless each output has one row for each input row.
-    """
+    """Split a response for several requests. Raises InvalidOutput unless each output has one row per input row."""
     rows = [rows_of(request) for request in requests]
     columns = [_cut(output, rows, response.model_name) for output in response.outputs]
     # Shared by all: no outer stage changes a response.

@@ -70,10 +70,7 @@ class UnloadInstance(Frame, tag=3):
 
 
 class Open(Frame, tag=4):
-    """Run a request. A stream is at most `window` responses ahead of its reader.
-
-    `trace` has the headers of its span.
-    """
+    """Run a request, for a stream at most `window` responses ahead of its reader. `trace` has its span's headers."""
 
     call: int
     instance: int
@@ -147,10 +144,7 @@ class Free(Frame, tag=11):
 
 
 class Loaded(Frame, tag=12):
-    """A model is loaded; `signature` and `metadata` are JSON.
-
-    `metadata` is None if the model's own code makes it on each request.
-    """
+    """A model is loaded. `signature` and `metadata` are JSON; the latter is None if the model's own code makes it."""
 
     instance: int
     signature: bytes
@@ -197,10 +191,7 @@ class Item(Frame, tag=17):
 
 
 class Ended(Frame, tag=18):
-    """A stream or a cancelled call has ended; `lingering` while it occupies a thread.
-
-    A second frame without `lingering` follows when the thread is free.
-    """
+    """A stream or cancelled call has ended. `lingering`: it occupies a thread, and a second frame follows."""
 
     call: int
     lingering: bool = False

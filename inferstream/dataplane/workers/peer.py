@@ -23,10 +23,7 @@ MakeLink = Callable[..., Link]
 
 
 class Peer:
-    """Runs the calls of one front end.
-
-    `kinds` are the allowed frames, `more` has the handlers of frames that are not calls, `lost` is called at the end.
-    """
+    """Runs the calls of one front end. `kinds` are its frames, `more` has the handlers of frames that are not calls."""
 
     def __init__(
         self,

@@ -23,10 +23,7 @@ BLOCKED = 2.0
 
 
 class InstanceMeters:
-    """Adds the numbers of one worker process to `meters`, by instance and name.
-
-    When the process ends, its share of the gauges is removed.
-    """
+    """Adds the numbers of one worker process to `meters`, by instance and name."""
 
     def __init__(self, meters: Mapping[int, Mapping[str, MeterSet]]) -> None:
         self._meters = meters
@@ -46,6 +43,7 @@ class InstanceMeters:
                 self._gauges.pop(key, None)
 
     def gone(self) -> None:
+        """Remove the share of the gauges of a process that has ended."""
         for key, gauges in self._gauges.items():
             meters = self._of(*key)
             if meters is not None:
@@ -136,10 +134,7 @@ class WorkerProcess(WorkerClient):
             self._link.send(frames.Ping())
 
     async def stop(self, grace: float) -> bool:
-        """Unload everything within `grace` seconds and end; False if the process was killed.
-
-        Returns within `grace` seconds and twice `REAPED`.
-        """
+        """Unload everything and end, within `grace` and twice `REAPED` seconds; False if the process was killed."""
         self._link.send(frames.Stop(grace))
         late = partial(logger.error, "worker %d did not end within %.1f s; killing it", self.pid, grace)
         return await self._child.stopped(self.ended, grace + REAPED, late)

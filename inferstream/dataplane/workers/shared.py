@@ -183,10 +183,7 @@ class AttachedWorker(WorkerClient):
 
 
 class AttachedGroup(Group["AttachedWorker"]):
-    """The workers of a group that this front end is connected to.
-
-    `replace` asks their owner for another process in place of one.
-    """
+    """The workers that this front end is connected to. `replace` asks their owner for another process."""
 
     def __init__(self, meters: WorkerMeters, replace: Callable[[WorkerClient, str], None]) -> None:
         super().__init__(meters)

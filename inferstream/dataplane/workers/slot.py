@@ -25,10 +25,7 @@ CRASHES = 3
 
 
 class Slot:
-    """Starts a process, loads the group's models, and repeats this when the process ends.
-
-    `retired` is called with a process that gets no more calls.
-    """
+    """Keeps a process running with the group's models. Calls `retired` with a process that gets no more calls."""
 
     def __init__(
         self,

@@ -189,10 +189,7 @@ def main(
     outgoing: int,
     intake: int | None = None,
 ) -> None:
-    """Serve the process `parent` through these descriptors, until it stops this process or ends.
-
-    Connections of further front ends come through `intake`.
-    """
+    """Serve the process `parent` through these descriptors. Further front ends connect through `intake`."""
     belong_to(parent, end, lifeline, incoming, outgoing, *(() if intake is None else (intake,)))
 
     async def serve() -> None:
