@@ -18,8 +18,6 @@ logger = logging.getLogger("inferstream.model")
 
 
 class ThreadJob(Protocol):
-    """Work that runs in the thread or waits there."""
-
     def abandoned(self, error: Exception) -> None:
         """The thread ended before this work did."""
 
@@ -41,7 +39,6 @@ class ModelThread:
 
     @property
     def calls(self) -> int:
-        """Calls and streams that have not ended, also those without a caller."""
         return len(self._running)
 
     def start(self, running: ThreadJob, begin: Callable[[], None]) -> None:
@@ -118,8 +115,6 @@ class ModelThread:
 
 
 class _Call:
-    """One call in the thread, and its result."""
-
     __slots__ = (
         "_arguments",
         "_begun",

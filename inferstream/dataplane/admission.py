@@ -59,7 +59,6 @@ class Admission:
 
     @property
     def stream_dialect(self) -> Literal["mlserver", "triton"] | None:
-        """The gRPC stream dialect in the model's settings."""
         return self._served.execution.settings.grpc_stream_dialect
 
     def call(

@@ -41,7 +41,6 @@ class Interruptible:
         """Called when it begins in the process of the model. From now on it may have effects."""
 
     def fail(self, error: Exception) -> None:
-        """End this with `error`, before or after its reply is open."""
         self.expired = self.expired or isinstance(error, DeadlineExceeded)
         if self.reply is not None:
             self.reply.fail(error)

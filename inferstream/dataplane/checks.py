@@ -152,7 +152,6 @@ class Declaration:
 
 
 def _check_wanted(outputs: Sequence[RequestOutput]) -> set[str]:
-    """The names of the requested outputs. Raises InvalidRequest."""
     if len(outputs) > MAX_TENSORS:
         raise InvalidRequest(f"{len(outputs)} outputs are more than the {MAX_TENSORS} allowed")
     names = {output.name for output in outputs}
@@ -166,7 +165,6 @@ def _optional(tensor: MetadataTensor) -> bool:
 
 
 def duplicate(tensors: Sequence[object]) -> str:
-    """The first name that several of the tensors have."""
     names = [str(tensor.name) for tensor in tensors]  # type: ignore[attr-defined]  # inputs or outputs
     return next(name for name in names if names.count(name) > 1)
 

@@ -57,7 +57,6 @@ class DataPlane:
         return await served.live.run(served.execution.ask(request))
 
     def stream_dialect(self, name: str) -> Literal["mlserver", "triton"] | None:
-        """The gRPC stream dialect in a model's settings."""
         try:
             return self._registry.get(name).execution.settings.grpc_stream_dialect
         except (ModelNotFound, ModelNotReady):
@@ -84,7 +83,6 @@ class DataPlane:
         return self._registry.get(name, version).execution.signature
 
     def models(self) -> list[tuple[str, str | None]]:
-        """Name and version of every loaded model."""
         return self._registry.names()
 
     async def index(self, ready: bool | None = None) -> list[RepositoryIndexResponseItem]:

@@ -25,17 +25,14 @@ class Queue(Generic[Waiter]):
         return self.length
 
     def add(self, turn: Waiter, priority: int, now: float) -> None:
-        """Queue a call; priority 0 counts as the highest."""
         self._lanes[priority][turn] = now + self._aging * max(priority, HIGHEST)
         self.length += 1
 
     def remove(self, turn: Waiter, priority: int) -> None:
-        """Remove a call that no longer waits, if it is still queued."""
         if self._lanes[priority].pop(turn, None) is not None:
             self.length -= 1
 
     def pop(self) -> Waiter:
-        """Take the next call."""
         lane = min((lane for lane in self._lanes if lane), key=_first)
         self.length -= 1
         return lane.popitem(last=False)[0]

@@ -125,7 +125,6 @@ class Registry(Serving):
                 await self._agree()
 
     async def _find(self, name: str) -> list[ModelSettings]:
-        """The versions on disk with usable settings."""
         try:
             return await self._repository.find(name)
         except InferstreamError as error:
@@ -184,7 +183,6 @@ class Registry(Serving):
         await self._take_out(gone)
 
     async def _take_out(self, gone: list[ModelKey]) -> None:
-        """Retire versions that are no longer in the repository."""
         retired = []
         for key in gone:
             self._forget([key])
@@ -254,7 +252,6 @@ class Registry(Serving):
             raise
 
     async def _withdraw(self, retired: list[ServedModel]) -> None:
-        """Let no front end send calls to these models."""
         await asyncio.gather(*(served.elsewhere.withdraw() for served in retired if served.elsewhere))
 
     async def index(self, ready: bool) -> list[RepositoryIndexResponseItem]:

@@ -37,8 +37,6 @@ class Elsewhere(Protocol):
 
 
 class ServedModel:
-    """One loaded version of a model, with its pipeline."""
-
     def __init__(
         self, execution: Execution, pipeline: Pipeline, elsewhere: "Elsewhere | None" = None
     ) -> None:

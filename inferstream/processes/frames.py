@@ -24,16 +24,12 @@ class Failure(Frame):
 
 
 class Logged(Frame, tag=40):
-    """Values that model code has logged as metrics."""
-
     model: str
     version: str
     values: dict[str, float]
 
 
 class Registered(Frame, tag=41):
-    """A metric that model code has registered."""
-
     name: str
     description: str
 

@@ -86,7 +86,6 @@ class Outgoing:
             self._give_back()
 
     def close(self) -> None:
-        """Release the memory, which has no reader any more."""
         self.flags.release()
         self._bytes = _NOTHING
         self._memory = None

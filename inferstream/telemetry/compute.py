@@ -18,14 +18,12 @@ class ComputeMeters:
     __slots__ = ("inferences", "sizes")
 
     def __init__(self, count: int = 0, seconds: float = 0.0) -> None:
-        """Begin with `count` executions of one row each."""
         self.inferences = count
         """Rows of all executions."""
         self.sizes: dict[int, list[float]] = {1: [count, seconds]} if count else {}
         """Executions and their seconds, by rows."""
 
     def executed(self, rows: int, began: float) -> None:
-        """Count an execution that began at `began`."""
         found = self.sizes.get(rows)
         if found is None:
             found = self.sizes.setdefault(rows if len(self.sizes) < SIZES else OTHER, [0, 0.0])

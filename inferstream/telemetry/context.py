@@ -10,7 +10,6 @@ model_version_var: ContextVar[str] = ContextVar("model_version", default="")
 
 @contextmanager
 def model_context(name: str, version: str | None) -> Iterator[None]:
-    """Run the block as code of this model."""
     name_token = model_name_var.set(name)
     version_token = model_version_var.set(version or "")
     try:

@@ -38,7 +38,6 @@ class MeterSet:
         return [getattr(self, name) for name in names]
 
     def add(self, changes: Changes) -> None:
-        """Add the changes of another process."""
         self._shift(self.gauges, changes.gauges)
         self._shift(self.counters, changes.counters)
         for name, (counts, total) in zip(self.histograms, changes.histograms, strict=True):

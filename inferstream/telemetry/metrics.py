@@ -77,7 +77,6 @@ class ModelMeters:
         return compute.ComputeMeters(self.ends.get("success", 0), seconds)
 
     def of(self, kind: type[OfStage]) -> OfStage:
-        """The meters of a stage, made on first use."""
         meters = self.stages.setdefault(kind, kind())
         assert isinstance(meters, kind)
         return meters

@@ -13,8 +13,6 @@ UNLOGGED = ("Check", "List", "Watch", "ServerLive", "ServerReady", "ModelReady")
 
 
 class RpcMeters:
-    """The numbers of one RPC."""
-
     __slots__ = ("duration", "ends", "labels", "name", "received", "sent", "started", "unlogged")
 
     def __init__(self, kind: str, service: str, method: str) -> None:
@@ -29,19 +27,15 @@ class RpcMeters:
         self.duration = Histogram(SECONDS)
 
     def ended(self, status: str, seconds: float) -> None:
-        """Count a call that ended after `seconds` with this gRPC status."""
         self.ends[status] = self.ends.get(status, 0) + 1
         self.duration.observe(seconds)
 
 
 class GrpcMeters:
-    """The meters of every RPC."""
-
     def __init__(self) -> None:
         self._rpcs: list[RpcMeters] = []
 
     def of(self, kind: str, service: str, method: str) -> RpcMeters:
-        """New meters for an RPC."""
         self._rpcs.append(RpcMeters(kind, service, method))
         return self._rpcs[-1]
 

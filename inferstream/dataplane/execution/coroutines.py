@@ -69,7 +69,6 @@ class OnLoop:
         """Never delay a stretch."""
 
     def ended(self, seconds: float) -> None:
-        """Count a stretch that held the loop for this time."""
         if seconds < HEAVY or self._turns is not None:
             return
         self._offences += 1
@@ -141,7 +140,6 @@ class InThread:
         self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._in_thread
 
     def _free(self) -> ModelThread:
-        """The thread with the fewest calls."""
         threads = self._threads
         if not threads:
             count = range(self._model.settings.threads or 1)

@@ -224,7 +224,6 @@ class Local:
             raise translated(error, self._name, request.id) from cause(error)
 
     def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:
-        """Check the response beside the errors of some rows."""
         try:
             if error.response is not None:
                 error.response = self._finish(error.response, request)

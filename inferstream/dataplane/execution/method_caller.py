@@ -26,8 +26,6 @@ class ModelMethod:
 
 
 class Job(NamedTuple):
-    """A task for the thread, and the future for its outcomes."""
-
     run: Callable[[], list[Outcome]]
     done: asyncio.Future[list[Outcome]]
 
@@ -96,7 +94,6 @@ class MethodCaller:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether a call of this function makes a coroutine."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inspect.unwrap(function))
 
 

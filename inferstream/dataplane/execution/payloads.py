@@ -22,7 +22,6 @@ class Payloads:
 
     @property
     def more(self) -> bool:
-        """Whether the call can have several requests."""
         return self._more is not None
 
     def __aiter__(self) -> AsyncIterator[InferenceRequest]:

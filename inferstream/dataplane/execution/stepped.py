@@ -122,6 +122,5 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
             self._changed(self)
 
     def released(self) -> None:
-        """The steps no longer hold its state."""
         self.state = None
         self._released.set_result(None)

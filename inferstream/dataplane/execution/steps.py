@@ -92,7 +92,6 @@ class Steps:
         self._caller.close()
 
     def _changed(self, stream: SteppedStream) -> None:
-        """A reader has left or caught up."""
         if stream.over and stream.waits:
             self._waiting.remove(stream, stream.call.priority)
             self._waits_no_more(stream)
@@ -133,7 +132,6 @@ class Steps:
         return bool(self._active) and not any(stream.over for stream in self._active)
 
     async def _admit(self) -> None:
-        """Give free places to waiting streams."""
         self._looks += 1
         count = min(self._most - len(self._active), len(self._waiting))
         if not count:
@@ -156,7 +154,6 @@ class Steps:
                 self.meters.active += 1
 
     async def _release(self) -> None:
-        """Release the states of ended streams."""
         over = [stream for stream in self._active if stream.over]
         if not over:
             return

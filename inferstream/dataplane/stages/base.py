@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shared:
-    """The objects that the stages of all models share."""
-
     settings: "Settings"
     meters: "Meters"
     store: "Store | None" = None

@@ -37,14 +37,11 @@ class BatchedCall:
         return not self.outcome.done()
 
     def give(self, outcome: InferenceResponse | Exception) -> None:
-        """Settle the call, if it still waits."""
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
 
 class Batch:
-    """Members that run together, and their task."""
-
     __slots__ = ("begun", "call", "members", "task")
 
     def __init__(self, members: list[BatchedCall]) -> None:
@@ -83,7 +80,6 @@ class Pending:
         self.timer: asyncio.TimerHandle | None = None
 
     def take(self, count: int) -> list[BatchedCall]:
-        """Take the oldest members."""
         taken = list(islice(self.members, count))
         for member in taken:
             del self.members[member]
@@ -184,7 +180,6 @@ class Batching:
         self._send()
 
     def _send(self) -> None:
-        """Let keys leave in turn while there are slots."""
         while self._ready and self._running < self._slots:
             pending = next(iter(self._ready))
             del self._ready[pending]
@@ -215,7 +210,6 @@ class Batching:
         self._send()
 
     def _withdraw(self, pending: Pending, member: BatchedCall) -> None:
-        """A caller was cancelled, or its deadline has passed."""
         batch = member.batch
         if batch is None or batch.waits:
             self._queue.left(member.call.expired)

@@ -160,8 +160,6 @@ def _shared(request: InferenceRequest) -> InferenceRequest:
 
 
 class Replay:
-    """The later responses of a cached stream."""
-
     __slots__ = ("_request_id", "_responses")
 
     def __init__(self, responses: list[Snapshot], request_id: str | None) -> None:

@@ -85,7 +85,6 @@ class Flight:
             await self._next_wanted.wait()
 
     def at(self, position: int) -> Snapshot | None:
-        """The response at this position, if it exists."""
         index = position - self._forgotten
         return self.responses[index] if index < len(self.responses) else None
 
@@ -104,7 +103,6 @@ class Flight:
             self._forget()
 
     def leave(self, reader: "Reader") -> None:
-        """A reader wants no more."""
         self._readers.discard(reader)
         if self._readers or self.single or self.ended:
             self.read()
@@ -120,7 +118,6 @@ class Flight:
             self.call.expired = expired
 
     def _forget(self) -> None:
-        """Drop what all readers have read."""
         lowest = min((reader.position for reader in self._readers), default=self._forgotten)
         for snapshot in self.responses[: lowest - self._forgotten]:
             self.size -= snapshot.size
@@ -136,8 +133,6 @@ class Flight:
 
 
 class Reader:
-    """The responses of a flight for one caller."""
-
     __slots__ = ("_flight", "_request_id", "position")
 
     def __init__(self, flight: Flight, request_id: str | None) -> None:

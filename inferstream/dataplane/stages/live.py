@@ -69,14 +69,12 @@ class Live:
             self._emptied.set()
 
     async def emptied(self) -> None:
-        """Wait until no call is in progress."""
         if self.calls:
             if self._emptied is None or self._emptied.is_set():
                 self._emptied = asyncio.Event()
             await self._emptied.wait()
 
     def fail(self, error: Exception) -> None:
-        """End every call in progress with `error`."""
         for call in list(self.calls):
             call.fail(error)
 

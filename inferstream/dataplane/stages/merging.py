@@ -49,7 +49,6 @@ def key_of(request: InferenceRequest, checks: Checks) -> BatchKey | None:
 
 
 def rows_of(request: InferenceRequest) -> int:
-    """The rows of a request with a key."""
     return request.inputs[0].shape[0]
 
 

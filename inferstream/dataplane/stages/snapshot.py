@@ -42,7 +42,6 @@ class Snapshot:
         return fields, values
 
     def response(self, id: str | None) -> InferenceResponse:
-        """The response to the request with this id."""
         outputs = [ResponseOutput.trusted({**fields, "data": data()}) for fields, data in self._outputs]
         return InferenceResponse.trusted({**self._fields, "id": id, "outputs": outputs})
 

@@ -41,11 +41,9 @@ class Store:
 
     @property
     def largest(self) -> int:
-        """Bytes that one entry may take."""
         return self._room // LARGEST_SHARE
 
     def get(self, key: CacheKey) -> CachedResponses | None:
-        """The entry; None if it is missing or expired."""
         entry = self._cached.get(key)
         if entry is None:
             return None
@@ -69,7 +67,6 @@ class Store:
         self._meters.bytes -= size
 
     def put(self, key: CacheKey, responses: list[Snapshot], single: bool, size: int, seconds: float) -> None:
-        """Store an entry with `size` reserved bytes, for so many seconds."""
         if key in self._cached:
             self._drop(key)
         while len(self._cached) >= self._entries:

@@ -168,7 +168,6 @@ class WorkerClient:
             self.models[frame.instance] = frame.ready
 
     def _lose(self) -> None:
-        """The process has ended. End all its calls now."""
         self._link.drain()
         self._link.close()
         self.ended.set()

@@ -106,8 +106,6 @@ class Cancel(Frame, tag=7):
 
 
 class Describe(Frame, tag=8):
-    """A request for the metadata of a model."""
-
     call: int
     instance: int
 
@@ -164,8 +162,6 @@ class LoadFailed(Frame, tag=13):
 
 
 class Unloaded(Frame, tag=14):
-    """A model is unloaded."""
-
     instance: int
 
 
@@ -184,8 +180,6 @@ class Completed(Frame, tag=16):
 
 
 class Item(Frame, tag=17):
-    """One response of a stream."""
-
     call: int
     response: PackedResponse
 
@@ -198,8 +192,6 @@ class Ended(Frame, tag=18):
 
 
 class Failed(Frame, tag=19):
-    """A call has ended with an error."""
-
     call: int
     failure: Failure
 

@@ -89,7 +89,6 @@ class WorkerGroup(Group[Slot]):
         self._meters[instance] = {"queue": queue} if steps is None else {"queue": queue, "steps": steps}
 
     def replace(self, process: WorkerClient, why: str) -> None:
-        """Replace this process with another."""
         for slot in self._slots:
             slot.replace(process, why)
 
@@ -170,7 +169,6 @@ class WorkerGroup(Group[Slot]):
             raise ModelLoadFailed(f"Model {name} did not load within {load.timeout:g} s.") from None
 
     async def unload(self, instance: int) -> None:
-        """Run a model's `unload` in every worker."""
         self._models.pop(instance, None)
         processes = [slot.process for slot in self._slots]
         await asyncio.gather(

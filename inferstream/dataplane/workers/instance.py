@@ -56,8 +56,6 @@ class Instance:
 
 
 class Models:
-    """The loaded models of a worker, and the shared parts of their calls."""
-
     def __init__(self) -> None:
         self.instances: dict[int, Instance] = {}
         self.events: CloudEvents | None = None
@@ -199,7 +197,6 @@ class ResponseSender:
             raise unencodable(error, self.call.model) from error
 
     def credit(self, count: int) -> None:
-        """The reader has taken `count` more responses."""
         self._room += count
         for _ in range(count):
             self._unread -= self._sizes.popleft()

@@ -40,8 +40,6 @@ View = Callable[[int, int], memoryview]
 
 
 class TensorLike(Protocol):
-    """A `RequestInput` or `ResponseOutput`."""
-
     name: str
     shape: list[int]
     datatype: str
@@ -109,7 +107,6 @@ def places_in(tensors: list[PackedTensor]) -> list[int]:
 
 
 def unencodable(error: Exception, model: str) -> InvalidOutput:
-    """The error for a response that MessagePack refused."""
     return InvalidOutput(f"Model {model} answered something that cannot be sent: {error}.")
 
 

@@ -57,7 +57,6 @@ class Peer:
 
     @property
     def awaited(self) -> int:
-        """Calls in progress that have a caller."""
         return len(self._calls) - len(self._cancelled)
 
     def _received(self, frame: Frame) -> None:

@@ -19,8 +19,6 @@ from .frames import Loaded
 
 
 class Place(Protocol):
-    """A slot for a worker."""
-
     @property
     def process(self) -> WorkerClient | None:
         """The process in this slot now."""

@@ -162,13 +162,11 @@ class RemoteCall:
         self._overdue = self._loop.call_at(overdue, self._hung)
 
     def came(self, response: InferenceResponse) -> None:
-        """Add the next response of a stream."""
         if not self.cancelled:
             self._responses.append(response)
             self._wake()
 
     def completed(self, response: InferenceResponse) -> None:
-        """Set the only response of a call."""
         self._single = True
         self._responses.append(response)
         self.ended()
@@ -188,7 +186,6 @@ class RemoteCall:
         self._wake()
 
     def wanted(self, count: int) -> None:
-        """The model needs `count` more of the later requests."""
         if self._wanted is not None:
             for _ in range(count):
                 self._wanted.release()

@@ -75,7 +75,6 @@ class WorkerLoads:
         return self.of(worker)
 
     def forget(self, index: int) -> None:
-        """Remove the calls of a front end that has ended."""
         for cell in range(index, ROWS * self._count, self._count):
             self._cells[cell] = 0
 
@@ -156,7 +155,6 @@ class AttachedWorker(WorkerClient):
 
     @property
     def active(self) -> int:
-        """Calls of all front ends that have not ended in the worker."""
         return self._load.total
 
     @property

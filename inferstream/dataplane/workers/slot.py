@@ -80,7 +80,6 @@ class Slot:
             self.process = self._start()
 
     async def _end_of(self, process: WorkerProcess) -> None:
-        """Wait until the process has ended or should be replaced."""
         self._retired.clear()
         waits = [asyncio.create_task(process.ended.wait()), asyncio.create_task(self._retired.wait())]
         try:
