@@ -6,11 +6,7 @@ from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import Settings
 from ..signature import Signature
-from ..types import (
-    MetadataModelResponse,
-    MetadataServerResponse,
-    RepositoryIndexResponseItem,
-)
+from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem
 from .access import Access
 from .admission import Admission
 from .cloudevents import CloudEvents, wanted

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from types import TracebackType
 from typing import NoReturn, Protocol, Self
 
 from ..concurrency.interruption import Interruption
@@ -92,9 +91,7 @@ class Reply:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         pass
 
 
@@ -234,8 +231,6 @@ class StreamReply(Reply):
         self._reader = asyncio.current_task()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if not self._closed:
             await self.aclose(error or Abandoned())

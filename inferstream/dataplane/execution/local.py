@@ -27,10 +27,9 @@ from ..outputs import finish_of
 from ..reply import Reply
 from .base import BuildRouteHandler, Capabilities
 from .coroutines import InThread, OnLoop
-from .failures import cause, translated
 from .method_caller import is_async
 from .payloads import Payloads
-from .responses import ModelResponses, open_reply
+from .responses import ModelResponses, cause, open_reply, translated
 from .steps import Steps
 from .threads import ThreadedResponses
 
@@ -45,10 +44,7 @@ class Local:
     """The innermost handler. `loaded` has the thread in which a model was loaded whose coroutines never suspend."""
 
     def __init__(
-        self,
-        model: MLModel,
-        route_handler: RouteHandler | None = None,
-        loaded: LoadedModel | None = None,
+        self, model: MLModel, route_handler: RouteHandler | None = None, loaded: LoadedModel | None = None
     ) -> None:
         settings = model.settings
         self._loaded = loaded or LoadedModel(model)

@@ -15,8 +15,7 @@ from ..handler import Handler
 from ..reply import Reply, StreamReply
 from .flight import Flight
 from .sharing import EACH_ITS_OWN, UNENCODABLE, canonical, common, copied
-from .snapshot import Snapshot
-from .store import CachedResponses, CacheKey, Store
+from .store import CachedResponses, CacheKey, Snapshot, Store
 
 HASH_IN_THREAD = 2**20
 """Bytes of inputs above which a thread hashes a request."""

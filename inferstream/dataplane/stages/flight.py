@@ -7,8 +7,7 @@ from ...concurrency.wakeup import Wakeup
 from ...types import InferenceResponse
 from ..call import Call
 from ..reply import Reply, StreamReply
-from .snapshot import Snapshot
-from .store import Store
+from .store import Snapshot, Store
 
 WINDOW = 2**20
 """Bytes that the fastest reader may be ahead of the slowest, in a stream too large for the cache."""

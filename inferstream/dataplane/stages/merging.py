@@ -7,14 +7,7 @@ from typing import Any
 
 from ...errors import InvalidOutput, ModelError
 from ...rows import RowErrors
-from ...types import (
-    Headers,
-    InferenceRequest,
-    InferenceResponse,
-    RequestInput,
-    ResponseOutput,
-    TensorData,
-)
+from ...types import Headers, InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, TensorData
 from ...types.unchecked import UncheckedData
 from ..checks import Checks
 from .sharing import EACH_ITS_OWN, UNENCODABLE, common, copied

@@ -1,17 +1,103 @@
-"""The contents of the response cache: responses of all models, bounded in room and time."""
+"""The contents of the response cache: copies of the responses of all models, bounded in room and time."""
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import NamedTuple
+from copy import deepcopy
+from functools import partial
+from typing import Any, NamedTuple
 
+from ...errors import InvalidOutput
 from ...telemetry.stages import StoreMeters
-from .snapshot import Snapshot
+from ...types import Headers, InferenceResponse, Parameters, ResponseOutput, TensorData
+from ...types.unchecked import UncheckedData
+
+OVERHEAD = 512
+"""Bytes counted for a response beside its tensors, and for a tensor beside its values."""
+
+PER_VALUE = 40
+"""Bytes counted for a value in a list of Python objects, beside the bytes of a text."""
+
+Output = tuple[dict[str, Any], Callable[[], TensorData]]
 
 CacheKey = tuple[int, bytes]
 """The owner and the hash of a request."""
 
 LARGEST_SHARE = 4
 """One entry may take this fraction of the room, so that it cannot evict all others."""
+
+
+class Snapshot:
+    """Shares no memory with the model, which may reuse its arrays. `size` is an estimate in bytes."""
+
+    __slots__ = ("_fields", "_outputs", "size")
+
+    def __init__(self, response: InferenceResponse) -> None:
+        self.size = OVERHEAD
+        self._fields: dict[str, Any] = {
+            "model_name": response.model_name,
+            "model_version": response.model_version,
+        }
+        if response.parameters is not None:
+            self._fields["parameters"] = _copied(response.parameters)
+        self._outputs = [self._output(tensor) for tensor in response.outputs]
+
+    def _output(self, tensor: ResponseOutput) -> Output:
+        fields: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype, "shape": [*tensor.shape]}
+        if tensor.parameters is not None:
+            fields["parameters"] = _copied(tensor.parameters)
+        values, size = _frozen(tensor.data, tensor.datatype)
+        self.size += OVERHEAD + size
+        return fields, values
+
+    def response(self, id: str | None) -> InferenceResponse:
+        outputs = [ResponseOutput.trusted({**fields, "data": data()}) for fields, data in self._outputs]
+        return InferenceResponse.trusted({**self._fields, "id": id, "outputs": outputs})
+
+
+def _copied(parameters: Parameters) -> Parameters:
+    fields: dict[str, Any] = {}
+    if parameters.content_type is not None:
+        fields["content_type"] = parameters.content_type
+    if parameters.headers is not None and not isinstance(parameters.headers, Headers):
+        fields["headers"] = dict(parameters.headers)  # the model's; headers of a request belong to its caller
+    return Parameters.trusted(fields, deepcopy(parameters.__pydantic_extra__ or {}))
+
+
+def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], int]:
+    """A function that makes the values anew in their present form, and their size in bytes."""
+    array = data.array
+    if not data.checked and (data.values is not None or array is None or array.dtype.kind not in "biuf"):
+        fields = _own(data.peek())
+        return partial(UncheckedData, fields), _weight(fields)
+    if data.is_raw:
+        raw = bytes(data.to_raw(datatype))
+        return partial(TensorData.from_raw, raw, datatype), len(raw)
+    if datatype != "BYTES" and data.values is None:
+        array = data.to_numpy(datatype).copy()
+        return partial(TensorData, array), array.nbytes
+    values = [*data.flat()]
+    texts = sum(len(value) for value in values if value) if datatype == "BYTES" else 0
+    return partial(TensorData, values), texts + PER_VALUE * len(values)
+
+
+def _own(value: Any) -> Any:
+    """A copy of the values. Raises InvalidOutput for an object that cannot be copied."""
+    if isinstance(value, (list, tuple)):
+        return [_own(item) for item in value]
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    try:
+        return deepcopy(value)
+    except Exception as error:  # an object of the model may raise anything
+        raise InvalidOutput(f"A response that holds a {type(value).__name__} cannot be cached.") from error
+
+
+def _weight(value: Any) -> int:
+    if isinstance(value, dict):
+        return PER_VALUE + sum(map(_weight, value)) + sum(map(_weight, value.values()))
+    if isinstance(value, (list, tuple)):
+        return PER_VALUE + sum(map(_weight, value))
+    return PER_VALUE + (len(value) if isinstance(value, (str, bytes)) else 0)
 
 
 class CachedResponses(NamedTuple):

@@ -6,9 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...errors import (
-    InvalidOutput,
-)
+from ...errors import InvalidOutput
 from ...types import (
     Headers,
     InferenceRequest,

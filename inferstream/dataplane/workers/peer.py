@@ -13,7 +13,7 @@ from ...processes.frames import Frame, pack_failure, unpack_failure
 from ...processes.link import Link
 from ...processes.shared_memory import Memory
 from ...types import Headers
-from ..execution.failures import translated
+from ..execution.responses import translated
 from . import frames
 from .instance import Instance, Models, RemoteRequests, ResponseSender, WorkerCall
 from .packing import unpack_request

@@ -44,13 +44,7 @@ class RemoteCall:
     _worker_waits = False
 
     def __init__(
-        self,
-        number: int,
-        call: Call,
-        window: int,
-        limit: float | None,
-        hung: Callable[[], None],
-        link: Link,
+        self, number: int, call: Call, window: int, limit: float | None, hung: Callable[[], None], link: Link
     ) -> None:
         self.number = number
         self._call = call

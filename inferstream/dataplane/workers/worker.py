@@ -200,8 +200,7 @@ def main(
             from ...processes.descriptors import Intake  # late: most servers have one front end
 
             Intake(
-                socket.socket(fileno=intake),
-                lambda _, end, *memory: worker.admit(partial(Link, end), memory),
+                socket.socket(fileno=intake), lambda _, end, *memory: worker.admit(partial(Link, end), memory)
             )
         await asyncio.Event().wait()
 
