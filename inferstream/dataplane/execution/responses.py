@@ -1,4 +1,4 @@
-"""The responses of one streaming call, and the translation of model errors: the log gets all, the client one sentence."""
+"""The responses of a streaming call, and the translation of model errors: the log gets all, the client a sentence."""
 
 import asyncio
 import logging
