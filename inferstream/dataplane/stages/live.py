@@ -6,10 +6,22 @@ from typing import TypeVar
 
 from ..call import Call, Interruptible
 from ..handler import Handler
-from ..reply import AtEnd, Reply
+from ..reply import Reply, Watcher
 from .base import Pipeline, Shared
 
 Result = TypeVar("Result")
+
+
+class LiveStream(Watcher):
+    # Not an `AtEnd`: every stream has one, and a closure would cost it 0.2 µs.
+    __slots__ = ("_call", "_live")
+
+    def __init__(self, live: "Live", call: Call) -> None:
+        self._live = live
+        self._call = call
+
+    def end(self, error: BaseException | None) -> None:
+        self._live.leave(self._call)
 
 
 class Live:
@@ -46,7 +58,7 @@ class Live:
             return reply
         call.task = None
         call.reply = reply
-        return reply.watch(AtEnd(lambda _: self.leave(call)))
+        return reply.watch(LiveStream(self, call))
 
     async def run(self, awaited: Awaitable[Result]) -> Result:
         """Run other work of the current task that is tracked as a call."""
