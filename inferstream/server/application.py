@@ -17,9 +17,8 @@ from ..errors import InvalidSettings
 from ..repository import Awaiting, ModelRepository
 from ..repository.loading import plainly
 from ..settings import ModelSettings, Settings
-from ..telemetry.files import MetricFiles
+from ..telemetry.files import MetricFiles, ModelMetrics
 from ..telemetry.metrics import Meters
-from ..telemetry.models import ModelMetrics
 from ..telemetry.workers import WorkerMeters
 from .custom import build_route_handler
 from .served import Served, resolve

@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,13 @@ from typing import Any
 import msgspec
 
 from ...concurrency.questions import Questions
-from ...dataplane.workers.process import REAPED
 from ...dataplane.workers.shared import SharedProcess
-from ...errors import InferstreamError, WorkerLost
+from ...errors import WorkerLost
 from ...processes import descriptors
 from ...processes.custom_metrics import RECEIVERS
 from ...processes.frames import unpack_failure
 from ...processes.link import Link
-from ...processes.spawning import Child, Program
+from ...processes.spawning import REAPED, Child, Program
 from ...telemetry.sums import Family
 from . import frames
 
@@ -125,20 +125,9 @@ class FollowerProcess:
 
     async def end(self, seconds: float) -> bool:
         """Let it close, unload and end within `seconds`; False if it had to be killed."""
-        try:
-            async with asyncio.timeout(seconds - REAPED):
-                with suppress(InferstreamError):
-                    await self.do(lambda operation: frames.Shutdown(operation, seconds - 2 * REAPED), None)
-                await self.ended.wait()
-                return True
-        except TimeoutError:
-            logger.error("front end %d did not end within %g s; killing it", self.pid, seconds)
-        finally:
-            self.kill()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(REAPED):
-                await self.ended.wait()
-        return False
+        self.do(lambda operation: frames.Shutdown(operation, seconds - 2 * REAPED), None)
+        late = partial(logger.error, "front end %d did not end within %g s; killing it", self.pid, seconds)
+        return await self._child.stopped(self.ended, seconds - REAPED, late)
 
     def kill(self) -> None:
         self._child.kill()

@@ -19,9 +19,9 @@ from ...imports.folders import shared_folders
 from ...processes.frames import pack_failure
 from ...settings import ModelSettings, Settings
 from ...telemetry.files import MetricFiles
-from ...telemetry.frontends import FrontEndMeters
 from ...telemetry.metrics import Meters
 from ...telemetry.sums import Sums, families_of
+from ...telemetry.workers import FrontEndMeters
 from . import frames
 from .follower_process import FollowerProcess
 from .models import SharedModel, SharedModels, divide, warn
