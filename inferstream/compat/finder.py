@@ -1,7 +1,7 @@
 """Makes MLServer's modules from the table of its names, wherever the real packages are not installed."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
@@ -47,7 +47,7 @@ class Finder(MetaPathFinder, Loader):
         return spec
 
     def exec_module(self, module: ModuleType) -> None:
-        targets = dict(_targets(module.__name__))
+        targets = MODULES[module.__name__]
         late = {name: target for name, target in targets.items() if isinstance(target, Late)}
         for name, target in targets.items():
             if name not in late:
@@ -63,12 +63,6 @@ def install() -> None:
     """Make `import mlserver` work."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())
-
-
-def _targets(module: str) -> Iterator[tuple[str, Target]]:
-    for together, target in MODULES[module].items():
-        for name in together.split():
-            yield name, target
 
 
 def _file(module: str) -> Path:
@@ -96,11 +90,10 @@ def _rename(home: str) -> None:
     """Give classes and functions of a file of ours MLServer's module, for pickles, tracebacks and settings files."""
     ours = import_module(OURS + home)
     for module, entries in MODULES.items():
-        for together, target in entries.items():
-            for name in together.split() if target == home else ():
-                value = getattr(ours, name)
-                if isinstance(value, type | FunctionType) and value.__module__ == ours.__name__:
-                    value.__module__ = module
+        for name in (name for name, target in entries.items() if target == home):
+            value = getattr(ours, name)
+            if isinstance(value, type | FunctionType) and value.__module__ == ours.__name__:
+                value.__module__ = module
 
 
 def _on_first_use(module: ModuleType, late: dict[str, Late]) -> Callable[[str], Any]:
