@@ -14,9 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from ..clients.bench.callers import BenchClient
 from ..clients.bench.figures import LoadLimits, figures
-from ..clients.bench.load import LoadRun, Plan
+from ..clients.bench.load import BenchClient, LoadRun, Plan
 from ..clients.bench.samples import from_file, from_metadata
 from ..clients.transport import Target
 from ..concurrency.event_loop import new_event_loop

@@ -3,21 +3,27 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ..errors import CallFailed, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse
 from .merging import groups, merged, split
 from .request_file import RequestFile, RequestLine, request_in
 from .results import Results
-from .retries import retried
 from .transport import Transport
 
 logger = logging.getLogger("inferstream.clients")
 
+FIRST_PAUSE = 0.25
+LONGEST_PAUSE = 15.0
+"""Seconds. The pause between two attempts doubles from the first to the longest."""
+
 NumberedRequest = tuple[int, InferenceRequest]
 """A request and the number of its line."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +142,29 @@ class BatchRun:
     def _fail(self, index: int, message: str) -> None:
         logger.info("line %d: %s", index, message)
         self._results.fail(index, message)
+
+
+async def retried(call: Callable[[], Awaitable[T]], retries: int) -> T:
+    """The result of `call`. A retryable CallFailed repeats the call up to `retries` times.
+
+    Raises the last CallFailed.
+    """
+    for made in range(retries + 1):
+        try:
+            return await call()
+        except CallFailed as error:
+            if made == retries or not error.retryable:
+                raise
+            pause = pause_after(made, error.retry_after)
+            logger.info("again in %.2f s (%d of %d): %s", pause, made + 1, retries, error.message)
+        await asyncio.sleep(pause)
+    raise AssertionError("not reached")
+
+
+def pause_after(made: int, requested: float | None) -> float:
+    """Seconds to wait after `made` + 1 failures, at least those that the server has requested.
+
+    The pause is random, so that clients do not repeat their calls at the same time.
+    """
+    pause = min(FIRST_PAUSE * 2.0 ** min(made, 16), LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+    return pause if requested is None else max(pause, requested)

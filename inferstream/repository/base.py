@@ -1,8 +1,10 @@
 """What a model repository is: a place that lists models and finds them by name."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..errors import ModelNotFound
 from ..settings import ModelSettings
 
 
@@ -36,3 +38,19 @@ class ModelRepository(ABC):
     async def broken(self) -> BrokenModels:
         """Models whose settings the last `list` could not use, with the reason; none unless the repository can tell."""
         return []
+
+
+class InMemoryRepository(ModelRepository):
+    """Exactly these models."""
+
+    def __init__(self, models: Sequence[ModelSettings]) -> None:
+        self._models = [*models]
+
+    async def list(self) -> Versions:
+        return self._models
+
+    async def find(self, name: str) -> Versions:
+        found = [settings for settings in self._models if settings.name == name]
+        if not found:
+            raise ModelNotFound(name)
+        return found

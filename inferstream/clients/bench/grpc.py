@@ -6,7 +6,7 @@ import grpc
 
 from ...errors import CallFailed
 from ...protos.pool import SERVICE
-from .callers import ItemCame
+from .load import ItemCame
 
 
 class GrpcCaller:

@@ -5,13 +5,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from time import perf_counter  # uvloop's own clock counts whole milliseconds
+from typing import Protocol
 
 from ...errors import CallFailed
-from .callers import BenchClient
 from .figures import Seen
 
 MOST_FAILURES = 50
-"""Kinds of failures that are told apart; the rest are counted together."""
+"""Kinds of failures that are counted separately."""
+
+ItemCame = Callable[[int], None]
+"""Receives the number of items of a stream that have just arrived."""
+
+
+class BenchClient(Protocol):
+    """Calls one model; one call at a time."""
+
+    async def call(self, came: ItemCame) -> None:
+        """Make one call and read the whole response. Raises CallFailed with a short name of the failure."""
+        ...
+
+    async def aclose(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

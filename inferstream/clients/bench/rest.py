@@ -14,7 +14,7 @@ import httptools
 
 from ...errors import CallFailed
 from ..transport import Target
-from .callers import ItemCame
+from .load import ItemCame
 
 HeaderPairs = Mapping[str, str]
 
