@@ -18,14 +18,7 @@ INPUT_PREFIX = "input-"
 OUTPUT_PREFIX = "output-"
 
 
-class InputCodec:
-    """Converts between one tensor and a typed payload.
-
-    Override the class methods and register the subclass with `register_input_codec`. Methods run in the thread of
-    the model code that calls them. They raise CodecError if payload or tensor do not fit, and NotImplementedError
-    unless overridden.
-    """
-
+class _Codec:
     ContentType: ClassVar[str] = ""
     """Content type that names the codec in requests and settings."""
 
@@ -39,6 +32,15 @@ class InputCodec:
     def can_encode(cls, payload: Any) -> bool:
         """Whether this codec can encode `payload`."""
         return False
+
+
+class InputCodec(_Codec):
+    """Converts between one tensor and a typed payload.
+
+    Override the class methods and register the subclass with `register_input_codec`. Methods run in the thread of
+    the model code that calls them. They raise CodecError if payload or tensor do not fit, and NotImplementedError
+    unless overridden.
+    """
 
     @classmethod
     def encode_output(cls, name: str, payload: Any, **options: Any) -> ResponseOutput:
@@ -78,26 +80,12 @@ class InputCodec:
         return cls.decode_input(request_input)
 
 
-class RequestCodec:
+class RequestCodec(_Codec):
     """Converts between a whole request or response and a typed payload.
 
     Override the class methods and register the subclass with `register_request_codec`. The rules of `InputCodec` for
     threads and errors apply.
     """
-
-    ContentType: ClassVar[str] = ""
-    """Content type that names the codec in requests and settings."""
-
-    TypeHint: ClassVar[Any] = type(None)
-    """Annotation for which `decode_args` chooses the codec."""
-
-    OtherTypeHints: ClassVar[tuple[Any, ...]] = ()
-    """Further annotations of the codec."""
-
-    @classmethod
-    def can_encode(cls, payload: Any) -> bool:
-        """Whether this codec can encode `payload`."""
-        return False
 
     @classmethod
     def encode_response(

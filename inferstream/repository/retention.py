@@ -12,23 +12,12 @@ from .suspension import DEPTH
 
 _STORES = {"STORE_ATTR", "STORE_GLOBAL", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_GLOBAL", "DELETE_SUBSCR"}
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), logging.Logger)
-_UNBOUND = {
-    *("inferstream", "mlserver", "numpy", "builtins", "abc", "asyncio", "base64", "bisect", "collections"),
-    *(
-        "copy",
-        "dataclasses",
-        "datetime",
-        "decimal",
-        "enum",
-        "fractions",
-        "functools",
-        "hashlib",
-        "heapq",
-        "io",
-    ),
-    *("itertools", "json", "logging", "math", "operator", "os", "pathlib", "random", "re", "statistics"),
-    *("string", "struct", "sys", "textwrap", "threading", "time", "types", "typing", "uuid"),
-}
+_PACKAGES = """
+inferstream mlserver numpy builtins abc asyncio base64 bisect collections copy dataclasses datetime decimal enum
+fractions functools hashlib heapq io itertools json logging math operator os pathlib random re statistics string
+struct sys textwrap threading time types typing uuid
+"""
+_UNBOUND = frozenset(_PACKAGES.split())
 """Packages of which no module or class is bound to a thread or an event loop."""
 _LIFE = ("__init__", "load", "unload", "metadata")
 

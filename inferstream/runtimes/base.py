@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import TracebackType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,11 +19,16 @@ from ..model import MLModel
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse, Parameters, RequestOutput, ResponseOutput
-from .refusals import inputs_of, refusal
 
 logger = logging.getLogger("inferstream.runtimes")
 
 Function = Callable[..., Any]
+
+LIBRARIES = frozenset({"joblib", "lightgbm", "numpy", "pandas", "scipy", "sklearn", "xgboost"})
+"""Their ValueErrors speak of the values they were given."""
+
+LONGEST = 300
+"""Characters of a library's message that are passed on; some quote the whole input."""
 
 
 class Runtime(MLModel):
@@ -218,3 +224,34 @@ def _dense(result: Any) -> Any:
 def _listed(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def refusal(error: ValueError, request: InferenceRequest) -> InvalidRequest | None:
+    """The client's error in what a framework raised; None where the model itself may be at fault.
+
+    It is the client's when no code but the libraries' ran below the runtime: an author's own transformer
+    in a pipeline may raise what clients must not read. Subclasses of ValueError speak of other things,
+    such as a model that was never fitted.
+    """
+    if type(error) is not ValueError or not LIBRARIES.issuperset(_packages(error.__traceback__)):
+        return None
+    message = " ".join(str(error).split())
+    if len(message) > LONGEST:
+        message = f"{message[:LONGEST]}..."
+    return InvalidRequest(f"{inputs_of(request)}: {message}")
+
+
+def inputs_of(request: InferenceRequest) -> str:
+    """The inputs of a request, as messages name them."""
+    names = ", ".join(f'"{tensor.name}"' for tensor in request.inputs)
+    return f"{'input' if len(request.inputs) == 1 else 'inputs'} {names}"
+
+
+def _packages(traceback: TracebackType | None) -> Iterator[str]:
+    """Packages of the code that was running, from the runtime's own call on, without the standard library."""
+    traceback = traceback.tb_next if traceback is not None else None
+    while traceback is not None:
+        package = str(traceback.tb_frame.f_globals.get("__name__")).partition(".")[0]
+        if package not in sys.stdlib_module_names:
+            yield package
+        traceback = traceback.tb_next

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from pydantic import BaseModel
+from ..types.base import OlderNames
 
 if TYPE_CHECKING:
     from pydantic_settings import BaseSettings
@@ -28,7 +28,7 @@ AS_SET: SettingValues = {"by_alias": True, "exclude_unset": True, "exclude_none"
 """How MLServer dumps settings, which its users write into files."""
 
 
-class EnvironmentModel(BaseModel):
+class EnvironmentModel(OlderNames):
     """Settings whose fields are filled from the environment where they are not given.
 
     Not pydantic's BaseSettings, which reads the environment anew for every instance: with thousands of
@@ -56,18 +56,6 @@ class EnvironmentModel(BaseModel):
     def json(self, **options: Any) -> str:
         """What was given, as the JSON of a file."""
         return self.model_dump_json(**{**AS_SET, **options})
-
-    @classmethod
-    def parse_obj(cls, obj: Any) -> Self:
-        return cls.model_validate(obj)
-
-    @classmethod
-    def parse_raw(cls, b: str | bytes, **_: Any) -> Self:
-        return cls.model_validate_json(b)
-
-    @classmethod
-    def parse_file(cls, path: str | Path, **_: Any) -> Self:
-        return cls.model_validate_json(Path(path).read_bytes())
 
     @classmethod
     def from_complete(cls, values: bytes) -> Self:

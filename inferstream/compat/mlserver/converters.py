@@ -10,8 +10,6 @@ from inferstream.types import InferenceRequest, InferenceResponse, RequestInput,
 
 
 class ModelInferRequestConverter(converters.ModelInferRequestConverter):
-    """InferenceRequest."""
-
     @staticmethod
     def from_types(
         type_object: InferenceRequest, model_name: str, model_version: str | None = "", use_raw: bool = False
@@ -24,8 +22,6 @@ class ModelInferRequestConverter(converters.ModelInferRequestConverter):
 
 
 class ModelInferResponseConverter(converters.ModelInferResponseConverter):
-    """InferenceResponse."""
-
     @staticmethod
     def from_types(type_object: InferenceResponse, use_raw: bool = False) -> ModelInferResponse:
         message = converters.ModelInferResponseConverter.from_types(type_object, use_raw)
@@ -35,8 +31,6 @@ class ModelInferResponseConverter(converters.ModelInferResponseConverter):
 
 
 class InferInputTensorConverter(converters.InferInputTensorConverter):
-    """RequestInput."""
-
     @staticmethod
     def from_types(type_object: RequestInput) -> ModelInferRequest.InferInputTensor:
         request = InferenceRequest(inputs=[type_object])
@@ -45,8 +39,6 @@ class InferInputTensorConverter(converters.InferInputTensorConverter):
 
 
 class InferOutputTensorConverter(converters.InferOutputTensorConverter):
-    """ResponseOutput."""
-
     @staticmethod
     def from_types(type_object: ResponseOutput) -> ModelInferResponse.InferOutputTensor:
         response = InferenceResponse(model_name="", outputs=[type_object])
