@@ -64,7 +64,7 @@ class InputCodec(_Codec):
 
     @classmethod
     def describe_tensor(cls, name: str, hint: Any, is_output: bool) -> MetadataTensor | None:
-        """The tensor of a value that is annotated with `hint`; None where the hint does not say its datatype."""
+        """The tensor of a value annotated with `hint`; None if the hint has no datatype."""
         return None
 
     @classmethod
@@ -184,7 +184,6 @@ def content_type(name: str) -> Parameters:
 def response_of(
     model_name: str, model_version: str | None, outputs: list[ResponseOutput], content: str | None = None
 ) -> InferenceResponse:
-    """A response of these outputs."""
     fields: dict[str, Any] = {"model_name": model_name, "outputs": outputs}
     if model_version is not None:
         fields["model_version"] = model_version

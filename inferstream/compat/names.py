@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Late(NamedTuple):
-    """A target that takes long to import. It is imported when the name is read for the first time."""
+    """A target that takes long to import. The first read of the name imports it."""
 
     target: str
 
@@ -269,10 +269,10 @@ mlserver_lightgbm.lightgbm: from .runtimes import LightGBMModel, STANDS_IN
   from .runtimes import LIGHTGBM_FILES as WELLKNOWN_MODEL_FILENAMES
 mlserver_lightgbm.version: from inferstream.compat.names import VERSION as __version__
 """
-"""One module a line, with its names as an import statement would bind them; indented lines continue it.
+"""Each module with its names, in the form of import statements. Indented lines continue a module.
 
-`late` imports at first use. `no` lists names that inferstream does not have, and a sentence, or the key of one.
-A module that begins with a dot is in `compat/mlserver`.
+`late` imports at first use. `no` lists names that inferstream does not have, and a sentence or its key.
+Targets that begin with a dot are in `compat/mlserver`.
 """
 
 
@@ -297,4 +297,4 @@ def _parsed(table: str) -> dict[str, dict[str, Target]]:
 
 
 MODULES = _parsed(TABLE)
-"""The table as {module: {name: target}}; a target is a module that has the name, or `module:object`."""
+"""The table as {module: {name: target}}. A target is a module that has the name, or `module:object`."""

@@ -1,4 +1,4 @@
-"""Where models are found and how they become objects."""
+"""Finds models and loads them."""
 
 from .base import BrokenModel, InMemoryRepository, ModelRepository
 from .folder import FolderRepository

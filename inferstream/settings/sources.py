@@ -1,4 +1,4 @@
-"""Reads settings files and says precisely what is wrong with them."""
+"""Reads settings files and reports their errors."""
 
 import difflib
 import json
@@ -25,13 +25,13 @@ WITHOUT_EFFECT: dict[type[EnvironmentModel], tuple[str, ...]] = {
     ModelSettings: ("warm_workers",),
     ModelParameters: (),
 }
-"""Fields of MLServer's that may be set and change nothing: there is nothing left for them to do."""
+"""Fields of MLServer that are accepted and have no effect."""
 
 
 def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) -> Settings:
     """The server's settings: flags over `settings.json` in `folder` over the environment over defaults.
 
-    Raises InvalidSettings naming the source, the field and what is allowed.
+    Raises InvalidSettings, which names the source, the field and the allowed values.
     """
     path = Path(folder) / SETTINGS_FILE
     values = read_json(path) if path.exists() else {}
@@ -45,9 +45,9 @@ def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) ->
 
 
 def load_model_settings(path: str | Path) -> ModelSettings:
-    """The settings of one model from its file, filled up from the environment.
+    """The settings of one model: its file over the environment.
 
-    Raises InvalidSettings naming the file, the field and what is allowed.
+    Raises InvalidSettings, which names the file, the field and the allowed values.
     """
     path = Path(path)
     values = read_json(path)
@@ -60,7 +60,7 @@ def load_model_settings(path: str | Path) -> ModelSettings:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file. Raises InvalidSettings with line and column, or for what is no plain file."""
+    """The JSON object in a regular file. Raises InvalidSettings, with line and column for invalid JSON."""
     try:
         if not path.is_file():
             raise InvalidSettings(f"{path}: not a regular file")
@@ -79,14 +79,14 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def validated(settings: type[EnvironmentModel], values: dict[str, Any], source: str) -> EnvironmentModel:
-    """An instance of `settings`. Raises InvalidSettings with every wrong field in one message."""
+    """An instance of `settings`. Raises InvalidSettings, which names every wrong field."""
     try:
         return settings(**values)
     except ValidationError as error:
         faults = [_fault(fault, values) for fault in error.errors()]
         raise InvalidSettings(f"{source}: " + "; ".join(faults)) from None
     except ValueError as error:
-        # pydantic-settings' own error, for a variable that holds no JSON; its module takes long to import.
+        # pydantic-settings' error for a variable without JSON. Its own class takes long to import.
         raise InvalidSettings(f"environment: {error}") from None
 
 
@@ -106,7 +106,7 @@ def _warn_unknown(settings: type[EnvironmentModel], values: Mapping[str, Any], s
 
 
 def unknown_fields(settings: type[EnvironmentModel], values: Mapping[str, Any]) -> list[str]:
-    """One sentence for each key that no field of `settings` answers to."""
+    """One sentence for each key that is not a field of `settings`."""
     known = {field.alias or name for name, field in settings.model_fields.items()} | {"_source"}
     faults = []
     for key in values:
