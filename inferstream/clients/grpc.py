@@ -21,12 +21,12 @@ from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from .transport import Target
 
 RETRYABLE = frozenset((grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED))
-"""RESOURCE_EXHAUSTED is how a server with a full queue says 429."""
+"""A server with a full queue returns RESOURCE_EXHAUSTED, the 429 of gRPC."""
 
 OPTIONS = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # Retries are the caller's, who counts them; the channel must only be quick to connect again.
+    # The caller makes and counts retries. The channel only has to connect again quickly.
     ("grpc.enable_retries", 0),
     ("grpc.max_reconnect_backoff_ms", 2000),
 ]
@@ -55,7 +55,7 @@ class GrpcTransport:
             raise CallFailed(f"The server's answer is not a V2 response: {error.message}") from error
 
     async def metadata(self) -> MetadataModelResponse:
-        """What the model says of itself. Raises CallFailed."""
+        """The model's metadata. Raises CallFailed."""
         stub = self._stub or await self._open()
         try:
             response = await stub.ModelMetadata(
@@ -66,7 +66,7 @@ class GrpcTransport:
         return ModelMetadataResponseConverter.to_types(response)
 
     async def channel(self) -> grpc.aio.Channel:
-        """The channel, for callers that make more of it. Raises CallFailed."""
+        """The channel, for further RPCs. Raises CallFailed."""
         if self._channel is None:
             await self._open()
         assert self._channel is not None
@@ -93,7 +93,7 @@ class GrpcTransport:
 
 
 async def _open_channel(target: Target) -> grpc.aio.Channel:
-    """A channel to the server. Raises CallFailed where a certificate to trust cannot be had from it."""
+    """A channel to the server. Raises CallFailed if its certificate cannot be read."""
     url = target.url
     address = urlsplit(url).netloc if "://" in url else url
     if not (target.ssl or url.startswith(("https://", "grpcs://"))):
