@@ -1,4 +1,4 @@
-"""Custom REST routes of a model, beside the protocol's."""
+"""Custom REST routes of a model."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar

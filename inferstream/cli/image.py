@@ -51,6 +51,17 @@ Dockerfile
 EXTRAS = {"kafka_enabled": "kafka", "tracing_server": "tracing"}
 """Extras by the server's settings that need them. The extra of a runtime has the name of its module."""
 
+VARIABLES = {
+    "PATH": f"{HOME}/envs/base/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PYTHONPATH": HOME,
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "MLSERVER_PATH": HOME,
+    "MLSERVER_MODELS_DIR": "/mnt/models",
+    "MLSERVER_ENV_TARBALL": "/mnt/models/environment.tar.gz",
+    "MLSERVER_HOST": "0.0.0.0",
+}
+
 HEALTH = (
     'python -c "import os, urllib.request; urllib.request.urlopen('
     "'http://127.0.0.1:' + os.environ.get('MLSERVER_HTTP_PORT', '8080') + '/v2/health/ready')\""
@@ -102,7 +113,7 @@ def _final_stage(folder: Path, conda: str | None) -> Iterator[str]:
     yield "RUN useradd --uid 1000 --no-create-home --shell /usr/sbin/nologin server \\"
     yield f" && mkdir -p {HOME} /mnt/models && chown 1000:1000 {HOME} /mnt/models"
     yield f"COPY --from=build {HOME}/envs {HOME}/envs"
-    yield from _variables(_fixed())
+    yield from _variables(VARIABLES)
     defaults = _defaults(folder)
     if defaults:
         yield "# From the settings files: defaults, which the variables of whoever runs the image replace."
@@ -137,19 +148,6 @@ def _start(folder: Path) -> str:
 
 def _python_image() -> str:
     return f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
-
-
-def _fixed() -> dict[str, str]:
-    return {
-        "PATH": f"{HOME}/envs/base/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "PYTHONPATH": HOME,
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "MLSERVER_PATH": HOME,
-        "MLSERVER_MODELS_DIR": "/mnt/models",
-        "MLSERVER_ENV_TARBALL": "/mnt/models/environment.tar.gz",
-        "MLSERVER_HOST": "0.0.0.0",
-    }
 
 
 def _defaults(folder: Path) -> dict[str, str]:

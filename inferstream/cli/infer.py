@@ -49,7 +49,7 @@ def infer(
     insecure: Annotated[bool, _flag("insecure", help="Trust any certificate.")] = False,
     resume: Annotated[bool, _flag("resume", help="Keep the answers in the output.")] = False,
 ) -> None:
-    """Ask a server for every request of a JSONL file.
+    """Send every request of a JSONL file to a server.
 
     Each flag has a variable as well: INFERSTREAM_INFER_MODEL_NAME, MLSERVER_INFER_MODEL_NAME and so on.
     """

@@ -57,10 +57,9 @@ class GrpcTransport:
     async def metadata(self) -> MetadataModelResponse:
         """The model's metadata. Raises CallFailed."""
         stub = self._stub or await self._open()
+        message = ModelMetadataRequest(name=self._target.model)
         try:
-            response = await stub.ModelMetadata(
-                ModelMetadataRequest(name=self._target.model), timeout=self._target.timeout
-            )
+            response = await stub.ModelMetadata(message, timeout=self._target.timeout)
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
         return ModelMetadataResponseConverter.to_types(response)

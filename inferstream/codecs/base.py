@@ -151,12 +151,8 @@ class SingleInputRequestCodec(RequestCodec):
 
     @classmethod
     def encode_request(cls, payload: Any, **options: Any) -> InferenceRequest:
-        return InferenceRequest.trusted(
-            {
-                "parameters": content_type(cls.ContentType),
-                "inputs": [cls.InputCodec.encode_input(f"{INPUT_PREFIX}1", payload, **options)],
-            }
-        )
+        inputs = [cls.InputCodec.encode_input(f"{INPUT_PREFIX}1", payload, **options)]
+        return InferenceRequest.trusted({"parameters": content_type(cls.ContentType), "inputs": inputs})
 
     @classmethod
     def decode_request(cls, request: InferenceRequest) -> Any:

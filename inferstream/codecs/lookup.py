@@ -28,12 +28,9 @@ NOTHING_DECLARED: Index = MappingProxyType({})
 def input_codec(tensor: RequestInput | ResponseOutput | RequestOutput, index: Index) -> InputCodecLike | None:
     """The codec of the tensor's content type, else of the declared tensor of the same name."""
     parameters = tensor.parameters
-    content_type = parameters.content_type if parameters is not None else None
-    if (
-        not content_type
-        and (declared := index.get(tensor.name)) is not None
-        and declared.parameters is not None
-    ):
+    content_type = None if parameters is None else parameters.content_type
+    declared = None if content_type else index.get(tensor.name)
+    if declared is not None and declared.parameters is not None:
         content_type = declared.parameters.content_type
     return find_input_codec(content_type=content_type) if content_type else None
 

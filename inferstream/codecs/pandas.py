@@ -120,7 +120,7 @@ class PandasCodec(RequestCodec):
     TypeHint = pd.DataFrame
 
     JsonContentType = "pd_json"
-    """Content type of a column whose cells are JSON texts of Python objects."""
+    """Content type of a column with JSON texts of Python objects."""
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:

@@ -8,10 +8,6 @@ from .lists import Element, ListCodec, is_list_of
 from .registry import register_input_codec, register_request_codec
 
 
-def encode_str(text: str) -> bytes:
-    return text.encode()
-
-
 def decode_str(encoded: bytes | str | None) -> str | None:
     """UTF-8 bytes or text as text; None stays None. Raises TypeError or UnicodeDecodeError."""
     # `bytes(encoded).decode()` would convert the number 3 to three NULs.

@@ -1,4 +1,4 @@
-"""MLServer's modules and their names: for each name the object behind it, or what to use instead."""
+"""MLServer's modules and their names: the object of each name, or the replacement to use."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ class Late(NamedTuple):
 
 
 class Instead(NamedTuple):
-    """A part of MLServer that inferstream does not have, and what to use instead."""
+    """A part of MLServer that inferstream does not have, and the replacement to use."""
 
     sentence: str
 

@@ -143,7 +143,6 @@ class InferOutputTensorConverter:
 
 
 def _has_no_contents(message: wire.TensorMessage) -> bool:
-    """Whether the tensor holds no values, because its message has raw contents."""
     return not message.contents.ListFields()
 
 

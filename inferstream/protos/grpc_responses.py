@@ -24,7 +24,7 @@ CONTENTS = b"\x2a"
 """Key of InferOutputTensor's `contents`."""
 
 PACKED = {"BOOL": b"\x0a", "FP32": b"\x32", "FP64": b"\x3a"}
-"""Keys of the contents whose packed form is the tensor's raw form."""
+"""Keys of the contents with a packed form that equals the tensor's raw form."""
 
 ELEMENT = b"\x42"
 """Key of one element of `bytes_contents`."""

@@ -88,7 +88,9 @@ def build_request(
         parameters, count = _parameters(sent, "parameters", nested)
         keys += count
         default = _flag(parameters, "binary_data_output", "parameters")
-        _refuse_reserved(parameters)
+        for name in parameters.__pydantic_extra__ or ():
+            if name.startswith("triton_"):
+                raise InvalidRequest(f'parameters: "{name}" is reserved')
         fields["parameters"] = parameters
         present.add("parameters")
     named: dict[str, bool] = {}
@@ -166,10 +168,8 @@ def _parameters(present: Any, where: str, nested: bool) -> tuple[Parameters, int
     known: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for name, value in present.items():
-        if value is None:
+        if value is None or name == "headers":  # the transport's own headers replace them
             continue
-        if name == "headers":
-            continue  # the transport's own headers replace them
         if isinstance(value, (dict, list)):
             if not nested:
                 raise InvalidRequest(
@@ -193,12 +193,6 @@ def _flag(parameters: Parameters, name: str, where: str) -> bool:
     if value is not None and type(value) is not bool:
         raise InvalidRequest(f"{where}: {name} must be true or false, got {_kind(value)}")
     return bool(value)
-
-
-def _refuse_reserved(parameters: Parameters) -> None:
-    for name in parameters.__pydantic_extra__ or ():
-        if name.startswith("triton_"):
-            raise InvalidRequest(f'parameters: "{name}" is reserved')
 
 
 def _outputs(present: Any, nested: bool) -> tuple[list[RequestOutput], dict[str, bool], int]:
@@ -243,9 +237,7 @@ def raw_request(body: memoryview, inputs: Sequence[MetadataTensor]) -> tuple[Inf
         )
     declared = inputs[0]
     if declared.datatype == "BYTES":
-        shape, data = [1], TensorData([bytes(body)])
-        if len(declared.shape) > 1:
-            shape = [1] * len(declared.shape)
+        shape, data = [1] * max(len(declared.shape), 1), TensorData([bytes(body)])
     else:
         data = TensorData.from_raw(body, declared.datatype)
         shape = _raw_shape(declared, len(body))

@@ -42,7 +42,7 @@ def python_in(environment: Path) -> Path:
 
 def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
     """The folder of the unpacked tarball. Its name is a hash of the tarball, so it is unpacked once."""
-    import tarfile  # late, as few models bring an environment
+    import tarfile  # late: few models have an environment
 
     with tarball.open("rb") as file:
         name = hashlib.file_digest(file, "sha256").hexdigest()

@@ -124,7 +124,6 @@ class FolderRepository(ModelRepository):
         if not ModelSettings.from_environment().get("implementation"):
             return None
         settings = validated(ModelSettings, {}, "environment")
-        assert isinstance(settings, ModelSettings)
         settings.name = settings.name or self._root.name
         check_name(settings.name, "environment")
         settings._source = str(self._root / SETTINGS_FILE)

@@ -95,7 +95,7 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
             async with asyncio.timeout(timeout):
                 # Imports of frameworks take seconds. In a thread, they do not delay the health probes.
                 implementation = await asyncio.to_thread(_class_of, settings)
-                blocks, keeps = await asyncio.to_thread(_look_at, implementation)
+                blocks, keeps = await asyncio.to_thread(_analysed, implementation)
                 if blocks and keeps:
                     thread = ModelThread(f"model-{settings.name}")
                 construct = asyncio.to_thread if thread is None else thread.call
@@ -123,7 +123,7 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
         return loaded
 
 
-def _look_at(model: type[MLModel]) -> tuple[bool, bool]:
+def _analysed(model: type[MLModel]) -> tuple[bool, bool]:
     """Whether its coroutines never suspend, and whether it may keep objects from call to call."""
     return never_suspends(model), bool(get_custom_handlers(model)) or not keeps_nothing(model)
 

@@ -103,7 +103,6 @@ class Runtime(MLModel):
             return self.open(path)
 
     def _extra(self, name: str, default: Any = None) -> Any:
-        """A setting in `parameters.extra`."""
         parameters = self.settings.parameters
         setting = parameters.extra if parameters is not None else None
         return (setting or {}).get(name, default)

@@ -5,13 +5,13 @@ import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from ..errors import InvalidSettings
 from .environment import EnvironmentModel
-from .model import ModelParameters, ModelSettings
+from .model import ModelSettings
 from .server import Settings
 
 logger = logging.getLogger("inferstream.settings")
@@ -20,12 +20,10 @@ SETTINGS_FILE = "settings.json"
 MODEL_SETTINGS_FILE = "model-settings.json"
 MAX_FILE_BYTES = 2**20
 
-WITHOUT_EFFECT: dict[type[EnvironmentModel], tuple[str, ...]] = {
-    Settings: (),
-    ModelSettings: ("warm_workers",),
-    ModelParameters: (),
-}
-"""Fields of MLServer that are accepted and have no effect."""
+WITHOUT_EFFECT = ("warm_workers",)
+"""Fields of a model's settings in MLServer that are accepted and have no effect."""
+
+Model = TypeVar("Model", bound=EnvironmentModel)
 
 
 def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) -> Settings:
@@ -38,10 +36,7 @@ def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) ->
     _warn_unknown(Settings, values, str(path))
     flags_set = {name: value for name, value in (flags or {}).items() if value is not None}
     root = {"model_repository_root": str(folder)}
-    settings = validated(Settings, {**values, **root, **flags_set}, str(path) if values else "settings")
-    assert isinstance(settings, Settings)
-    _warn_without_effect(str(path), settings)
-    return settings
+    return validated(Settings, {**values, **root, **flags_set}, str(path) if values else "settings")
 
 
 def load_model_settings(path: str | Path) -> ModelSettings:
@@ -53,9 +48,9 @@ def load_model_settings(path: str | Path) -> ModelSettings:
     values = read_json(path)
     _warn_unknown(ModelSettings, values, str(path))
     settings = validated(ModelSettings, values, str(path))
-    assert isinstance(settings, ModelSettings)
     settings._source = str(path)
-    _warn_without_effect(str(path), settings, settings.parameters)
+    if unused := [f'"{name}"' for name in WITHOUT_EFFECT if getattr(settings, name)]:
+        logger.warning("%s: understood and without effect: %s", path, ", ".join(unused))
     return settings
 
 
@@ -78,7 +73,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return values
 
 
-def validated(settings: type[EnvironmentModel], values: dict[str, Any], source: str) -> EnvironmentModel:
+def validated(settings: type[Model], values: dict[str, Any], source: str) -> Model:
     """An instance of `settings`. Raises InvalidSettings, which names every wrong field."""
     try:
         return settings(**values)
@@ -115,19 +110,3 @@ def unknown_fields(settings: type[EnvironmentModel], values: Mapping[str, Any]) 
             hint = f'; did you mean "{close[0]}"?' if close else ""
             faults.append(f'field "{key}" is unknown and ignored{hint}')
     return faults
-
-
-def _warn_without_effect(source: str, *parts: EnvironmentModel | None) -> None:
-    fields = [f'"{name}"' for part in parts if part is not None for name in _set_in_vain(part)]
-    if fields:
-        logger.warning("%s: understood and without effect: %s", source, ", ".join(fields))
-
-
-def _set_in_vain(settings: EnvironmentModel) -> list[str]:
-    found = []
-    for name in WITHOUT_EFFECT[type(settings)]:
-        field = type(settings).model_fields[name]
-        value = getattr(settings, name)
-        if value and value != field.get_default(call_default_factory=True):
-            found.append(field.alias or name)
-    return found

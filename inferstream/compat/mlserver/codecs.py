@@ -27,28 +27,22 @@ from inferstream.types import (
 
 
 def find_input_codec_by_payload(payload: Any) -> InputCodecLike | None:
-    """The tensor codec that can encode a payload, or None."""
     return inputs.by_payload(payload)
 
 
 def find_input_codec_by_type_hint(type_hint: Any) -> InputCodecLike | None:
-    """The tensor codec for values with this annotation, or None."""
     return inputs.by_type_hint(type_hint)
 
 
 def find_request_codec_by_payload(payload: Any) -> RequestCodecLike | None:
-    """The request codec that can encode a payload, or None."""
     return requests.by_payload(payload)
 
 
 def find_request_codec_by_type_hint(type_hint: Any) -> RequestCodecLike | None:
-    """The request codec for values with this annotation, or None."""
     return requests.by_type_hint(type_hint)
 
 
 class _CodecRegistry:
-    """The registry as an object."""
-
     find_input_codec = staticmethod(find_input_codec)
     find_input_codec_by_payload = staticmethod(find_input_codec_by_payload)
     find_input_codec_by_type_hint = staticmethod(find_input_codec_by_type_hint)

@@ -31,7 +31,6 @@ def _merge_parameters(
     all_params: dict[str, Any],
     parametrised_obj: InferenceRequest | InferenceResponse | RequestInput | RequestOutput,
 ) -> dict[str, Any]:
-    """`all_params`, updated with the parameters of the object."""
     parameters = parametrised_obj.parameters
     return all_params if parameters is None else {**all_params, **parameters.model_dump()}
 
