@@ -120,17 +120,15 @@ mlserver.codecs.string: from inferstream.codecs.string import StringCodec, Strin
 mlserver.codecs.utils: from .codecs import Codec, InputOrOutput, Parametrised, Tagged, _save_decoded,
       decode_inference_request, decode_request_input, encode_inference_response, encode_response_output
   from inferstream.codecs import DecodedParameterName, get_decoded, get_decoded_or_raw, has_decoded
-  from inferstream.codecs.base import INPUT_PREFIX as DefaultInputPrefix
-  from inferstream.codecs.base import OUTPUT_PREFIX as DefaultOutputPrefix
-  from inferstream.codecs.base import SingleInputRequestCodec
+  from inferstream.codecs.base import INPUT_PREFIX as DefaultInputPrefix, OUTPUT_PREFIX as DefaultOutputPrefix,
+      SingleInputRequestCodec
   from inferstream.codecs.numpy import batch_shape as inject_batch_dimension
 mlserver.context: from .telemetry import model_context
   from inferstream.telemetry.context import model_name_var, model_version_var
 mlserver.env: from .settings import compute_hash_of_file, compute_hash_of_string
   no Environment: environment_tarball or environment_path in a model's settings names an environment
 mlserver.errors: from .errors import InferenceError, ModelParametersMissing
-  from inferstream.errors import InvalidModelURI, ModelNotFound, ModelNotReady
-  from inferstream.errors import ModelError as MLServerError
+  from inferstream.errors import InvalidModelURI, ModelNotFound, ModelNotReady, ModelError as MLServerError
 mlserver.grpc: from mlserver.grpc.server import GRPCServer
 mlserver.grpc.converters: from .converters import InferInputTensorConverter, InferOutputTensorConverter,
       ModelInferRequestConverter, ModelInferResponseConverter
@@ -144,8 +142,7 @@ mlserver.grpc.dataplane_pb2_grpc: from inferstream.protos.dataplane_pb2_grpc imp
   no GRPCInferenceService: STUBS
   no GRPC_GENERATED_VERSION, GRPC_VERSION: GRPC
 mlserver.grpc.interceptors: no LoggingInterceptor, PromServerInterceptor, wrap_async_iterator_inc_counter: METRICS
-mlserver.grpc.logging: from .telemetry import GRPC as logger
-  from .telemetry import GRPC.name as gRPCLoggerName
+mlserver.grpc.logging: from .telemetry import GRPC as logger, GRPC.name as gRPCLoggerName
 mlserver.grpc.model_repository: no ModelRepositoryServicer: SERVER
 mlserver.grpc.model_repository_pb2: from inferstream.protos.dataplane_pb2 import {MESSAGES}
 mlserver.grpc.model_repository_pb2_grpc: from inferstream.protos.dataplane_pb2_grpc import
@@ -169,8 +166,7 @@ mlserver.kafka: from mlserver.kafka.server import KafkaServer
 mlserver.kafka.errors: from .errors import InvalidMessageHeaders
 mlserver.kafka.handlers: no KafkaHandlers: KAFKA
   from .settings import MLSERVER_MODEL_NAME_HEADER, MLSERVER_MODEL_VERSION_HEADER
-mlserver.kafka.logging: from .telemetry import KAFKA as logger
-  from .telemetry import KAFKA.name as loggerName
+mlserver.kafka.logging: from .telemetry import KAFKA as logger, KAFKA.name as loggerName
 mlserver.kafka.message: no KafkaMessage: KAFKA
 mlserver.kafka.server: no KafkaMethodTypes, KafkaServer: KAFKA
 mlserver.logging: from .telemetry import LoggerName, ModelLoggerFormatter, apply_logging_file, configure_logger,
@@ -182,8 +178,7 @@ mlserver.metrics: from mlserver.metrics.server import MetricsServer
 mlserver.metrics.context: from .telemetry import SELDON_MODEL_NAME_LABEL, SELDON_MODEL_VERSION_LABEL, log, register
   from inferstream.telemetry.context import model_name_var, model_version_var
 mlserver.metrics.errors: from .telemetry import InvalidModelContext, MetricNotFound
-mlserver.metrics.logging: from .telemetry import METRICS as logger
-  from .telemetry import METRICS.name as loggerName
+mlserver.metrics.logging: from .telemetry import METRICS as logger, METRICS.name as loggerName
 mlserver.metrics.prometheus: from .telemetry import PROMETHEUS_MULTIPROC_DIR, configure_metrics
   no PrometheusEndpoint, stop_metrics: METRICS
 mlserver.metrics.registry: from .telemetry import MetricsRegistry, REGISTRY
@@ -197,8 +192,7 @@ mlserver.parallel: from mlserver.parallel.pool import InferencePool
 mlserver.parallel.dispatcher: from .telemetry import QUEUE_METRIC_NAME
   no AsyncResponses, Dispatcher: WORKERS
 mlserver.parallel.errors: from .errors import EnvironmentNotFound, WorkerError, WorkerStop
-mlserver.parallel.logging: from .telemetry import PARALLEL as logger
-  from .telemetry import PARALLEL.name as gRPCLoggerName
+mlserver.parallel.logging: from .telemetry import PARALLEL as logger, PARALLEL.name as gRPCLoggerName
 mlserver.parallel.messages: no Message, ModelRequestMessage, ModelResponseMessage, ModelUpdateMessage, ModelUpdateType:
       WORKERS
 mlserver.parallel.model: no ModelMethods, ParallelModel: WORKERS
@@ -216,15 +210,13 @@ mlserver.repository: from mlserver.repository.repository import DEFAULT_MODEL_SE
 mlserver.repository.factory: from .server import ModelRepositoryFactory
 mlserver.repository.load: from .settings import load_model_settings
 mlserver.repository.repository: from inferstream.settings import MODEL_SETTINGS_FILE as DEFAULT_MODEL_SETTINGS_FILENAME
-  from inferstream.repository import ModelRepository
-  from inferstream.repository import FolderRepository as SchemalessModelRepository
+  from inferstream.repository import ModelRepository, FolderRepository as SchemalessModelRepository
 mlserver.rest: from mlserver.rest.server import RESTServer
 mlserver.rest.app: no APIRoute: CUSTOM
   no create_app: SERVER
 mlserver.rest.endpoints: no Endpoints, ModelRepositoryEndpoints: SERVER
 mlserver.rest.errors: from .rest import APIErrorResponse, handle_mlserver_error
-mlserver.rest.logging: from .telemetry import REST as logger
-  from .telemetry import REST.name as loggerName
+mlserver.rest.logging: from .telemetry import REST as logger, REST.name as loggerName
   no HealthEndpointFilter, disable_health_access_logs: the server logs no health probes
 mlserver.rest.openapi: no get_model_schema, get_model_schema_uri, get_openapi_schema: OPENAPI
 mlserver.rest.openapi.schema: no MODEL_NAME_PARAMETER, MODEL_VERSION_PARAMETER, get_model_schema, get_model_schema_uri,
@@ -239,8 +231,8 @@ mlserver.settings: from inferstream.settings.environment import EnvironmentModel
   from inferstream.settings import CORSSettings, ModelParameters, ModelSettings, Settings
   from .settings import DEFAULT_ENVIRONMENTS_DIR, DEFAULT_METRICS_DIR, DEFAULT_PARALLEL_WORKERS
   from inferstream.settings.environment import ENV_FILE as ENV_FILE_SETTINGS
-  from inferstream.settings import MLSERVER_MODEL_PREFIX as ENV_PREFIX_MODEL_SETTINGS
-  from inferstream.settings import MLSERVER_PREFIX as ENV_PREFIX_SETTINGS
+  from inferstream.settings import MLSERVER_MODEL_PREFIX as ENV_PREFIX_MODEL_SETTINGS, MLSERVER_PREFIX as
+      ENV_PREFIX_SETTINGS
 mlserver.tracing: from .telemetry import get_tracer_provider
 mlserver.types: from inferstream.types import {TYPES}
 mlserver.types.base: from inferstream.types import BaseModel
@@ -253,20 +245,17 @@ mlserver.version: from inferstream.compat.names import VERSION as __version__
 mlserver_sklearn: from mlserver_sklearn.sklearn import SKLearnModel, STANDS_IN
   from mlserver_sklearn.version import __version__
 mlserver_sklearn.sklearn: from .runtimes import PREDICT_FN_KEY, PREDICT_OUTPUT, PREDICT_PROBA_OUTPUT,
-      PREDICT_TRANSFORM, SKLearnModel, STANDS_IN
-  from .runtimes import SKLEARN_OUTPUTS as VALID_OUTPUTS
-  from .runtimes import SKLEARN_FILES as WELLKNOWN_MODEL_FILENAMES
+      PREDICT_TRANSFORM, SKLearnModel, STANDS_IN, SKLEARN_OUTPUTS as VALID_OUTPUTS, SKLEARN_FILES as
+      WELLKNOWN_MODEL_FILENAMES
 mlserver_sklearn.version: from inferstream.compat.names import VERSION as __version__
 mlserver_xgboost: from mlserver_xgboost.xgboost import XGBoostModel, STANDS_IN
   from mlserver_xgboost.version import __version__
-mlserver_xgboost.xgboost: from .runtimes import PREDICT_OUTPUT, PREDICT_PROBA_OUTPUT, STANDS_IN, XGBoostModel
-  from .runtimes import XGBOOST_OUTPUTS as VALID_OUTPUTS
-  from .runtimes import XGBOOST_FILES as WELLKNOWN_MODEL_FILENAMES
+mlserver_xgboost.xgboost: from .runtimes import PREDICT_OUTPUT, PREDICT_PROBA_OUTPUT, STANDS_IN, XGBoostModel,
+      XGBOOST_OUTPUTS as VALID_OUTPUTS, XGBOOST_FILES as WELLKNOWN_MODEL_FILENAMES
 mlserver_xgboost.version: from inferstream.compat.names import VERSION as __version__
 mlserver_lightgbm: from mlserver_lightgbm.lightgbm import LightGBMModel, STANDS_IN
   from mlserver_lightgbm.version import __version__
-mlserver_lightgbm.lightgbm: from .runtimes import LightGBMModel, STANDS_IN
-  from .runtimes import LIGHTGBM_FILES as WELLKNOWN_MODEL_FILENAMES
+mlserver_lightgbm.lightgbm: from .runtimes import LightGBMModel, STANDS_IN, LIGHTGBM_FILES as WELLKNOWN_MODEL_FILENAMES
 mlserver_lightgbm.version: from inferstream.compat.names import VERSION as __version__
 """
 """Each module with its names, in the form of import statements. Indented lines continue a module.
