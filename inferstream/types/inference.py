@@ -149,11 +149,7 @@ class Parameters(BaseModel):
 
 
 class Tensor(BaseModel):
-    """A tensor.
-
-    `shape` holds one size per dimension. `data` holds as many values as the product of the sizes, in row-major
-    order. Values assigned to `data` become a `TensorData`. `datatype` is a name of `Datatype`.
-    """
+    """A tensor. Values assigned to `data` become a `TensorData`."""
 
     name: str
     shape: list[int]
@@ -168,18 +164,26 @@ class Tensor(BaseModel):
 
 
 class RequestInput(Tensor):
-    """One input tensor."""
+    """One input tensor.
+
+    `shape` holds one size per dimension. `data` holds as many values as the product of the sizes, in row-major
+    order. `datatype` is a name of `Datatype`.
+    """
 
 
 class RequestOutput(BaseModel):
-    """An output that the client requests, by name."""
+    """The name of an output that the client asks for."""
 
     name: str
     parameters: Parameters | None = None
 
 
 class ResponseOutput(Tensor):
-    """One output tensor."""
+    """One output tensor.
+
+    `shape` holds one size per dimension. `data` holds as many values as the product of the sizes, in row-major
+    order. `datatype` is a name of `Datatype`.
+    """
 
 
 def _no_parameters() -> Parameters:
@@ -190,7 +194,7 @@ def _no_parameters() -> Parameters:
 class InferenceRequest(BaseModel):
     """A request to a model.
 
-    The server sets `id` if the client did not. `outputs` names the requested outputs; None requests all.
+    The server sets `id` if the client did not. `outputs` names the outputs that the client asks for; None is all.
     Headers are in `parameters.headers`.
     """
 
@@ -225,7 +229,7 @@ class InferenceRequest(BaseModel):
 class InferenceResponse(BaseModel):
     """A response of a model: a single response, or one item of a stream.
 
-    The server sets `id`, and `model_version` if it is absent. The transport sends `parameters.headers` as headers.
+    The server sets `id`, and `model_version` if it is absent. `parameters.headers` become headers of the transport.
     """
 
     model_name: str

@@ -66,7 +66,7 @@ class RepositoryIndexRequest(BaseModel):
 
 
 class RepositoryIndexResponseItem(BaseModel):
-    """One version of one model. `reason` is the reason why it is not ready."""
+    """One version of one model. `reason` says why it is not ready."""
 
     name: str
     version: str | None = None
