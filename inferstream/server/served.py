@@ -46,7 +46,7 @@ def resolve(
             raise InvalidSettings(f"{served} is not a folder")
         settings = load_settings(folder, provided)
         return settings, _shared(settings, repository)
-    settings = validated(Settings, dict(provided), "settings")  # type: ignore[assignment]
+    settings = validated(Settings, dict(provided), "settings")
     return settings, repository or InMemoryRepository(_models(served))
 
 

@@ -19,7 +19,7 @@ from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.serving import ServedModel
 from inferstream.dataplane.stages.base import Pipeline, Shared
 from inferstream.errors import ModelLoadFailed
-from inferstream.repository.in_memory import InMemoryRepository
+from inferstream.repository import InMemoryRepository
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters, ModelMeters
 from inferstream.telemetry.stages import BatchMeters
