@@ -9,11 +9,13 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
-from pydantic import BaseModel
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import BaseModel, TypeAdapter
 
 from tests.serving import Running, eventually, write_model
 
 CODE = Path(__file__).with_name("assistant_models.py").read_text()
+EVENT: TypeAdapter = TypeAdapter(ResponseStreamEvent)
 HELLO = "Hello wörld 🎉"
 PIXEL = base64.b64encode(b"\x89PNG pixel").decode()
 DATA_URL = f"data:image/png;base64,{PIXEL}"
@@ -80,7 +82,12 @@ def respond(client: openai.OpenAI, input: object = "hi", **options):
 
 def test_a_response_has_its_text_its_usage_and_what_was_asked(client: openai.OpenAI) -> None:
     response = respond(
-        client, instructions="Be kind.", metadata={"a": "b"}, temperature=0.5, max_output_tokens=64, store=True
+        client,
+        instructions="Be kind.",
+        metadata={"a": "b"},
+        temperature=0.5,
+        max_output_tokens=64,
+        store=True,
     )
     assert response.output_text == HELLO
     assert response.status == "completed"
@@ -100,7 +107,7 @@ def test_a_response_is_valid_in_the_schema_of_the_client(serving: Running, clien
     for path in ("/v1/responses", "/openai/v1/responses"):
         found = httpx.post(f"{serving.url}{path}", json=body, timeout=20)
         assert found.status_code == 200, found.text
-        openai.types.responses.Response.model_validate_json(found.text, strict=True)
+        Response.model_validate_json(found.text, strict=True)
 
 
 def test_the_events_of_a_stream_are_in_order_and_numbered(client: openai.OpenAI) -> None:
@@ -121,23 +128,23 @@ def test_the_events_of_a_stream_are_in_order_and_numbered(client: openai.OpenAI)
     assert {event.item_id for event in deltas} == {last.output[0].id}
 
 
-def test_each_event_has_its_name_in_front_and_the_schema_of_the_client(serving: Running) -> None:
-    adapter = openai.types.responses.ResponseStreamEvent
-    from pydantic import TypeAdapter
-
-    body = {"model": "assistant", "input": "mixed", "tools": TOOLS, "stream": True}
-    for body in (body, {"model": "assistant", "input": "hi", "stream": True}):
-        found = httpx.post(f"{serving.url}/v1/responses", json=body, timeout=20)
-        assert found.headers["content-type"].startswith("text/event-stream")
-        events = [event for event in found.text.split("\n\n") if event and not event.startswith(":")]
-        for event in events:
-            name, data = event.split("\n")
-            assert name == f"event: {json.loads(data.removeprefix('data: '))['type']}"
-            TypeAdapter(adapter).validate_json(data.removeprefix("data: "))
+@pytest.mark.parametrize("options", [{"input": "hi"}, {"input": "mixed", "tools": TOOLS}])
+def test_each_event_has_its_name_in_front_and_the_schema_of_the_client(
+    serving: Running, options: dict
+) -> None:
+    body = {"model": "assistant", "stream": True, **options}
+    found = httpx.post(f"{serving.url}/v1/responses", json=body, timeout=20)
+    assert found.headers["content-type"].startswith("text/event-stream")
+    for event in found.text.split("\n\n")[:-1]:
+        name, data = event.split("\n")
+        assert name == f"event: {json.loads(data.removeprefix('data: '))['type']}"
+        EVENT.validate_json(data.removeprefix("data: "))
 
 
 async def test_the_asynchronous_client_streams(serving: Running) -> None:
-    async with openai.AsyncOpenAI(base_url=f"{serving.url}/openai/v1", api_key="none", max_retries=0) as client:
+    async with openai.AsyncOpenAI(
+        base_url=f"{serving.url}/openai/v1", api_key="none", max_retries=0
+    ) as client:
         stream = await client.responses.create(model="assistant", input="hi", stream=True)
         found = [event.delta async for event in stream if event.type == "response.output_text.delta"]
         assert "".join(found) == HELLO
@@ -416,7 +423,7 @@ def test_a_model_that_fails_in_a_stream_ends_it_with_a_failed_response(client: o
     events = []
     with pytest.raises(openai.APIError):
         for event in respond(client, "fail", stream=True):
-            events.append(event)  # noqa: PERF402: it must hold what came before the error
+            events.append(event)
     failed = events[-1]
     assert failed.type == "response.failed"
     assert (failed.response.status, failed.response.error.code) == ("failed", "server_error")
@@ -481,7 +488,10 @@ def test_a_chat_may_choose_a_tool_or_none(client: openai.OpenAI) -> None:
     named = {"type": "function", "function": {"name": "time"}}
     allowed = {"mode": "auto", "tools": [{"type": "function", "function": {"name": "time"}}]}
     choice = {"type": "allowed_tools", "allowed_tools": allowed}
-    for options in ({"tools": CHAT_TOOLS[1:], "tool_choice": named}, {"tools": CHAT_TOOLS, "tool_choice": choice}):
+    for options in (
+        {"tools": CHAT_TOOLS[1:], "tool_choice": named},
+        {"tools": CHAT_TOOLS, "tool_choice": choice},
+    ):
         (called,) = chat(client, "hi", **options).choices[0].message.tool_calls
         assert called.function.name == "time"
 
@@ -510,7 +520,11 @@ def test_a_chat_asks_for_json(client: openai.OpenAI, streamed: bool) -> None:
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
         ({"functions": [{"name": "f"}]}, "functions"),
         (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/"}}]}]},
+            {
+                "messages": [
+                    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/"}}]}
+                ]
+            },
             "messages[0].content[0].image_url",
         ),
     ],
@@ -529,7 +543,11 @@ def test_a_wrong_field_of_a_chat_is_refused_by_its_name(
         ({"tools": CHAT_TOOLS}, "tools"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": DATA_URL}}]}]},
+            {
+                "messages": [
+                    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": DATA_URL}}]}
+                ]
+            },
             "messages",
         ),
     ],
