@@ -354,6 +354,7 @@ REFUSALS = [
     ({"temperature": -1}, "temperature"),
     ({"max_output_tokens": 0}, "max_output_tokens"),
     ({"extra_body": {"max_tokens": 3}}, "max_tokens"),
+    ({"extra_body": {"n": 0}}, "n"),
     ({"top_logprobs": 3}, "top_logprobs"),
     ({"truncation": "perhaps"}, "truncation"),
     ({"metadata": {"a": 1}}, "metadata"),

@@ -52,7 +52,7 @@ ECHOED = ("max_output_tokens", "temperature", "top_p", "user", "safety_identifie
 def read_response(fields: Fields, admission: Admission, interface: TextInterface, name: str) -> TextRequest:
     """Read a request. Raises InvalidRequest that names the wrong field."""
     for field, sentence in REFUSED.items():
-        if fields.get(field) not in (None, False):
+        if (value := fields.get(field)) is not None and value is not False:
             raise fields.wrong(field, sentence)
     chat = read_input(fields)
     functions, choice = read_functions(fields), read_choice(fields)
