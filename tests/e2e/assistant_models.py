@@ -63,6 +63,9 @@ class Assistant(MLModel):
                 left, right = call(0, names[0], WEATHER), call(1, names[-1], "{}")
                 for pair in zip(left, right, strict=True):
                     yield from pair
+            elif word == "both":
+                yield from call(0, names[0], WEATHER)
+                yield from call(1, names[-1], "{}")
             else:
                 yield from call(0, names[0], WEATHER)
             yield Token(finish_reason="stop", usage=usage)

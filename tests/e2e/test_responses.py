@@ -292,9 +292,10 @@ def test_the_events_of_calls_follow_those_of_the_text(client: openai.OpenAI) -> 
     assert [item.type for item in events[-1].response.output] == ["message", "function_call"]
 
 
-def test_pieces_of_two_calls_may_be_mixed(client: openai.OpenAI) -> None:
-    whole = respond(client, "mixed", tools=TOOLS).output
-    events = list(respond(client, "mixed", tools=TOOLS, stream=True))
+@pytest.mark.parametrize("input", ["both", "mixed"])
+def test_a_response_may_hold_two_calls_even_with_mixed_pieces(client: openai.OpenAI, input: str) -> None:
+    whole = respond(client, input, tools=TOOLS).output
+    events = list(respond(client, input, tools=TOOLS, stream=True))
     streamed = events[-1].response.output
     for calls in (whole, streamed):
         assert [(item.name, item.arguments) for item in calls] == [("weather", ARGUMENTS), ("time", "{}")]
