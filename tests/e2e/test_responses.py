@@ -17,7 +17,8 @@ from tests.serving import Running, eventually, write_model
 CODE = Path(__file__).with_name("assistant_models.py").read_text()
 EVENT: TypeAdapter = TypeAdapter(ResponseStreamEvent)
 HELLO = "Hello wörld 🎉"
-PIXEL = base64.b64encode(b"\x89PNG pixel").decode()
+IMAGE = b"\x89PNG" + bytes(range(256)) * 400  # a body of this size is parsed in another way
+PIXEL = base64.b64encode(IMAGE).decode()
 DATA_URL = f"data:image/png;base64,{PIXEL}"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOLS = [
@@ -63,6 +64,16 @@ def serving(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         name="continuing",
         inputs=[tensor("prompt")],
         outputs=texts,
+    )
+    write_model(
+        folder,
+        "refusing",
+        "assistant_models.Continuing",
+        CODE,
+        name="refusing",
+        inputs=[tensor("prompt")],
+        outputs=texts,
+        chat_template="{{ raise_exception('no such role') }}",
     )
     (folder / "settings.json").write_text(json.dumps({"parallel_workers": workers}))
     running = Running(folder)
@@ -332,7 +343,7 @@ def test_the_bytes_of_images_and_sounds_reach_the_model(client: openai.OpenAI) -
         {"type": "input_image", "image_url": DATA_URL, "detail": "auto"},
         {"type": "input_audio", "input_audio": {"data": sound, "format": "wav"}},
     ]
-    digests = "".join(hashlib.sha256(part).hexdigest() for part in (b"\x89PNG pixel", b"RIFF"))
+    digests = "".join(hashlib.sha256(part).hexdigest() for part in (IMAGE, b"RIFF"))
     assert respond(client, [{"role": "user", "content": parts}]).output_text == digests
     parts = [
         {"type": "text", "text": "look"},
@@ -413,6 +424,12 @@ def test_what_the_model_refuses_is_a_bad_request(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         respond(client, "too long", stream=True)
     assert refused.value.param == "prompt"
+
+
+def test_what_the_chat_template_refuses_is_the_input(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="no such role") as refused:
+        client.responses.create(model="refusing", input="hi")
+    assert refused.value.param == "input"
 
 
 def test_an_unknown_model_is_not_found(client: openai.OpenAI) -> None:

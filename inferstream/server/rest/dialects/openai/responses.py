@@ -81,7 +81,7 @@ def _prompt(chat: Chat, interface: TextInterface) -> str | None:
     try:
         return interface.chat_prompt(chat.messages)
     except InvalidRequest as error:  # it names `messages`, which this client has not sent
-        raise wrong_field(INPUT, error.message) from error
+        raise wrong_field(INPUT, error.message.removeprefix("messages: ")) from error
 
 
 def _logprobs_asked(fields: Fields, interface: TextInterface) -> int | None:
