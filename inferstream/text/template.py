@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidSettings
+from ..errors import ModelLoadFailed
 from ..settings import ModelSettings
 from .chat import plain_prompt
 from .fields import wrong_field
@@ -24,7 +24,7 @@ def chat_template(settings: ModelSettings) -> Render:
     """How prompts are made for a model that takes no messages.
 
     By the template in its settings, else by that of the tokenizer in its folder, else by the plain one.
-    Raises InvalidSettings for a template of the settings that cannot be used.
+    Raises ModelLoadFailed for a template of the settings that cannot be used.
     """
     named = settings.chat_template
     folder = _folder(settings)
@@ -34,7 +34,7 @@ def chat_template(settings: ModelSettings) -> Render:
         try:
             return _compiled(source, {})
         except Exception as error:
-            raise InvalidSettings(f"chat_template of model {settings.name}: {error}") from error
+            raise ModelLoadFailed(f"Model {settings.name} did not load: chat_template: {error}") from error
     found, special = _of_tokenizer(folder)
     if found is None:
         return plain_prompt

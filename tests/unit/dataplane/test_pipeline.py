@@ -21,8 +21,8 @@ from inferstream.dataplane.stages.base import Pipeline, Shared
 from inferstream.errors import ModelLoadFailed
 from inferstream.repository.in_memory import InMemoryRepository
 from inferstream.settings import Settings
-from inferstream.telemetry.batches import BatchMeters
 from inferstream.telemetry.metrics import Meters, ModelMeters
+from inferstream.telemetry.stages import BatchMeters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, State
 
 

@@ -1,0 +1,128 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferstream import InferenceResponse, Token, Usage
+from inferstream.errors import InvalidOutput
+from inferstream.text.output import TextOutput
+from inferstream.text.reader import TextReader
+from inferstream.types import ResponseOutput
+
+written = TextOutput("m", None, ()).write
+
+
+def read(items, **options):
+    """The pieces of a text until its end, and the reader."""
+    reader = TextReader(**options)
+    pieces = []
+    for item in items:
+        pieces.append(reader.read(written(item)))
+        if reader.finish_reason is not None:
+            return pieces, reader
+    return [*pieces, reader.end()], reader
+
+
+def test_a_text_is_its_responses_texts():
+    pieces, reader = read(["a", "", "b"])
+    assert pieces == ["a", "", "b", ""]
+    assert (reader.finish_reason, reader.tokens, reader.completion_count) == ("stop", 3, 3)
+
+
+def test_a_character_is_never_split():
+    smile = "é😀".encode()
+    pieces, _ = read([smile[index : index + 1] for index in range(len(smile))])
+    assert "".join(pieces) == "é😀"
+    assert all("�" not in piece for piece in pieces)
+
+
+def test_bytes_that_are_no_text_are_replaced_at_the_end():
+    assert "".join(read([b"a\xf0\x9f"])[0]) == "a�"
+
+
+def test_text_after_bytes_stays_in_order():
+    assert "".join(read([b"\xc3", "x"])[0]) == "�x"
+
+
+def test_a_stop_string_ends_the_text_in_front_of_it():
+    pieces, reader = read(["one", " tw", "o th", "ree"], stop=("two",))
+    assert "".join(pieces) == "one "
+    assert reader.finish_reason == "stop"
+
+
+def test_what_may_begin_a_stop_string_is_held_back_until_decided():
+    pieces, _ = read(["a EN", "D b", " E"], stop=("END.",))
+    assert pieces == ["a ", "END b", " ", "E"]
+
+
+def test_the_first_of_several_stop_strings_counts():
+    assert "".join(read(["xaybz"], stop=("b", "ay"))[0]) == "x"
+
+
+@given(
+    st.text("ab", max_size=30),
+    st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=3),
+    st.data(),
+)
+def test_pieces_do_not_matter_to_stop_strings(text, stop, data):
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    items = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    found = [text.find(each) for each in stop if each in text]
+    expected = text[: min(found)] if found else text
+    # An earlier end of a stop string may be seen before an earlier beginning of a longer one.
+    pieces, _ = read(items, stop=tuple(stop))
+    whole = "".join(pieces)
+    assert text.startswith(whole)
+    assert not any(each in whole for each in stop)
+    assert len(whole) >= len(expected)
+
+
+def test_a_text_ends_after_its_most_tokens():
+    pieces, reader = read(["a", "b", "c"], max_tokens=2)
+    assert pieces == ["a", "b"]
+    assert reader.finish_reason == "length"
+
+
+def test_the_models_own_reason_precedes_the_limit():
+    _, reader = read(["a", Token("b", finish_reason="content_filter")], max_tokens=2)
+    assert reader.finish_reason == "content_filter"
+
+
+def test_the_models_counts_precede_the_items():
+    _, reader = read(["a", Token("b", finish_reason="stop", usage=Usage(5, 9))])
+    assert (reader.prompt_tokens, reader.completion_count) == (5, 9)
+
+
+def test_held_text_leaves_with_the_models_end():
+    pieces, _ = read(["a", Token("EN", finish_reason="length")], stop=("END",))
+    assert "".join(pieces) == "aEN"
+
+
+def test_log_probabilities_and_tool_calls_are_kept():
+    _, reader = read(
+        [Token("a", 3, -0.25, top_logprobs={"a": -0.25}, tool_calls=[{"index": 0}])], with_logprobs=True
+    )
+    assert reader.token_id == 3
+    assert [tuple(each) for each in reader.logprobs] == [("a", -0.25, {"a": -0.25})]
+    assert reader.tool_calls == [{"index": 0}]
+
+
+def output(name, datatype, data):
+    return ResponseOutput(name=name, datatype=datatype, shape=[len(data)], data=data)
+
+
+def test_the_first_output_of_texts_is_read():
+    response = InferenceResponse(
+        model_name="m", outputs=[output("score", "FP32", [1.0]), output("text", "BYTES", ["a", "b"])]
+    )
+    assert TextReader().read(response) == "ab"
+
+
+def test_a_response_without_outputs_adds_nothing():
+    reader = TextReader()
+    assert reader.read(InferenceResponse(model_name="m", outputs=[])) == ""
+    assert reader.tokens == 0
+
+
+def test_a_response_without_text_is_an_error():
+    with pytest.raises(InvalidOutput, match='"score" of FP32, not a text'):
+        TextReader().read(InferenceResponse(model_name="m", outputs=[output("score", "FP32", [1.0])]))
