@@ -1,10 +1,8 @@
 """What runtimes share: an artefact read by its framework, whose methods are the outputs."""
 
 import asyncio
-import logging
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,20 +10,18 @@ import numpy as np
 
 from .. import processors
 from ..codecs import NumpyCodec, NumpyRequestCodec
-from ..errors import InvalidRequest, ModelLoadFailed
+from ..errors import InvalidRequest
 from ..imports.folders import importing_alone
-from ..model import MLModel
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse, Parameters, RequestOutput, ResponseOutput
+from .framework import FrameworkModel
 from .refusals import inputs_of, refusal
-
-logger = logging.getLogger("inferstream.runtimes")
 
 Function = Callable[..., Any]
 
 
-class Runtime(MLModel):
+class Runtime(FrameworkModel):
     """Serves what `open` reads: each output is one of its methods, called with the decoded request.
 
     A request chooses among `functions` by its `outputs`; without any it gets `parameters.extra.predict_fn`,
@@ -97,12 +93,6 @@ class Runtime(MLModel):
         with importing_alone():
             return self.open(path)
 
-    def _extra(self, name: str, default: Any = None) -> Any:
-        """A setting of the runtime's own."""
-        parameters = self.settings.parameters
-        setting = parameters.extra if parameters is not None else None
-        return (setting or {}).get(name, default)
-
     @property
     def _threads(self) -> int:
         """Threads for one prediction: one by default, because requests run beside each other as it is."""
@@ -120,24 +110,6 @@ class Runtime(MLModel):
             raise self._failed(
                 f'predict_fn "{self._default.name}" is no method of a {kind}, which has {known}'
             )
-
-    def _unreadable(self, path: Path, framework: str, error: Exception) -> ModelLoadFailed:
-        """Clients may read why a model did not load, and frameworks quote paths and stacks of C++."""
-        logger.error("model %s: %s cannot read %s", self.name, framework, path, exc_info=error)
-        return self._failed(f"{framework} cannot read {path.name}; the server's log says why")
-
-    def _failed(self, reason: str) -> ModelLoadFailed:
-        return ModelLoadFailed(f"Model {self.name} did not load: {reason}.")
-
-    def _import(self, module: str, extra: str) -> Any:
-        """A module of the framework. Raises ModelLoadFailed that says how to install it."""
-        try:
-            return import_module(module)
-        except ModuleNotFoundError as error:
-            package = module.partition(".")[0]
-            if error.name != package:
-                raise
-            raise self._failed(f'it needs {package}: pip install "inferstream[{extra}]"') from error
 
     async def _find(self) -> Path:
         found = await get_model_uri(self.settings, self.artefacts)
