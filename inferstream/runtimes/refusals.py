@@ -7,21 +7,28 @@ from types import TracebackType
 from ..errors import InvalidRequest
 from ..types import InferenceRequest
 
-LIBRARIES = frozenset({"joblib", "lightgbm", "numpy", "pandas", "scipy", "sklearn", "xgboost"})
+LIBRARIES = frozenset(
+    (
+        *("joblib", "lightgbm", "numpy", "pandas", "scipy", "sklearn", "xgboost"),
+        *("huggingface_hub", "optimum", "tokenizers", "torch", "transformers"),
+    )
+)
 """Their ValueErrors speak of the values they were given."""
 
 LONGEST = 300
 """Characters of a library's message that are passed on; some quote the whole input."""
 
 
-def refusal(error: ValueError, request: InferenceRequest) -> InvalidRequest | None:
+def refusal(
+    error: Exception, request: InferenceRequest, kinds: tuple[type[Exception], ...] = (ValueError,)
+) -> InvalidRequest | None:
     """The client's error in what a framework raised; None where the model itself may be at fault.
 
     It is the client's when no code but the libraries' ran below the runtime: an author's own transformer
-    in a pipeline may raise what clients must not read. Subclasses of ValueError speak of other things,
+    in a pipeline may raise what clients must not read. Subclasses of `kinds` speak of other things,
     such as a model that was never fitted.
     """
-    if type(error) is not ValueError or not LIBRARIES.issuperset(_packages(error.__traceback__)):
+    if type(error) not in kinds or not LIBRARIES.issuperset(_packages(error.__traceback__)):
         return None
     message = " ".join(str(error).split())
     if len(message) > LONGEST:
