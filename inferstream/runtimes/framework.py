@@ -3,6 +3,7 @@
 import logging
 from importlib import import_module
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -11,6 +12,10 @@ from ..errors import ModelLoadFailed
 from ..model import MLModel
 
 logger = logging.getLogger("inferstream.runtimes")
+
+TRANSFORMERS_LOADING = Lock()
+"""Held while transformers loads a model. Meanwhile it changes torch for the whole process, and of two models that
+load at the same time one gets weights that were never read."""
 
 Settings = TypeVar("Settings", bound=BaseModel)
 

@@ -14,6 +14,7 @@ from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse
 from .encoder_model import UNREADABLE, EncoderModel
 from .encoders import EncoderSettings
+from .framework import TRANSFORMERS_LOADING
 from .pipelines.settings import PipelineSettings, seldon_parameters
 from .pipelines.similarity import Similarity
 from .pipelines.tasks import BY_ROW, ROWS, SIMILARITY, inputs_of_task, outputs_of_task
@@ -94,6 +95,9 @@ class HuggingFaceRuntime(EncoderModel):
             first = [named.pop(name) for name in ("array_inputs", "args") if name in named][:1]
             found = self._ask(first, {**named, **dict(chosen)}, request)
             results += found if len(found) == len(run) else [found]
+        if "args" in rows:
+            # As `_together` answers one, where it has one result.
+            results = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in results]
         return results
 
     def _options(self, tensor: Any, count: int) -> tuple[str, list[Any]]:
@@ -127,7 +131,7 @@ class HuggingFaceRuntime(EncoderModel):
         )
 
     def _opened(self, source: Path | str, settings: PipelineSettings) -> Any:
-        with importing_alone():
+        with TRANSFORMERS_LOADING, importing_alone():
             if settings.framework != "tf":
                 self._set_threads(self._import("torch", self.extra), settings)
             transformers = self._transformers()
@@ -185,10 +189,14 @@ class HuggingFaceRuntime(EncoderModel):
     def _pad(self, pipeline: Any) -> None:
         """Rows of a batch are made equally long by padding, for which some tokenizers have no token."""
         tokenizer = pipeline.tokenizer
-        if tokenizer is None or tokenizer.pad_token_id is not None:
+        if tokenizer is None:
             return
-        if tokenizer.eos_token is not None:
+        if self.hf_settings.task == "text-generation":
+            # A text goes on where it ends.
+            tokenizer.padding_side = "left"
+        if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
+        if tokenizer.pad_token is not None:
             return
         logger.warning(
             "model %s: its rows run one by one, because its tokenizer has no token to pad with", self.name

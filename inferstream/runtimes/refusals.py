@@ -38,6 +38,8 @@ def refusal(
 
 def inputs_of(request: InferenceRequest) -> str:
     """The inputs of a request, as messages name them."""
+    if not request.inputs:
+        return "a request without inputs"
     names = ", ".join(f'"{tensor.name}"' for tensor in request.inputs)
     return f"{'input' if len(request.inputs) == 1 else 'inputs'} {names}"
 
