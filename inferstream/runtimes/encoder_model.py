@@ -58,7 +58,7 @@ class EncoderModel(FrameworkModel):
         with TRANSFORMERS_LOADING, importing_alone():
             torch, transformers = self._import("torch", self.extra), self._transformers()
             try:
-                encoder = self._encoder(torch, transformers, self._folder(source), settings)
+                encoder = self._encoder_of(torch, transformers, self._folder(source), settings)
                 encoder.warm()
             except UNREADABLE as error:
                 raise self._unreadable(source, f"transformers {transformers.__version__}", error) from error
@@ -71,7 +71,7 @@ class EncoderModel(FrameworkModel):
             raise self._failed(f"{source.name} is not a folder")
         return source
 
-    def _encoder(self, torch: Any, transformers: Any, folder: Path, settings: EncoderSettings) -> Encoder:
+    def _encoder_of(self, torch: Any, transformers: Any, folder: Path, settings: EncoderSettings) -> Encoder:
         sentences = read_sentences(folder)
         wanted = settings.backend
         if wanted == "sentence-transformers" or (wanted is None and (folder / MODULES).is_file()):
