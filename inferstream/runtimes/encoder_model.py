@@ -11,7 +11,7 @@ from ..repository.uri import get_model_uri, to_absolute_path
 from ..settings import ModelSettings
 from .encoders import Encoder, EncoderSettings, SentenceEncoder, TransformerEncoder
 from .framework import TRANSFORMERS_LOADING, FrameworkModel
-from .sentences import MODULES, read_sentences
+from .sentences import MODULES, Sentences, read_sentences
 
 UNREADABLE = (ImportError, KeyError, OSError, RuntimeError, ValueError)
 """What transformers raises for files that it cannot read."""
@@ -73,17 +73,28 @@ class EncoderModel(FrameworkModel):
 
     def _encoder_of(self, torch: Any, transformers: Any, folder: Path, settings: EncoderSettings) -> Encoder:
         sentences = read_sentences(folder)
-        wanted = settings.backend
-        if wanted == "sentence-transformers" or (wanted is None and (folder / MODULES).is_file()):
-            package = self._sentence_transformers(required=wanted is not None)
+        # sentence-transformers runs the modules that the files name, and no others.
+        differs = settings.pooling is not None or (settings.normalize is False and sentences.normalize)
+        required = settings.backend == "sentence-transformers"
+        if required and differs:
+            raise self._failed("pooling and normalize in parameters.extra need the backend transformers")
+        if required or (settings.backend is None and not differs and (folder / MODULES).is_file()):
+            package = self._sentence_transformers(required)
             if package is not None:
-                return SentenceEncoder(torch, package, folder, settings, sentences)
+                return self._sentence_encoder(torch, package, folder, settings, sentences)
         if sentences.special:
             raise self._failed(
                 f"{', '.join(sentences.special)} in its configuration needs sentence_transformers: "
                 f'pip install "inferstream[{self.extra}]"'
             )
         return TransformerEncoder(torch, transformers, folder, settings, sentences)
+
+    def _sentence_encoder(
+        self, torch: Any, package: Any, folder: Path, settings: EncoderSettings, sentences: Sentences
+    ) -> Encoder:
+        if sentences.prompts and "include_prompt" in sentences.special:
+            raise self._failed("its pooling leaves prompts out (include_prompt), which is not supported")
+        return SentenceEncoder(torch, package, folder, settings, sentences)
 
     def _sentence_transformers(self, required: bool) -> Any:
         """The package; None if it is neither installed nor `required`."""

@@ -107,6 +107,28 @@ async def test_pooling_and_normalisation_may_be_set(tmp_path) -> None:
     assert np.allclose(found, expected(folder, TEXTS, "cls"), atol=1e-5)
 
 
+async def test_settings_go_before_the_files_of_the_folder(tmp_path) -> None:
+    folder = transformer_models.sentences(tmp_path)
+    found = await embedded(settings_of(folder, pooling="max", normalize=False), *TEXTS)
+    assert np.allclose(found, expected(folder, TEXTS, "max", normalize=False), atol=1e-5)
+
+
+@pytest.mark.parametrize("extra", [{"pooling": "max"}, {"normalize": False}])
+async def test_sentence_transformers_runs_what_the_files_say(tmp_path, extra: dict[str, Any]) -> None:
+    served = settings_of(transformer_models.sentences(tmp_path), backend="sentence-transformers", **extra)
+    with pytest.raises(ModelLoadFailed, match="need the backend transformers"):
+        await EmbeddingsModel(served).load()
+
+
+@BACKENDS
+async def test_prompts_that_pooling_leaves_out_are_not_supported(tmp_path, backend: str) -> None:
+    pooling = {"pooling_mode_mean_tokens": True, "include_prompt": False}
+    general = {"prompts": {"query": "red "}}
+    folder = transformer_models.sentences(tmp_path, pooling=pooling, config_sentence_transformers=general)
+    with pytest.raises(ModelLoadFailed, match="include_prompt"):
+        await EmbeddingsModel(settings_of(folder, backend=backend)).load()
+
+
 async def test_padding_may_be_on_the_left(tmp_path) -> None:
     folder = transformer_models.sentences(tmp_path, pooling={"pooling_mode": ["cls", "lasttoken"]})
     tokenizer = transformer_models.tokenizer()
