@@ -14,7 +14,6 @@ RUNTIMES = "inferstream.runtimes"
 
 RESERVED = {
     "mlserver_catboost": "CatBoost",
-    "mlserver_huggingface": "Hugging Face",
     "mlserver_mlflow": "MLflow",
 }
 """MLServer's packages that will get a runtime of ours."""

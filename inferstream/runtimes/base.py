@@ -1,37 +1,30 @@
 """The base of runtimes: a framework reads an artefact, and the methods of the artefact are the outputs."""
 
 import asyncio
-import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import processors
 from ..codecs import NumpyCodec, NumpyRequestCodec
-from ..errors import InvalidRequest, ModelLoadFailed
+from ..errors import InvalidRequest
 from ..imports.folders import importing_alone
-from ..model import MLModel
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse, Parameters, RequestOutput, ResponseOutput
-
-logger = logging.getLogger("inferstream.runtimes")
+from .framework import FrameworkModel
+from .refusals import inputs_of, refusal
 
 Function = Callable[..., Any]
-
-LIBRARIES = frozenset({"joblib", "lightgbm", "numpy", "pandas", "scipy", "sklearn", "xgboost"})
-"""Libraries that raise ValueError for wrong input."""
 
 LONGEST = 300
 """Characters of a library's message that a client gets. Some messages quote the whole input."""
 
 
-class Runtime(MLModel):
+class Runtime(FrameworkModel):
     """Serves the artefact that `open` reads. Each output is the result of one method on the decoded request.
 
     The `outputs` of a request choose among `functions`. The default is `parameters.extra.predict_fn`, or `predict`.
@@ -102,11 +95,6 @@ class Runtime(MLModel):
         with importing_alone():
             return self.open(path)
 
-    def _extra(self, name: str, default: Any = None) -> Any:
-        parameters = self.settings.parameters
-        setting = parameters.extra if parameters is not None else None
-        return (setting or {}).get(name, default)
-
     @property
     def _threads(self) -> int:
         """Threads for one prediction. The default is one, because requests run in parallel already."""
@@ -124,24 +112,6 @@ class Runtime(MLModel):
             raise self._failed(
                 f'predict_fn "{self._default.name}" is no method of a {kind}, which has {known}'
             )
-
-    def _unreadable(self, path: Path, framework: str, error: Exception) -> ModelLoadFailed:
-        """An error without the framework's message, which may contain paths and stack traces of C++."""
-        logger.error("model %s: %s cannot read %s", self.name, framework, path, exc_info=error)
-        return self._failed(f"{framework} cannot read {path.name}; the server's log says why")
-
-    def _failed(self, reason: str) -> ModelLoadFailed:
-        return ModelLoadFailed(f"Model {self.name} did not load: {reason}.")
-
-    def _import(self, module: str, extra: str) -> Any:
-        """A module of the framework. Raises ModelLoadFailed with the command that installs it."""
-        try:
-            return import_module(module)
-        except ModuleNotFoundError as error:
-            package = module.partition(".")[0]
-            if error.name != package:
-                raise
-            raise self._failed(f'it needs {package}: pip install "inferstream[{extra}]"') from error
 
     async def _find(self) -> Path:
         found = await get_model_uri(self.settings, self.artefacts)
@@ -222,33 +192,3 @@ def _dense(result: Any) -> Any:
 def _listed(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} or {last}" if first else last
-
-
-def refusal(error: ValueError, request: InferenceRequest) -> InvalidRequest | None:
-    """The framework's error as an error of the client; None if the model may have caused it.
-
-    It is an error of the client if only libraries' code ran below the runtime: clients must not read errors of a
-    custom transformer in a pipeline. Subclasses of ValueError have other causes, such as a model without training.
-    """
-    if type(error) is not ValueError or not LIBRARIES.issuperset(_packages(error.__traceback__)):
-        return None
-    message = " ".join(str(error).split())
-    if len(message) > LONGEST:
-        message = f"{message[:LONGEST]}..."
-    return InvalidRequest(f"{inputs_of(request)}: {message}")
-
-
-def inputs_of(request: InferenceRequest) -> str:
-    """The names of a request's inputs, for error messages."""
-    names = ", ".join(f'"{tensor.name}"' for tensor in request.inputs)
-    return f"{'input' if len(request.inputs) == 1 else 'inputs'} {names}"
-
-
-def _packages(traceback: TracebackType | None) -> Iterator[str]:
-    """Packages of the code that ran below the runtime's call, without the standard library."""
-    traceback = traceback.tb_next if traceback is not None else None
-    while traceback is not None:
-        package = str(traceback.tb_frame.f_globals.get("__name__")).partition(".")[0]
-        if package not in sys.stdlib_module_names:
-            yield package
-        traceback = traceback.tb_next

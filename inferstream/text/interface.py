@@ -90,7 +90,7 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
     sampling = {tensor.name: tensor for tensor in inputs if tensor.name in SAMPLING}
     texts = [tensor for tensor in inputs if tensor.datatype == "BYTES" and tensor.name not in sampling]
     extras = {tensor.name: tensor for tensor in texts if tensor.name in SPECIAL}
-    prompt = next((tensor for tensor in texts if tensor.name not in SPECIAL), None)
+    prompt = next((tensor for tensor in texts if tensor.name not in SPECIAL and _holds_text(tensor)), None)
     known = {*sampling, *extras, *([] if prompt is None else [prompt.name])}
     if not settings.openai and any(tensor.name not in known and not _optional(tensor) for tensor in inputs):
         return None
@@ -99,8 +99,9 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
     if prompt is None and MESSAGES not in extras:
         return None
     # A model that selects its outputs itself has none in its signature.
-    datatypes = [tensor.datatype for tensor in signature.outputs or settings.outputs]
-    generates = "BYTES" in datatypes or not datatypes
+    outputs = signature.outputs or settings.outputs
+    datatypes = [tensor.datatype for tensor in outputs]
+    generates = not outputs or any(map(_holds_text, outputs))
     embeds = not generates and FLOATS.issuperset(datatypes)
     if not generates and not embeds and not settings.openai:
         return None
@@ -115,6 +116,12 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
         streams=signature.streams,
         listed=bool(settings.openai) or (bool(signature.inputs) and bool(datatypes)),
     )
+
+
+def _holds_text(tensor: MetadataTensor) -> bool:
+    """Whether a tensor holds texts, and not the texts of another content type, such as JSON or base64."""
+    content_type = tensor.parameters.content_type if tensor.parameters is not None else None
+    return tensor.datatype == "BYTES" and content_type in (None, "str")
 
 
 def _optional(tensor: MetadataTensor) -> bool:

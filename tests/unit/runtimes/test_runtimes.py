@@ -272,7 +272,7 @@ async def test_a_framework_that_is_missing_says_how_to_install_it(
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return __import__(name)
 
-    monkeypatch.setattr("inferstream.runtimes.base.import_module", missing)
+    monkeypatch.setattr("inferstream.runtimes.framework.import_module", missing)
     with pytest.raises(ModelLoadFailed, match=rf'pip install "inferstream\[{package}\]"'):
         await loaded(runtime, tmp_path)
 

@@ -34,8 +34,10 @@ def test_texts_in_and_floats_out_make_an_embedding_model():
         ([tensor("x", "FP32")], [TEXT]),
         ([PROMPT], [tensor("y", "INT64")]),
         ([PROMPT, tensor("values", "FP32")], [TEXT]),
+        ([tensor("picture", content_type="base64")], [TEXT]),
+        ([PROMPT], [tensor("labels", content_type="hg_json")]),
     ],
-    ids=["no text in", "no text out", "another input is needed"],
+    ids=["no text in", "no text out", "another input is needed", "another content in", "another content out"],
 )
 def test_other_models_take_no_text(inputs, outputs):
     assert interface(inputs, outputs) is None

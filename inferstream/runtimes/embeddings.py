@@ -1,0 +1,76 @@
+"""Embeddings: texts in, one vector for each text out."""
+
+from typing import Any
+
+from ..codecs import NumpyCodec
+from ..codecs.string import StringCodec
+from ..context import request_context
+from ..errors import InvalidRequest
+from ..settings import ModelSettings
+from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters
+from .encoder_model import EncoderModel
+from .encoders import Encoder, EncoderSettings
+
+
+class EmbeddingsModel(EncoderModel):
+    """A folder of sentence-transformers, or of a transformer.
+
+    The parameter `prompt_tokens` of a response counts the tokens that were read. A batch of several requests
+    gets none, because its parameters reach each of its callers.
+    """
+
+    extra = "embeddings"
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__(settings)
+        self._counts = settings.max_batch_size <= 1 or settings.max_batch_time <= 0
+        self._encoder: Encoder
+
+    async def load(self) -> bool:
+        self._encoder = await self._open_encoder(self._checked(EncoderSettings))
+        if not self.inputs:
+            self.inputs = [MetadataTensor(name="input", datatype="BYTES", shape=[-1])]
+        if not self.outputs:
+            shape = [-1, self._encoder.dimension]
+            self.outputs = [MetadataTensor(name="embedding", datatype="FP32", shape=shape)]
+        return True
+
+    def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        texts = self._texts(payload)
+        vectors, tokens = self._encoder.encode(texts, self._prompt(payload), request_context())
+        fields: dict[str, Any] = {
+            "model_name": self.name,
+            "model_version": self.version,
+            "outputs": [NumpyCodec.encode_output(self.outputs[0].name, vectors)],
+        }
+        if self._counts:
+            fields["parameters"] = Parameters.trusted({}, {"prompt_tokens": tokens})
+        return InferenceResponse.trusted(fields)
+
+    def _texts(self, request: InferenceRequest) -> list[str]:
+        name = self.inputs[0].name
+        if len(request.inputs) != 1:
+            raise InvalidRequest(f'the model takes one input "{name}", got {len(request.inputs)}')
+        tensor = request.inputs[0]
+        texts = StringCodec.decode_input(tensor)
+        if None in texts:
+            raise InvalidRequest(f'input "{tensor.name}": element {texts.index(None)} is null, not a text')
+        return texts  # type: ignore[return-value]  # as just checked
+
+    def _prompt(self, request: InferenceRequest) -> str:
+        """What goes before each text: the prompt that the parameter `prompt_name` names, else the default."""
+        name = request.parameters.get("prompt_name") if request.parameters is not None else None
+        if name is None:
+            return self._encoder.default_prompt
+        prompt = self._encoder.prompts.get(name)
+        if prompt is None:
+            message = (
+                f'prompt_name "{name}" is not one of the model\'s prompts: {_listed(self._encoder.prompts)}'
+            )
+            detail: dict[str, object] = {"loc": ["prompt_name"], "msg": message, "type": "value_error"}
+            raise InvalidRequest(message, detail=[detail])
+        return prompt
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(names) or "it has none"

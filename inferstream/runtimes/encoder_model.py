@@ -1,0 +1,106 @@
+"""What runtimes of transformers share: where their files are, and how an encoder is made of them."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..errors import ModelLoadFailed
+from ..imports.folders import importing_alone
+from ..repository.uri import get_model_uri, to_absolute_path
+from ..settings import ModelSettings
+from .encoders import Encoder, EncoderSettings, SentenceEncoder, TransformerEncoder
+from .framework import TRANSFORMERS_LOADING, FrameworkModel
+from .sentences import MODULES, Sentences, read_sentences
+
+UNREADABLE = (ImportError, KeyError, OSError, RuntimeError, ValueError)
+"""What transformers raises for files that it cannot read."""
+
+
+class EncoderModel(FrameworkModel):
+    """A model that transformers reads. One run takes all cores, so its requests run one after another.
+
+    `extra` is the extra of the package that installs what it needs.
+    """
+
+    extra: str
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__(settings)
+        if settings.threads is None:
+            settings.threads = settings.max_concurrency or 1
+
+    async def unload(self) -> bool:
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        return True
+
+    async def _source(self, pretrained: str | None) -> Path | str:
+        """The file or folder of the model, or its name at the hub."""
+        if pretrained is None:
+            return Path(await get_model_uri(self.settings))
+        folder = Path(to_absolute_path(self.settings, pretrained))
+        return folder if folder.exists() else pretrained
+
+    def _transformers(self) -> Any:
+        """The package, without its progress bars, which a log cannot show."""
+        transformers = self._import("transformers", self.extra)
+        transformers.utils.logging.disable_progress_bar()
+        return transformers
+
+    async def _open_encoder(self, settings: EncoderSettings) -> Encoder:
+        return await asyncio.to_thread(
+            self._opened_encoder, await self._source(settings.pretrained_model), settings
+        )
+
+    def _opened_encoder(self, source: Path | str, settings: EncoderSettings) -> Encoder:
+        with TRANSFORMERS_LOADING, importing_alone():
+            torch, transformers = self._import("torch", self.extra), self._transformers()
+            try:
+                encoder = self._encoder_of(torch, transformers, self._folder(source), settings)
+                encoder.warm()
+            except UNREADABLE as error:
+                raise self._unreadable(source, f"transformers {transformers.__version__}", error) from error
+            return encoder
+
+    def _folder(self, source: Path | str) -> Path:
+        if isinstance(source, str):
+            return Path(self._import("huggingface_hub", self.extra).snapshot_download(source))
+        if not source.is_dir():
+            raise self._failed(f"{source.name} is not a folder")
+        return source
+
+    def _encoder_of(self, torch: Any, transformers: Any, folder: Path, settings: EncoderSettings) -> Encoder:
+        sentences = read_sentences(folder)
+        # sentence-transformers runs the modules that the files name, and no others.
+        differs = settings.pooling is not None or (settings.normalize is False and sentences.normalize)
+        required = settings.backend == "sentence-transformers"
+        if required and differs:
+            raise self._failed("pooling and normalize in parameters.extra need the backend transformers")
+        if required or (settings.backend is None and not differs and (folder / MODULES).is_file()):
+            package = self._sentence_transformers(required)
+            if package is not None:
+                return self._sentence_encoder(torch, package, folder, settings, sentences)
+        if sentences.special:
+            raise self._failed(
+                f"{', '.join(sentences.special)} in its configuration needs sentence_transformers: "
+                f'pip install "inferstream[{self.extra}]"'
+            )
+        return TransformerEncoder(torch, transformers, folder, settings, sentences)
+
+    def _sentence_encoder(
+        self, torch: Any, package: Any, folder: Path, settings: EncoderSettings, sentences: Sentences
+    ) -> Encoder:
+        if sentences.prompts and "include_prompt" in sentences.special:
+            raise self._failed("its pooling leaves prompts out (include_prompt), which is not supported")
+        return SentenceEncoder(torch, package, folder, settings, sentences)
+
+    def _sentence_transformers(self, required: bool) -> Any:
+        """The package; None if it is neither installed nor `required`."""
+        try:
+            return self._import("sentence_transformers", self.extra)
+        except ModelLoadFailed:
+            if required:
+                raise
+            return None

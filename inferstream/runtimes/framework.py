@@ -1,0 +1,59 @@
+"""What all runtimes share: their own settings, the import of a framework, and the reasons of a failed load."""
+
+import logging
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from ..errors import ModelLoadFailed
+from ..model import MLModel
+
+logger = logging.getLogger("inferstream.runtimes")
+
+TRANSFORMERS_LOADING = Lock()
+"""Held while transformers loads a model. Meanwhile it changes torch for the whole process, and of two models that
+load at the same time one gets weights that were never read."""
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+
+class FrameworkModel(MLModel):
+    """A model whose code is a framework that the package does not depend on."""
+
+    def _extra(self, name: str, default: Any = None) -> Any:
+        """A setting of the runtime's own."""
+        return self._all_extra().get(name, default)
+
+    def _all_extra(self) -> dict[str, Any]:
+        parameters = self.settings.parameters
+        return (parameters.extra if parameters is not None else None) or {}
+
+    def _checked(self, kind: type[Settings], values: dict[str, Any] | None = None) -> Settings:
+        """The runtime's own settings as an object. Raises ModelLoadFailed that names the wrong one."""
+        try:
+            return kind(**(self._all_extra() if values is None else values))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = ".".join(map(str, first["loc"]))
+            raise self._failed(f'"{name}" in parameters.extra: {first["msg"]}') from error
+
+    def _failed(self, reason: str) -> ModelLoadFailed:
+        return ModelLoadFailed(f"Model {self.name} did not load: {reason}.")
+
+    def _unreadable(self, path: Path | str, framework: str, error: Exception) -> ModelLoadFailed:
+        """Clients may read why a model did not load, and frameworks quote paths and stacks of C++."""
+        logger.error("model %s: %s cannot read %s", self.name, framework, path, exc_info=error)
+        return self._failed(f"{framework} cannot read {Path(path).name}; the server's log says why")
+
+    def _import(self, module: str, extra: str) -> Any:
+        """A module of the framework. Raises ModelLoadFailed that says how to install it."""
+        package = module.partition(".")[0]
+        try:
+            return import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != package:
+                raise
+            raise self._failed(f'it needs {package}: pip install "inferstream[{extra}]"') from error

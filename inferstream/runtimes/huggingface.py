@@ -1,0 +1,204 @@
+"""Pipelines of transformers, with the settings, inputs and outputs of MLServer's runtime for Hugging Face."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidRequest
+from ..imports.folders import importing_alone
+from ..settings import ModelSettings
+from ..types import InferenceRequest, InferenceResponse
+from .encoder_model import UNREADABLE, EncoderModel
+from .encoders import EncoderSettings
+from .framework import TRANSFORMERS_LOADING
+from .pipelines.settings import PipelineSettings, seldon_parameters
+from .pipelines.similarity import Similarity
+from .pipelines.tasks import BY_ROW, ROWS, SIMILARITY, inputs_of_task, outputs_of_task
+from .pipelines.tensors import arguments_of, output_of
+from .refusals import refusal
+
+logger = logging.getLogger("inferstream.runtimes")
+
+
+class HuggingFaceRuntime(EncoderModel):
+    """One pipeline. The inputs of a request are its arguments by name; `args` and `array_inputs` go first."""
+
+    extra = "huggingface"
+    selects_outputs = None
+    for_mlserver = True
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__(settings)
+        self._batches = settings.max_batch_size > 1 and settings.max_batch_time > 0
+        self._refused: tuple[type[Exception], ...] = (KeyError, TypeError, ValueError)
+        self._model: Any = None
+
+    async def load(self) -> bool:
+        self.hf_settings = self._checked(PipelineSettings, {**self._all_extra(), **seldon_parameters()})
+        task = self.hf_settings.task
+        if not task:
+            raise self._failed('parameters.extra holds no "task", such as "text-classification"')
+        if self._batches and task not in BY_ROW:
+            raise self._failed(
+                f'the task "{task}" cannot run several requests as one; max_batch_time has to be 0'
+            )
+        if task == SIMILARITY:
+            self._model = Similarity(await self._open_encoder(self._encoder_settings()))
+        else:
+            source = await self._source(self.hf_settings.pretrained_model)
+            self._model = await asyncio.to_thread(self._opened, source, self.hf_settings)
+        self.inputs = [*self.inputs, *inputs_of_task(task)]
+        self.outputs = [*self.outputs, *outputs_of_task(task)]
+        return True
+
+    async def unload(self) -> bool:
+        self._model = None
+        return await super().unload()
+
+    def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        values = arguments_of(payload)
+        results = self._by_row(values, payload) if self._batches else self._together(values, payload)
+        fields = {
+            "model_name": self.name,
+            "model_version": self.version,
+            "outputs": [output_of(results)],
+        }
+        return InferenceResponse.trusted(fields)
+
+    def _together(self, values: dict[str, Any], request: InferenceRequest) -> list[Any]:
+        """The results for one request."""
+        arguments, rows = values.pop("args", []), values.pop("array_inputs", [])
+        if rows:
+            arguments = [list(rows), *arguments]
+        elif len(arguments) > 1 and self.hf_settings.task in BY_ROW:
+            # Pipelines ignore what follows the first.
+            arguments = [arguments]
+        return self._ask(arguments, values, request)
+
+    def _by_row(self, values: dict[str, Any], request: InferenceRequest) -> list[Any]:
+        """One result for each row of what may be several requests. Rows with equal options run together."""
+        rows = {name: list(value) for name, value in values.items() if name in ROWS}
+        count = max(map(len, rows.values()), default=0)
+        if not count or any(len(each) != count for each in rows.values()):
+            raise InvalidRequest(f"a batch of {self.hf_settings.task} needs inputs of as many rows")
+        options = [self._options(tensor, count) for tensor in request.inputs if tensor.name not in ROWS]
+        results: list[Any] = []
+        for chosen, indices in groupby(
+            range(count), lambda row: [(name, each[row]) for name, each in options]
+        ):
+            run = list(indices)
+            named = {name: [each[row] for row in run] for name, each in rows.items()}
+            first = [named.pop(name) for name in ("array_inputs", "args") if name in named][:1]
+            found = self._ask(first, {**named, **dict(chosen)}, request)
+            results += found if len(found) == len(run) else [found]
+        if "args" in rows:
+            # As `_together` answers one, where it has one result.
+            results = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in results]
+        return results
+
+    def _options(self, tensor: Any, count: int) -> tuple[str, list[Any]]:
+        """The value of an option for each row. Raises InvalidRequest for one whose rows are not values."""
+        content = tensor.parameters.content_type if tensor.parameters is not None else None
+        if content != "raw" or len(each := tensor.data.flat()) != count:
+            raise InvalidRequest(
+                f'input "{tensor.name}": an option of a model that batches has the content type "raw" '
+                "and as many rows as the texts"
+            )
+        return tensor.name, [value.decode() if isinstance(value, bytes) else value for value in each]
+
+    def _ask(self, arguments: Sequence[Any], options: dict[str, Any], request: InferenceRequest) -> list[Any]:
+        try:
+            results = self._model(*arguments, **options)
+        except self._refused as error:
+            refused = refusal(error, request, self._refused)
+            if refused is None:
+                raise
+            raise refused from error
+        return results if isinstance(results, list) else [results]
+
+    def _encoder_settings(self) -> EncoderSettings:
+        """Those of a pipeline, in the words of an encoder."""
+        own = self.hf_settings
+        device = f"cuda:{own.device}" if isinstance(own.device, int) and own.device >= 0 else own.device
+        return EncoderSettings(
+            pretrained_model=own.pretrained_model,
+            device="cpu" if isinstance(device, int) else device,
+            batch_size=own.batch_size or self.settings.max_batch_size or 32,
+        )
+
+    def _opened(self, source: Path | str, settings: PipelineSettings) -> Any:
+        with TRANSFORMERS_LOADING, importing_alone():
+            if settings.framework != "tf":
+                self._set_threads(self._import("torch", self.extra), settings)
+            transformers = self._transformers()
+            self._refused = (*self._refused, transformers.pipelines.PipelineException)
+            self._check_task(settings, transformers)
+            size = settings.batch_size or self.settings.max_batch_size or 1
+            options = self._pipeline_options(settings, transformers, size)
+            try:
+                pipeline = self._constructor(settings, transformers)(
+                    settings.task_name, model=str(source), **options
+                )
+            except UNREADABLE as error:
+                raise self._unreadable(source, f"transformers {transformers.__version__}", error) from error
+        if size > 1:
+            self._pad(pipeline)
+        return pipeline
+
+    def _set_threads(self, torch: Any, settings: PipelineSettings) -> None:
+        if settings.intra_op_threads is not None:
+            torch.set_num_threads(settings.intra_op_threads)
+        threads = settings.inter_op_threads
+        # It may be set once in a process.
+        if threads is not None and threads != torch.get_num_interop_threads():
+            torch.set_num_interop_threads(threads)
+
+    def _check_task(self, settings: PipelineSettings, transformers: Any) -> None:
+        known = transformers.pipelines.get_supported_tasks()
+        if settings.task not in known:
+            raise self._failed(
+                f'transformers {transformers.__version__} has no task "{settings.task}", but '
+                f"{', '.join(known)}; version 4 has others than version 5"
+            )
+
+    def _pipeline_options(self, settings: PipelineSettings, transformers: Any, size: int) -> dict[str, Any]:
+        options: dict[str, Any] = {"batch_size": size, "model_kwargs": settings.model_kwargs}
+        if settings.pretrained_tokenizer is not None:
+            options["tokenizer"] = settings.pretrained_tokenizer
+        if settings.device is not None:
+            options["device"] = settings.device
+        if settings.framework is not None:
+            if "framework" in inspect.signature(transformers.pipeline).parameters:
+                options["framework"] = settings.framework
+            elif settings.framework != "pt":
+                raise self._failed(
+                    f'transformers {transformers.__version__} has no framework "{settings.framework}"'
+                )
+        return options
+
+    def _constructor(self, settings: PipelineSettings, transformers: Any) -> Any:
+        if not settings.optimum_model:
+            return transformers.pipeline
+        optimum = self._import("optimum.pipelines", self.extra)
+        return lambda task, **options: optimum.pipeline(task, accelerator="ort", **options)
+
+    def _pad(self, pipeline: Any) -> None:
+        """Rows of a batch are made equally long by padding, for which some tokenizers have no token."""
+        tokenizer = pipeline.tokenizer
+        if tokenizer is None:
+            return
+        if self.hf_settings.task == "text-generation":
+            # A text goes on where it ends.
+            tokenizer.padding_side = "left"
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        if tokenizer.pad_token is not None:
+            return
+        logger.warning(
+            "model %s: its rows run one by one, because its tokenizer has no token to pad with", self.name
+        )
+        pipeline._batch_size = 1

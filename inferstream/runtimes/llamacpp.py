@@ -1,0 +1,268 @@
+"""Language models in GGUF files, by llama.cpp: a prompt or chat messages in, tokens out."""
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from .. import processors
+from ..codecs.string import StringCodec
+from ..context import request_context
+from ..errors import Cancelled
+from ..imports.folders import importing_alone
+from ..repository.uri import get_model_uri
+from ..settings import ModelSettings
+from ..text.token import Token, Usage
+from ..types import InferenceRequest, MetadataTensor, Parameters
+from .framework import FrameworkModel
+from .sampling import Sampling, refused, sampling_of
+
+logger = logging.getLogger("inferstream.runtimes")
+
+EXTRA = "llamacpp"
+PACKAGE = "llama_cpp"
+TEMPLATE = "tokenizer.chat_template"
+"""Where a GGUF file holds its chat template."""
+
+SEEDS = 2**32 - 1
+"""The number itself stands for a seed that llama.cpp draws."""
+
+
+class LlamaSettings(BaseModel):
+    """`parameters.extra` of a GGUF model."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    n_ctx: int = Field(4096, ge=1)
+    """Tokens of prompt and text together, at most as many as the model was trained with."""
+    n_threads: int | None = Field(None, ge=1)
+    """Threads of one run; else the processors of this process."""
+    n_gpu_layers: int = 0
+    """Layers on the GPU; -1 for all."""
+    chat_format: str | None = None
+    """A chat format of llama-cpp-python, such as `chatml`; else the template in the file."""
+
+
+class LlamaCppModel(FrameworkModel):
+    """A context of llama.cpp, which advances one text at a time; further requests wait in the queue."""
+
+    gives_logprobs = True
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__(settings)
+        if (settings.threads or 1) > 1 or (settings.max_concurrency or 1) > 1:
+            raise self._failed(
+                "a context of llama.cpp advances one text at a time; threads and max_concurrency have to be 1, "
+                "and parallel_workers gives more contexts"
+            )
+        settings.threads = 1
+        self._llama: Any = None
+        self._format: Callable[..., Any] | None = None
+
+    async def load(self) -> bool:
+        settings = self._checked(LlamaSettings)
+        path = self._file(Path(await get_model_uri(self.settings, ("model.gguf",))))
+        await asyncio.to_thread(self._open, path, settings)
+        if not self.inputs:
+            names = ["prompt"] if self._format is None else ["prompt", "messages"]
+            self.inputs = [
+                MetadataTensor(
+                    name=name,
+                    datatype="BYTES",
+                    shape=[1],
+                    parameters=Parameters.trusted({}, {"optional": True}),
+                )
+                for name in (*names, "response_format")
+            ]
+        if not self.outputs:
+            self.outputs = [MetadataTensor(name="text", datatype="BYTES", shape=[1])]
+        return True
+
+    async def unload(self) -> bool:
+        if self._llama is not None:
+            await asyncio.to_thread(self._llama.close)
+            self._llama = None
+        return True
+
+    def predict(self, payload: InferenceRequest) -> Token:
+        """The whole text. Stops between two tokens once nobody waits any more."""
+        context, pieces, last = request_context(), [], Token()
+        for last in self._tokens(payload):
+            if context.cancelled:
+                raise Cancelled
+            text = last.text
+            pieces.append(text if isinstance(text, bytes) else text.encode())
+        return Token(b"".join(pieces), finish_reason=last.finish_reason, usage=last.usage)
+
+    def predict_stream(self, payloads: Iterable[InferenceRequest]) -> Iterator[Token]:
+        for payload in payloads:
+            yield from self._tokens(payload)
+
+    def _tokens(self, request: InferenceRequest) -> Iterator[Token]:
+        """The tokens of a text; the last one holds the end, and no text if the model ended it."""
+        sampling = sampling_of(request)
+        name, prompt = self._prompt(request)
+        room = self._context - len(prompt)
+        if room < 1:
+            message = f"{name} has {len(prompt)} tokens, and the context of {self._context} leaves no room for a text"
+            raise refused(name, message)
+        limit = min(room, sampling.max_tokens or room)
+        written: list[int] = []
+        generated = self._generated(prompt, sampling, self._grammar(request))
+        try:
+            for token in generated:
+                if self._ends(token):
+                    yield Token(finish_reason="stop", usage=Usage(len(prompt), len(written)))
+                    return
+                logprob, top = self._logprobs(token, sampling)
+                text = self._llama.detokenize([token], prev_tokens=prompt + written)
+                written.append(token)
+                if len(written) == limit:
+                    usage = Usage(len(prompt), limit)
+                    yield Token(text, token, logprob, top_logprobs=top, finish_reason="length", usage=usage)
+                    return
+                yield Token(text, token, logprob, top_logprobs=top)
+        finally:
+            generated.close()
+
+    def _generated(self, prompt: list[int], sampling: Sampling, grammar: Any) -> Any:
+        """The library's generator, which keeps what this prompt has in common with the one before."""
+        seed = random.randrange(SEEDS) if sampling.seed is None else sampling.seed % SEEDS
+        self._llama.set_seed(seed)
+        return self._llama.generate(
+            prompt,
+            temp=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            min_p=sampling.min_p,
+            repeat_penalty=sampling.repetition_penalty,
+            presence_penalty=sampling.presence_penalty,
+            frequency_penalty=sampling.frequency_penalty,
+            grammar=grammar,
+        )
+
+    def _logprobs(self, token: int, sampling: Sampling) -> tuple[float | None, dict[str, float] | None]:
+        """The log probability of the token that was just chosen, before temperature and cuts, and the highest."""
+        if not sampling.logprobs:
+            return None, None
+        size = self._llama.n_vocab()
+        pointer = self._library.llama_get_logits_ith(self._llama.ctx, -1)
+        logits = np.ctypeslib.as_array(pointer, shape=(size,)).astype(np.float64)
+        logits -= logits.max()
+        found = logits - np.log(np.exp(logits).sum())
+        if not sampling.top_logprobs:
+            return float(found[token]), None
+        highest = np.argsort(found)[: -sampling.top_logprobs - 1 : -1]
+        return float(found[token]), {self._shown(int(each)): float(found[each]) for each in highest}
+
+    def _shown(self, token: int) -> str:
+        text: bytes = self._llama.detokenize([token], special=True)
+        return text.decode(errors="replace")
+
+    def _prompt(self, request: InferenceRequest) -> tuple[str, list[int]]:
+        """The input that was given, and its tokens."""
+        messages, prompt = self._given(request, "messages"), self._given(request, "prompt")
+        if (messages is None) == (prompt is None):
+            raise refused("prompt", "the model takes either a prompt or messages")
+        if prompt is not None:
+            return "prompt", self._llama.tokenize(prompt.encode(), special=True)
+        assert messages is not None
+        if self._format is None:
+            raise refused("messages", "the model has no chat template; it takes a prompt")
+        try:
+            formatted = self._format(messages=json.loads(messages))
+        except Exception as error:  # of any kind, because templates are code
+            logger.info("model %s: its chat template refuses messages", self.name, exc_info=error)
+            raise refused("messages", f"the chat template refuses the messages: {error}") from error
+        special = not formatted.added_special
+        return "messages", self._llama.tokenize(formatted.prompt.encode(), add_bos=special, special=True)
+
+    def _given(self, request: InferenceRequest, name: str) -> str | None:
+        """The text of an input; None if it is not there. Raises InvalidRequest for more than one."""
+        tensor = next((each for each in request.inputs if each.name == name), None)
+        if tensor is None:
+            return None
+        texts: Sequence[str | None] = StringCodec.decode_input(tensor)
+        if len(texts) != 1 or texts[0] is None:
+            raise refused(name, f'input "{name}": needs one text, got {len(texts)}')
+        return texts[0]
+
+    def _grammar(self, request: InferenceRequest) -> Any:
+        """What the text has to be, if the request has a `response_format` of JSON."""
+        given = self._given(request, "response_format")
+        if given is None:
+            return None
+        try:
+            wanted = json.loads(given)
+            kind = wanted["type"]
+            if kind == "text":
+                return None
+            grammars = self._library.LlamaGrammar
+            if kind == "json_schema":
+                schema = wanted["json_schema"]["schema"]
+                return grammars.from_json_schema(json.dumps(schema), verbose=False)
+            if kind == "json_object":
+                return grammars.from_json_schema('{"type": "object"}', verbose=False)
+        except (KeyError, TypeError, ValueError) as error:
+            raise refused("response_format", f"response_format cannot be read: {error!r}") from error
+        raise refused("response_format", f'response_format has the unknown type "{kind}"')
+
+    def _ends(self, token: int) -> bool:
+        return bool(self._library.llama_vocab_is_eog(self._vocabulary, token))
+
+    def _file(self, found: Path) -> Path:
+        """The file of the model: that of `parameters.uri`, or the only one in its folder, or the first of its parts."""
+        if found.is_file():
+            return found
+        files = [path for path in sorted(found.glob("*.gguf")) if not path.name.startswith("mmproj")]
+        parts = [path for path in files if "-00001-of-" in path.name]
+        if len(parts or files) == 1:
+            return (parts or files)[0]
+        if not files:
+            raise self._failed("its folder holds no .gguf file")
+        names = ", ".join(path.name for path in files)
+        raise self._failed(f"its folder holds {names}; parameters.uri has to name one")
+
+    def _open(self, path: Path, settings: LlamaSettings) -> None:
+        with importing_alone():
+            library = self._import(PACKAGE, EXTRA)
+        try:
+            llama = library.Llama(
+                str(path),
+                n_ctx=settings.n_ctx,
+                n_threads=settings.n_threads or processors.share(),
+                n_threads_batch=settings.n_threads or processors.share(),
+                n_gpu_layers=settings.n_gpu_layers,
+                verbose=False,
+            )
+        except (OSError, RuntimeError, ValueError) as error:
+            raise self._unreadable(path, f"llama.cpp ({PACKAGE} {library.__version__})", error) from error
+        self._library, self._llama = library, llama
+        self._vocabulary = library.llama_model_get_vocab(llama.model)
+        self._context = min(llama.n_ctx(), library.llama_model_n_ctx_train(llama.model))
+        self._format = self._formatter(settings)
+
+    def _formatter(self, settings: LlamaSettings) -> Callable[..., Any] | None:
+        """What makes a prompt of messages; None for a model without a template."""
+        formats: Any = self._library.llama_chat_format
+        name = settings.chat_format
+        if name is not None:
+            for spelling in (name.replace("-", "_"), name.replace("-", "")):
+                found: Callable[..., Any] | None = getattr(formats, f"format_{spelling}", None)
+                if found is not None:
+                    return found
+            raise self._failed(f'"chat_format" in parameters.extra: llama-cpp-python has no "{name}"')
+        llama = self._llama
+        template = llama.metadata.get(TEMPLATE)
+        if template is None:
+            return None
+        formatter: Callable[..., Any] = formats.Jinja2ChatFormatter(
+            template, eos_token=self._shown(llama.token_eos()), bos_token=self._shown(llama.token_bos())
+        )
+        return formatter

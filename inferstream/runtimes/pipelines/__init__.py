@@ -1,0 +1,1 @@
+"""Pipelines of transformers: their settings, their tasks, and how tensors become their arguments."""

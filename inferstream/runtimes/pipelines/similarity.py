@@ -1,0 +1,27 @@
+"""`Similarity`: the task `sentence-similarity` of the hub."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...context import request_context
+from ...errors import InvalidRequest
+from ..encoders import Encoder
+
+
+class Similarity:
+    """The cosine of the vector of one sentence with those of others."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    def __call__(self, source_sentence: Sequence[str], sentences: Sequence[str]) -> list[float]:
+        """A number from -1 to 1 for each of `sentences`. Raises InvalidRequest unless there is one source."""
+        if len(source_sentence) != 1:
+            raise InvalidRequest(f'input "source_sentence": needs one text, got {len(source_sentence)}')
+        texts = [*source_sentence, *sentences]
+        vectors, _ = self._encoder.encode(texts, self._encoder.default_prompt, request_context())
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors /= np.maximum(lengths, np.finfo(np.float32).tiny)
+        found: list[float] = (vectors[1:] @ vectors[0]).tolist()
+        return found

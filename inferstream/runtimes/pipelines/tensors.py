@@ -1,0 +1,121 @@
+"""Tensors as arguments of a pipeline, and its results as a tensor, by the content types of MLServer's runtime."""
+
+import base64
+import io
+import json
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ...codecs.base import FIELDS, content_type
+from ...codecs.decoded import get_decoded, has_decoded
+from ...codecs.json import JSONEncoderWithArray
+from ...codecs.numpy import NumpyCodec
+from ...codecs.registry import find_input_codec
+from ...codecs.string import StringCodec
+from ...errors import CodecError
+from ...types import InferenceRequest, RequestInput, ResponseOutput, TensorData
+
+IMAGE = "data:image/"
+LISTS = "hg_jsonlist"
+
+
+def arguments_of(request: InferenceRequest) -> dict[str, Any]:
+    """The inputs of a request by name, each decoded by its own content type, else the request's, else as text.
+
+    Raises CodecError that names the input.
+    """
+    general = request.parameters.content_type if request.parameters is not None else None
+    return {tensor.name: _decoded(tensor, general) for tensor in request.inputs}
+
+
+def _decoded(tensor: RequestInput, general: str | None) -> Any:
+    if has_decoded(tensor):
+        return get_decoded(tensor)
+    own = tensor.parameters.content_type if tensor.parameters is not None else None
+    for name in filter(None, (own, general)):
+        if name in DECODERS:
+            try:
+                return DECODERS[name](tensor)
+            except (OSError, TypeError, ValueError, IndexError) as error:
+                raise CodecError(f'input "{tensor.name}": not "{name}": {error}') from error
+        if (codec := find_input_codec(content_type=name)) is not None:
+            return codec.decode_input(tensor)
+    return StringCodec.decode_input(tensor)
+
+
+def _objects(tensor: RequestInput) -> list[Any]:
+    return [_with_images(json.loads(element)) for element in tensor.data.flat()]
+
+
+def _raw(tensor: RequestInput) -> Any:
+    value = tensor.data.flat()[0]
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _arrays(tensor: RequestInput) -> list[Any]:
+    return list(NumpyCodec.decode_input(tensor))
+
+
+def _images(tensor: RequestInput) -> list[Any]:
+    return [_image(element) for element in tensor.data.flat()]
+
+
+DECODERS: dict[str, Callable[[RequestInput], Any]] = {
+    "hg_json": lambda tensor: _objects(tensor)[0],
+    LISTS: _objects,
+    "raw": _raw,
+    "nplist": _arrays,
+    "pillow_image": _images,
+}
+
+
+def _with_images(value: Any) -> Any:
+    """A value of JSON, with the images that its data URLs hold."""
+    if isinstance(value, dict):
+        return {name: _with_images(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_with_images(each) for each in value]
+    if isinstance(value, str) and value.startswith(IMAGE):
+        return _image(value.partition(",")[2])
+    return value
+
+
+def _image(encoded: str | bytes) -> Any:
+    try:
+        images = import_module("PIL.Image")
+    except ModuleNotFoundError as error:
+        raise ValueError("images need pillow: pip install pillow") from error
+    return images.open(io.BytesIO(base64.b64decode(encoded)))
+
+
+def output_of(results: list[Any]) -> ResponseOutput:
+    """The output of a response: the JSON of each result. Raises CodecError for what JSON cannot hold."""
+    try:
+        elements = [json.dumps(result, cls=_Encoder).encode() for result in results]
+    except (TypeError, ValueError) as error:
+        raise CodecError(f'output "output": {error}') from error
+    fields = {
+        "name": "output",
+        "shape": [len(elements), 1],
+        "datatype": "BYTES",
+        "parameters": content_type(LISTS),
+        "data": TensorData(elements),
+    }
+    return ResponseOutput.filled(fields, FIELDS.copy())
+
+
+class _Encoder(JSONEncoderWithArray):
+    """Writes images as data URLs, arrays and tensors as lists."""
+
+    def default(self, obj: Any) -> Any:
+        if hasattr(obj, "save") and hasattr(obj, "getbbox"):
+            buffer = io.BytesIO()
+            kind = obj.format or "PNG"
+            obj.save(buffer, format=kind)
+            return f"{IMAGE}{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+        if hasattr(obj, "numpy"):
+            return np.asarray(obj.numpy()).tolist()
+        return super().default(obj)

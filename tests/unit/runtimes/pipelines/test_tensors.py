@@ -1,0 +1,101 @@
+"""Tensors become arguments by MLServer's content types, and results become the JSON that MLServer's clients read."""
+
+import base64
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferstream.codecs import NumpyCodec
+from inferstream.errors import CodecError
+from inferstream.runtimes.pipelines.tasks import inputs_of_task, outputs_of_task
+from inferstream.runtimes.pipelines.tensors import arguments_of, output_of
+from inferstream.types import InferenceRequest, Parameters, RequestInput
+
+
+def decoded(
+    data: list[Any], content_type: str | None, datatype: str = "BYTES", general: str | None = None
+) -> Any:
+    parameters = Parameters(content_type=content_type) if content_type else None
+    tensor = RequestInput(name="x", shape=[len(data)], datatype=datatype, data=data, parameters=parameters)
+    request = InferenceRequest(inputs=[tensor], parameters=Parameters(content_type=general))
+    return arguments_of(request)["x"]
+
+
+@pytest.mark.parametrize(
+    ("data", "content_type", "value"),
+    [
+        ([b"a", "b"], None, ["a", "b"]),
+        (["a"], "str", ["a"]),
+        (["a"], "nonsense", ["a"]),
+        (["YQ=="], "base64", [b"a"]),
+        ([b"a"], "raw", "a"),
+        (['{"text": "a", "of": [1, {"b": null}]}'], "hg_json", {"text": "a", "of": [1, {"b": None}]}),
+        (['{"text": "a"}', b'{"text": "b"}'], "hg_jsonlist", [{"text": "a"}, {"text": "b"}]),
+    ],
+)
+def test_an_input_is_decoded_by_its_content_type(data, content_type, value) -> None:
+    assert decoded(data, content_type) == value
+    if content_type is not None:
+        assert decoded(data, None, general=content_type) == value, "that of the request"
+
+
+def test_numbers_are_raw_values_or_lists_of_arrays() -> None:
+    assert decoded([5], "raw", "INT64") == 5
+    arrays = decoded([1.0, 2.0], "nplist", "FP32")
+    assert [float(each) for each in arrays] == [1.0, 2.0]
+
+
+def test_images_are_decoded_and_encoded() -> None:
+    images = pytest.importorskip("PIL.Image")
+    url = output_of([images.new("RGB", (2, 3))]).data.flat()[0]
+    encoded = url.strip(b'"').partition(b",")[2]
+    assert url.startswith(b'"data:image/png;base64,')
+    assert decoded([encoded], "pillow_image")[0].size == (2, 3)
+    assert decoded([b'{"image": ' + url + b"}"], "hg_json")["image"].size == (2, 3)
+
+
+@pytest.mark.parametrize("content_type", ["hg_json", "hg_jsonlist"])
+def test_what_is_no_json_names_the_input(content_type: str) -> None:
+    with pytest.raises(CodecError, match=rf'^input "x": not "{content_type}": '):
+        decoded(["{"], content_type)
+
+
+def test_an_image_that_is_none_names_the_input() -> None:
+    pytest.importorskip("PIL.Image")
+    with pytest.raises(CodecError, match=r'^input "x": not "pillow_image": '):
+        decoded([base64.b64encode(b"none")], "pillow_image")
+
+
+def test_results_are_json_in_one_output() -> None:
+    results = [{"label": "é", "score": np.float32(0.5)}, [1, 2], np.arange(2)]
+    output = output_of(results)
+    assert (output.name, output.shape, output.datatype) == ("output", [3, 1], "BYTES")
+    assert output.parameters is not None
+    assert output.parameters.content_type == "hg_jsonlist"
+    assert output.data.flat() == [b'{"label": "\\u00e9", "score": 0.5}', b"[1, 2]", b"[0, 1]"]
+
+
+def test_a_result_that_is_no_json_is_named() -> None:
+    with pytest.raises(CodecError, match=r'^output "output": '):
+        output_of([object()])
+
+
+def test_an_array_stays_what_numpys_codec_has_made_of_it() -> None:
+    tensor = NumpyCodec.encode_input("x", np.eye(2))
+    assert np.array_equal(arguments_of(InferenceRequest(inputs=[tensor]))["x"], np.eye(2))
+
+
+def test_a_task_declares_what_mlservers_runtime_declares() -> None:
+    shown = [
+        (each.name, each.datatype, each.parameters.content_type)
+        for each in inputs_of_task("image-classification")
+    ]
+    assert shown == [
+        ("inputs", "BYTES", "str"),
+        ("inputs", "BYTES", "base64"),
+        ("inputs", "BYTES", "pillow_image"),
+    ]
+    assert [each.name for each in inputs_of_task("question-answering")] == ["context", "question"]
+    assert [each.name for each in outputs_of_task("feature-extraction")] == ["outputs"]
+    assert inputs_of_task("depth-estimation") == outputs_of_task("fill-mask") == []
