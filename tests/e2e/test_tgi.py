@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from httpx_sse import connect_sse
-from huggingface_hub import AsyncInferenceClient, InferenceClient
+from huggingface_hub import AsyncInferenceClient, InferenceClient, close_session
 from huggingface_hub.errors import GenerationError, ValidationError
 
 from tests.serving import Running, eventually
@@ -58,8 +58,10 @@ def server(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
 
 
 @pytest.fixture
-def hub(server: Running) -> InferenceClient:
-    return InferenceClient(server.url, timeout=20)
+def hub(server: Running) -> Iterator[InferenceClient]:
+    with InferenceClient(base_url=server.url, timeout=20) as client:
+        yield client
+    close_session()
 
 
 def post(server: Running, path: str, body: dict) -> httpx.Response:
@@ -91,7 +93,7 @@ def test_generate_of_tgi_returns_the_text_alone_or_with_details(server: Running)
             "tokens": [
                 {"id": 1, "text": "one", "logprob": -0.5, "special": False},
                 {"id": 2, "text": " two", "logprob": -0.5, "special": False},
-                {"id": 99, "text": "", "logprob": 0.0, "special": False},
+                {"id": 99, "text": "", "logprob": 0.0, "special": True},
             ],
         },
     }
@@ -366,17 +368,16 @@ def test_huggingface_hub_raises_what_the_server_refuses_or_fails(hub: InferenceC
         next(stream)
 
 
-def test_huggingface_hub_chats_with_the_default_model(server: Running) -> None:
-    client = InferenceClient(base_url=server.url, timeout=20)
+def test_huggingface_hub_chats_with_the_default_model(hub: InferenceClient) -> None:
     message = {"role": "user", "content": "one two"}
-    assert client.chat_completion([message]).choices[0].message.content == "one two"
-    chunks = list(client.chat_completion([message], stream=True))
+    assert hub.chat_completion([message]).choices[0].message.content == "one two"
+    chunks = list(hub.chat_completion([message], stream=True))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "one two"
 
 
 def test_huggingface_hub_generates_concurrently(server: Running) -> None:
     async def generate() -> list[str]:
-        client = AsyncInferenceClient(server.url, timeout=20)
-        return await asyncio.gather(*(client.text_generation(f"text {number}") for number in range(8)))
+        async with AsyncInferenceClient(server.url, timeout=20) as client:
+            return await asyncio.gather(*(client.text_generation(f"text {number}") for number in range(8)))
 
     assert asyncio.run(generate()) == [f"text {number}" for number in range(8)]

@@ -21,8 +21,8 @@ def admit_named(dataplane: DataPlane, name: str) -> Admission:
     try:
         return dataplane.admit(name)
     except ModelNotFound:
-        model, colon, version = name.rpartition(":")
-        if not colon:
+        model, _, version = name.rpartition(":")
+        if not (model and version):
             raise
     return dataplane.admit(model, version)
 

@@ -22,7 +22,7 @@ from .prompt import read_prompt
 
 ROOT, GENERATE, GENERATE_STREAM = "/", "/generate", "/generate_stream"
 
-FORMS = "the body needs inputs, as for TGI, or prompt"
+FORMS = "The body needs inputs, as for TGI, or prompt"
 
 
 class Tgi(InferenceDialect):
@@ -90,10 +90,10 @@ def _formless(path: str, both: bool) -> InvalidRequest:
     """The error of a body that has none of the fields that tell its form, or both."""
     if path != GENERATE:
         return wrong_field("inputs", "is missing")
-    sentence = f"{FORMS}; it has both" if both else FORMS
+    sentence = f"{FORMS}; it has both." if both else f"{FORMS}."
     kind = "value_error" if both else "missing"
     return InvalidRequest(
-        sentence.capitalize() + ".",
+        sentence,
         [{"type": kind, "loc": [name], "msg": sentence} for name in ("inputs", "prompt")],
     )
 

@@ -78,13 +78,15 @@ class TgiFormat(TextFormat):
 
     def _sequence(self, text: str, index: int, reader: TextReader) -> dict[str, Any]:
         tokens = self._collected[index]
+        reason = finish_reason(reader)
+        ended = reason == ENDED
         found: dict[str, Any] = {
-            "finish_reason": finish_reason(reader),
+            "finish_reason": reason,
             "generated_text": self._prompt + text,
             "generated_tokens": reader.completion_count,
             "seed": self._seed,
             "prefill": [],
-            "tokens": [_token(token) for token in tokens],
+            "tokens": [_token(token, ended and token is tokens[-1] and not token.text) for token in tokens],
         }
         if any(token.top for token in tokens):
             found["top_tokens"] = [_top(token) for token in tokens]
