@@ -43,7 +43,7 @@ def interface(*, logprobs: bool = True, formats: bool = False) -> TextInterface:
         streams=True,
         logprobs=logprobs,
     )
-    found = text_interface(signature, ModelSettings(name="model"))
+    found = text_interface(signature, ModelSettings(name="model", implementation="model.Model"))
     assert found is not None
     return found
 

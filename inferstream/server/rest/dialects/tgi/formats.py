@@ -32,7 +32,8 @@ class TgiFormat(TextFormat):
         self._collected: list[list[Decided]] = [[] for _ in range(texts)]
 
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
-        return b"".join([self._event(token) for token in self._tokens[index].decide(text, reader)])
+        tokens = self._tokens[index].decide(text, reader)
+        return self._event(tokens[0]) if len(tokens) == 1 else b"".join(map(self._event, tokens))
 
     def last(self, index: int, text: str, reader: TextReader) -> bytes:
         tokens = self._tokens[index].last(text, reader)
@@ -43,7 +44,7 @@ class TgiFormat(TextFormat):
         document: dict[str, Any] = {
             "index": self._index + 1,
             "token": _token(last, special=reason == ENDED and not last.text),
-            **_top_tokens(last),
+            **({"top_tokens": _top(last)} if last.top else {}),
             "generated_text": self._prompt + "".join(self._pieces),
             "details": None,
         }
@@ -97,17 +98,22 @@ class TgiFormat(TextFormat):
 
     def _event(self, token: Decided) -> bytes:
         self._index += 1
-        self._pieces.append(token.text)
-        return _data(
-            {
-                "index": self._index,
-                "token": _token(token),
-                **_top_tokens(token),
-                "generated_text": None,
-                "details": None,
-            }
+        text, id, logprob, top, _ = token
+        self._pieces.append(text)
+        return EVENT % (
+            self._index,
+            id or 0,
+            orjson.dumps(text),
+            orjson.dumps(logprob or 0.0),
+            b'"top_tokens":%b,' % orjson.dumps(_top(token)) if top else b"",
         )
 
+
+EVENT = (
+    b'data:{"index":%d,"token":{"id":%d,"text":%b,"logprob":%b,"special":false},'
+    b'%b"generated_text":null,"details":null}\n\n'
+)
+"""The event of a token. Around its text the JSON is always the same."""
 
 END = Decided("", None, None, {}, 0.0)
 """Stands for the end token of a model that yields none."""
@@ -127,10 +133,6 @@ def _data(document: dict[str, Any]) -> bytes:
 def _token(token: Decided, special: bool = False) -> dict[str, Any]:
     """A token. Clients need numbers, so that 0 stands for what the model does not give."""
     return {"id": token.id or 0, "text": token.text, "logprob": token.logprob or 0.0, "special": special}
-
-
-def _top_tokens(token: Decided) -> dict[str, Any]:
-    return {"top_tokens": _top(token)} if token.top else {}
 
 
 def _top(token: Decided) -> list[dict[str, Any]]:

@@ -34,10 +34,11 @@ class PromptFormat(TextFormat):
         self._collected: list[Decided] = []
 
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
-        return b"".join([self._event(token) for token in self._tokens.decide(text, reader)])
+        tokens = self._tokens.decide(text, reader)
+        return self._event(tokens[0]) if len(tokens) == 1 else b"".join(map(self._event, tokens))
 
     def last(self, index: int, text: str, reader: TextReader) -> bytes:
-        return b"".join([self._event(token) for token in self._tokens.last(text, reader)])
+        return b"".join(map(self._event, self._tokens.last(text, reader)))
 
     def closing(self, readers: Sequence[TextReader]) -> bytes:
         return DONE
