@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -50,6 +50,7 @@ def server(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     folder = tmp_path_factory.mktemp("tgi") / "models"
     for name, implementation in MODELS.items():
         write(folder, name, implementation)
+    write(folder, "limited", "Endless", max_concurrency=1, max_queue=0)
     settings = {"parallel_workers": workers, "default_model": "tokens"}
     (folder / "settings.json").write_text(json.dumps(settings))
     running = Running(folder)
@@ -343,6 +344,37 @@ def test_info_names_the_default_model_and_the_limits(server: Running) -> None:
     found = httpx.get(server.url + "/info").json()
     assert found["model_id"] == "tokens"
     assert found["max_stop_sequences"] == 16
+
+
+def test_a_full_queue_is_429_and_overloaded(server: Running) -> None:
+    body = {"inputs": "hi", "model": "limited"}
+    with (
+        httpx.Client(timeout=20) as client,
+        connect_sse(client, "POST", server.url + "/generate_stream", json=body) as source,
+    ):
+        next(source.iter_sse())
+        full = post(server, "/generate", body)
+    assert (full.status_code, full.json()["error_type"]) == (429, "overloaded")
+    assert "retry-after" in full.headers
+
+
+def test_without_a_default_model_a_request_has_to_name_one_and_models_may_have_own_routes(
+    tmp_path: Path, start: Callable[..., Running]
+) -> None:
+    write(tmp_path / "models", "words", "Words")
+    write(tmp_path / "models", "own", "Own")
+    server = start(tmp_path / "models")
+    for answered in (
+        post(server, "/generate", {"inputs": "hi"}),
+        post(server, "/generate", {"prompt": "hi"}),
+        httpx.get(server.url + "/info"),
+    ):
+        assert answered.status_code == 422
+        assert "2 models return texts: own, words" in answered.json()["error"]
+        assert "default_model" in answered.json()["error"]
+    assert post(server, "/generate", {"inputs": "hi", "model": "own"}).json()["generated_text"] == "hi"
+    assert post(server, "/generate_stream", {"inputs": "hi"}).json() == {"own": "stream"}
+    assert httpx.get(server.url + "/health").json() == {"own": "health"}
 
 
 def test_huggingface_hub_generates_text(hub: InferenceClient) -> None:

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 
-from inferstream import MLModel, Token, Usage
+from inferstream import MLModel, Token, Usage, custom_handler
 from inferstream.codecs import StringCodec
 from inferstream.errors import InvalidRequest
 from inferstream.types import InferenceRequest
@@ -92,5 +92,13 @@ class Formatted(MLModel):
         return StringCodec.decode_input(formats[0])[0] if formats else "no format"
 
 
-class Own(MLModel):
+class Own(Words):
     """Has routes of its own where TGI's are."""
+
+    @custom_handler("/health", rest_method="GET")
+    async def health(self) -> dict[str, str]:
+        return {"own": "health"}
+
+    @custom_handler("/generate_stream")
+    async def stream(self) -> dict[str, str]:
+        return {"own": "stream"}
