@@ -189,7 +189,7 @@ def test_a_model_that_yields_nothing_has_an_end_token() -> None:
 
 def test_the_counts_of_the_model_are_told() -> None:
     token = Token("a", 1, -0.25, top_logprobs={"b": -1.0}, finish_reason="length", usage=Usage(4, 9))
-    (event,) = written(tgi(seed=3), TextReader(), token)
+    (event,) = written(tgi(seed=3), TextReader(with_logprobs=True), token)
     assert event["token"] == {"id": 1, "text": "a", "logprob": -0.25, "special": False}
     assert event["top_tokens"] == [{"id": 0, "text": "b", "logprob": -1.0, "special": False}]
     assert event["details"] == {
@@ -201,7 +201,7 @@ def test_the_counts_of_the_model_are_told() -> None:
 
 
 def test_the_most_probable_sequence_is_the_best() -> None:
-    format, readers = tgi(texts=2, prompt="p"), [TextReader(), TextReader()]
+    format, readers = tgi(texts=2, prompt="p"), [TextReader(with_logprobs=True) for _ in range(2)]
     for index, logprob in enumerate((-2.0, -1.0)):
         token = OUTPUT.write(Token(f"text {index}", 1, logprob))
         format.collect(index, readers[index].read(token), readers[index])

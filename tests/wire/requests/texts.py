@@ -1,17 +1,37 @@
-"""TGI's routes and the plain `generate`. What has times in its body is not here."""
+"""The routes of texts: OpenAI's, TGI's and the plain `generate`. What has times in its body is not here."""
 
 from typing import Any
 
-from ..http import get, one, post
+from ..http import Http, get, one, post
 
 
-def tgi(name: str, path: str, body: dict[str, Any], model: str = "text", **parameters: object) -> Any:
+def tgi(name: str, path: str, body: dict[str, Any], model: str = "text", **parameters: object) -> Http:
     return post(name, path, {**body, "parameters": parameters, "model": model})
 
 
 HELLO = {"inputs": "hällo"}
 
+CHAT = {"model": "text", "messages": [{"role": "user", "content": "hällo"}]}
+PROMPT = {"model": "text", "prompt": "hällo"}
+
+
+def openai(prefix: str) -> list[Http]:
+    return [
+        post(f"{prefix} chat", f"{prefix}/chat/completions", CHAT),
+        post(f"{prefix} chat stream", f"{prefix}/chat/completions", {**CHAT, "stream": True}),
+        post(f"{prefix} chat without messages", f"{prefix}/chat/completions", {"model": "text"}),
+        post(f"{prefix} completion", f"{prefix}/completions", PROMPT),
+        post(f"{prefix} completion stream", f"{prefix}/completions", {**PROMPT, "stream": True}),
+        post(f"{prefix} embeddings of a model of texts", f"{prefix}/embeddings", PROMPT),
+        get(f"{prefix} models", f"{prefix}/models"),
+        get(f"{prefix} model", f"{prefix}/models/text"),
+        get(f"{prefix} unknown model", f"{prefix}/models/nobody"),
+    ]
+
+
 CASES = [
+    *openai("/v1"),
+    *openai("/openai/v1"),
     tgi("tgi", "/generate", HELLO),
     tgi("tgi with details", "/generate", HELLO, details=True, seed=1, return_full_text=True),
     tgi("tgi ended by a stop string", "/generate", HELLO, details=True, stop=["ll"]),
