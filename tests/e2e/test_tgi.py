@@ -352,7 +352,8 @@ def test_a_full_queue_is_429_and_overloaded(server: Running) -> None:
         httpx.Client(timeout=20) as client,
         connect_sse(client, "POST", server.url + "/generate_stream", json=body) as source,
     ):
-        next(source.iter_sse())
+        stream = source.iter_sse()
+        next(stream)
         full = post(server, "/generate", body)
     assert (full.status_code, full.json()["error_type"]) == (429, "overloaded")
     assert "retry-after" in full.headers
