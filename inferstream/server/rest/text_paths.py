@@ -40,6 +40,7 @@ OPENAI: Mapping[str, tuple[str, Schema, Any]] = {
         [{"role": "user", "content": "text"}],
     ),
     "/completions": ("prompt", STRING, "text"),
+    "/responses": ("input", STRING, "text"),
     "/embeddings": ("input", STRING, "text"),
 }
 """The field that a path needs beside the model, and an example of it. Other paths are described by a model alone."""

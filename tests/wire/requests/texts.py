@@ -22,6 +22,7 @@ def openai(prefix: str) -> list[Http]:
         post(f"{prefix} chat without messages", f"{prefix}/chat/completions", {"model": "text"}),
         post(f"{prefix} completion", f"{prefix}/completions", PROMPT),
         post(f"{prefix} completion stream", f"{prefix}/completions", {**PROMPT, "stream": True}),
+        post(f"{prefix} response without input", f"{prefix}/responses", {"model": "text"}),
         post(f"{prefix} embeddings of a model of texts", f"{prefix}/embeddings", PROMPT),
         get(f"{prefix} models", f"{prefix}/models"),
         get(f"{prefix} model", f"{prefix}/models/text"),
