@@ -41,6 +41,7 @@ class TextReader:
         "finish_reason",
         "logprobs",
         "prompt_tokens",
+        "stopped",
         "token_id",
         "tokens",
         "tool_calls",
@@ -59,6 +60,8 @@ class TextReader:
         """Responses with a text so far."""
         self.finish_reason: str | None = None
         """Why the text ended; None before its end."""
+        self.stopped = False
+        """Whether a stop string ended it."""
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
         """Counts of the model; None for a model that gives none."""
@@ -140,6 +143,7 @@ class TextReader:
         found = [at for stop in self._stop if (at := text.find(stop)) >= 0]
         if found:
             self.finish_reason = STOP
+            self.stopped = True
             return text[: min(found)]
         if self.finish_reason is not None:
             return text + self._undecoded()

@@ -42,7 +42,7 @@ def test_every_rpc_is_asked() -> None:
 
 def test_every_documented_route_is_asked() -> None:
     documented = read("resources")["document"]["body"]["paths"]
-    cases = (*FACES["inference"], *FACES["streams"], *FACES["resources"])
+    cases = (*FACES["inference"], *FACES["streams"], *FACES["resources"], *FACES["texts"])
     asked = {request.partition(b" HTTP/")[0].decode("latin-1") for case in cases for request in case.requests}
     for path, methods in documented.items():
         pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path))

@@ -16,6 +16,7 @@ from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
 from .dialects.openai.dialect import OpenAI
 from .dialects.statistics import Statistics
+from .dialects.tgi.dialect import Tgi
 from .dialects.triton import Generate
 from .dialects.v2 import V2
 from .exchange import SCOPE_KEY, AsgiExchange, Exchange
@@ -36,6 +37,7 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
     Statistics,
     MissingExtensions,
     OpenAI,
+    Tgi,
 )
 """All that this server speaks over HTTP, beside WebSockets and what FastAPI serves."""
 
@@ -132,7 +134,7 @@ def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
 POSTED = "a model is sent POST at its infer, infer_stream, generate or generate_stream"
 """Most likely a slip in the last word of an inference's path."""
 
-UNLOGGED = ("/v2/health/", "/metrics")
+UNLOGGED = ("/v2/health/", "/health", "/metrics")
 """Paths that are asked for all the time, by nobody who reads logs."""
 
 

@@ -17,6 +17,7 @@ from ...types import (
     MetadataModelResponse,
     MetadataServerResponse,
 )
+from .text_paths import text_paths
 
 _SCHEMAS = (
     InferenceRequest,
@@ -49,7 +50,7 @@ def describe(
     if model is None:
         versioned = [*parameters, _path_parameter("model_version")]
         paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, None)
-        paths |= _server_paths()
+        paths |= _server_paths() | text_paths()
     described = {"description": signature.doc} if signature is not None and signature.doc else {}
     _, schemas = models_json_schema(
         [(schema, "validation") for schema in _SCHEMAS], ref_template="#/components/schemas/{model}"

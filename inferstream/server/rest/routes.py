@@ -114,7 +114,7 @@ class Routes:
     def of_path(self, path: str, method: str = "") -> Route | ReadRoute | None:
         """What a decoded path asks for; None for a path that no dialect claims."""
         found = self._claimed_by(path, method)
-        return None if found is not None and self._precedes(found) else found
+        return None if found is not None and self._precedes(found, method) else found
 
     def _claimed_by(self, path: str, method: str = POST) -> Route | ReadRoute | None:
         found = self._fixed.get(path)
@@ -138,14 +138,17 @@ class Routes:
     def of_target(self, target: bytes) -> Route | None:
         """The inference that a target asks for as it was sent; None for one that has to be decoded first."""
         found = self._remembered(target) if len(target) <= LONGEST_TARGET else None
-        return None if found is not None and self._precedes(found) else found
+        return None if found is not None and self._precedes(found, POST) else found
 
-    def _precedes(self, route: Route | ReadRoute) -> bool:
+    def _precedes(self, route: Route | ReadRoute, method: str) -> bool:
         """Whether a model has a route of its own at the path of a dialect that yields."""
         if not route.dialect.yields:
             return False
         path = route.template if isinstance(route, Route) else route.path
-        return any(handler.rest_path == path for handler, _ in self._custom_routes())
+        return any(
+            handler.rest_path == path and handler.rest_method == method
+            for handler, _ in self._custom_routes()
+        )
 
     def _of_target(self, target: bytes) -> Route | None:
         found = self._claimed_by(target.decode("ascii")) if _PLAIN_TARGET.fullmatch(target) else None

@@ -5,14 +5,26 @@ from collections.abc import Awaitable, Sequence
 
 from ....dataplane.admission import Admission
 from ....dataplane.call import Call, Operation, new_id
+from ....dataplane.dataplane import DataPlane
 from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
-from ....errors import InferstreamError
+from ....errors import InferstreamError, ModelNotFound
 from ....text.generation import Generation
 from ....text.reader import TextReader
 from ....types import InferenceRequest, InferenceResponse
 from ..messages import JSON, RawHeaders
 from .base import ParsedRequest
+
+
+def admit_named(dataplane: DataPlane, name: str) -> Admission:
+    """Admission to `model` or `model:version`. Raises ModelNotFound."""
+    try:
+        return dataplane.admit(name)
+    except ModelNotFound:
+        model, _, version = name.rpartition(":")
+        if not (model and version):
+            raise
+    return dataplane.admit(model, version)
 
 
 class TextFormat(ABC):
@@ -29,6 +41,10 @@ class TextFormat(ABC):
     @abstractmethod
     def closing(self, readers: Sequence[TextReader]) -> bytes:
         """The events after the last text."""
+
+    def collect(self, index: int, text: str, reader: TextReader) -> None:
+        """Take note of a piece of a text that is not streamed."""
+        return
 
     @abstractmethod
     def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
@@ -190,11 +206,15 @@ class GatheredTexts:
         if index < 0:
             return True
         reader = self._texts.readers[index]
-        self._pieces[index].append(reader.read(response))
+        text = reader.read(response)
+        self._pieces[index].append(text)
+        self._format.collect(index, text, reader)
         return reader.finish_reason is None or self._texts.end(index, response)
 
     def end(self) -> tuple[RawHeaders, bytes]:
         readers = self._texts.readers
         for index in self._texts.unended():
-            self._pieces[index].append(readers[index].end())
+            text = readers[index].end()
+            self._pieces[index].append(text)
+            self._format.collect(index, text, readers[index])
         return [JSON], self._format.whole(["".join(pieces) for pieces in self._pieces], readers)

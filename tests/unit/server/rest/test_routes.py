@@ -4,6 +4,7 @@ import pytest
 
 from inferstream.dataplane.call import Operation
 from inferstream.errors import InvalidSettings
+from inferstream.handlers import CustomHandler
 from inferstream.server.rest.app import DIALECTS
 from inferstream.server.rest.dialects.base import HttpDialect, ReadClaim, ReadRoute, Route
 from inferstream.server.rest.resources import build_resources
@@ -112,3 +113,18 @@ def test_the_paths_that_fastapi_serves_are_claimed_for_it() -> None:
 )
 def test_a_path_has_the_owner_that_serves_it(path: str, owner: str | None) -> None:
     assert routes().owner_of(path) == owner
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/health"), ("GET", "/info"), ("POST", "/generate"), ("POST", "/")]
+)
+def test_a_models_own_route_precedes_a_dialect_that_yields(method: str, path: str) -> None:
+    own = [(CustomHandler(path, method), "model")]
+    found = Routes([dialect(None, Settings(), Meters()) for dialect in DIALECTS], lambda: own)
+    other = "GET" if method == "POST" else "POST"
+    assert found.of_path(path, method) is None
+    assert found.of_target(path.encode()) is None
+    of_other = found.of_path(path, other)
+    own.clear()
+    assert found.of_path(path, method) is not None
+    assert found.of_path(path, other) == of_other

@@ -20,7 +20,7 @@ from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
-from ..text import TextRequest
+from ..text import TextRequest, admit_named
 from .chat import ChatFormat, logprobs_asked
 from .completions import CompletionFormat, prompts
 from .embeddings import EmbeddingRequest
@@ -32,8 +32,8 @@ PREFIXES = ("/v1", "/openai/v1")
 MOST_CHOICES = 128
 """Texts of one request."""
 
-DUMMY = "tgi"
-"""The model that clients of TGI name; it means the default model if no model has this name."""
+DUMMIES = ("tgi", "dummy")
+"""Models that clients of TGI name. They mean the default model if no model has the name."""
 
 GENERAL = frozenset[str]().union(
     ("model", "messages", "prompt", "suffix", "echo", "n", "best_of", "stream", "stream_options", "stop"),
@@ -87,12 +87,9 @@ class OpenAI(InferenceDialect):
     def _admit(self, name: str) -> Admission:
         """Admission to `model`, `model:version`, or the default model for the name that clients of TGI send."""
         try:
-            return self._dataplane.admit(name)
+            return admit_named(self._dataplane, name)
         except ModelNotFound:
-            model, colon, version = name.rpartition(":")
-            if colon:
-                return self._dataplane.admit(model, version)
-            if name != DUMMY:
+            if name not in DUMMIES:
                 raise
         return self._dataplane.admit(self._dataplane.default_text_model())
 

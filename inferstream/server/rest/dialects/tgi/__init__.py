@@ -1,0 +1,1 @@
+"""Text Generation Inference's routes, and the plain `/generate` that shares a path with them."""

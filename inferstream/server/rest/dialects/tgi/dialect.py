@@ -1,0 +1,118 @@
+"""The dialect: its paths, and which of the two forms a request has."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from .....dataplane.admission import Admission
+from .....dataplane.call import Operation
+from .....errors import InferstreamError, InvalidRequest
+from .....protos import json_requests
+from .....text.fields import Fields, wrong_field
+from .....text.interface import TextInterface
+from ....status import http_headers
+from ...exchange import Exchange
+from ...messages import JSON, RawHeaders
+from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
+from ..text import TextRequest, admit_named
+from .errors import error_object, error_status
+from .formats import TgiFormat
+from .parameters import MOST_SEQUENCES, MOST_STOPS, MOST_TOP_TOKENS, read_parameters
+from .prompt import read_prompt
+
+ROOT, GENERATE, GENERATE_STREAM = "/", "/generate", "/generate_stream"
+
+FORMS = "The body needs inputs, as for TGI, or prompt"
+
+
+class Tgi(InferenceDialect):
+    """Text Generation Inference's routes, and the plain `/generate`."""
+
+    name = "tgi"
+    yields = True
+    inferences = dict.fromkeys((ROOT, GENERATE, GENERATE_STREAM), Operation.STREAM)
+
+    def reads(self) -> Sequence[ReadClaim]:
+        return [ReadClaim("/info", self._info), ReadClaim("/health", self._health)]
+
+    def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
+        fields = Fields(json_requests.load_request(body))
+        named = fields.names()
+        plain = "prompt" in named and route.template == GENERATE
+        if plain == ("inputs" in named):
+            raise _formless(route.template, both=plain)
+        name = fields.text("model") or self._dataplane.default_text_model()
+        admission = admit_named(self._dataplane, name)
+        interface = admission.text
+        if interface is None:
+            raise wrong_field("model", f"{name} does not take text")
+        if not interface.generates:
+            raise wrong_field("model", f"{name} returns vectors, not texts")
+        if interface.prompt is None:
+            raise wrong_field("model", f"{name} takes messages only; use chat completions")
+        if plain:
+            return read_prompt(fields, admission, interface)
+        return _read_tgi(fields, admission, interface, route.template)
+
+    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
+        return error_status(error), [JSON, *http_headers(error)], orjson.dumps(error_object(error))
+
+    async def _info(self, _: ReadRoute) -> tuple[int, bytes]:
+        """The default model, and the limits of requests. What only a model knows is null."""
+        return 200, orjson.dumps(
+            {
+                "model_id": self._dataplane.default_text_model(),
+                "model_sha": None,
+                "model_dtype": None,
+                "model_device_type": None,
+                "model_pipeline_tag": "text-generation",
+                "max_concurrent_requests": None,
+                "max_best_of": MOST_SEQUENCES,
+                "max_stop_sequences": MOST_STOPS,
+                "max_top_n_tokens": MOST_TOP_TOKENS,
+                "max_input_tokens": None,
+                "max_total_tokens": None,
+                "max_client_batch_size": 1,
+                "router": "inferstream",
+                "version": self._settings.server_version,
+                "sha": None,
+                "docker_label": None,
+            }
+        )
+
+    async def _health(self, _: ReadRoute) -> tuple[int, bytes]:
+        if self._dataplane.ready:
+            return 200, b'{"status":"healthy"}'
+        return 503, b'{"error":"The server is not ready.","error_type":"healthcheck"}'
+
+
+def _formless(path: str, both: bool) -> InvalidRequest:
+    """The error of a body that has none of the fields that tell its form, or both."""
+    if path != GENERATE:
+        return wrong_field("inputs", "is missing")
+    sentence = f"{FORMS}; it has both." if both else f"{FORMS}."
+    kind = "value_error" if both else "missing"
+    return InvalidRequest(
+        sentence,
+        [{"type": kind, "loc": [name], "msg": sentence} for name in ("inputs", "prompt")],
+    )
+
+
+def _read_tgi(fields: Fields, admission: Admission, interface: TextInterface, path: str) -> TextRequest:
+    inputs = fields.needed_text("inputs")
+    if not inputs:
+        raise fields.wrong("inputs", "must not be empty")
+    streamed = path == GENERATE_STREAM or (path == ROOT and fields.flag("stream"))
+    asked = read_parameters(fields, interface, streamed)
+    generation = asked.generation
+    requests = [
+        generation.request(interface, inputs, asked.inputs, index) for index in range(asked.sequences)
+    ]
+    format = TgiFormat(
+        asked.sequences,
+        details=asked.details,
+        prompt=inputs if asked.full_text else "",
+        seed=asked.seed,
+        listed=path == ROOT,
+    )
+    return TextRequest(admission, generation, requests, format, streamed)

@@ -1,0 +1,120 @@
+"""Reads what a client of TGI asks for."""
+
+from typing import Any, NamedTuple
+
+import orjson
+
+from .....text.fields import Fields
+from .....text.generation import RESERVED, SEEDS, Generation
+from .....text.inputs import RESPONSE_FORMAT
+from .....text.interface import TextInterface
+
+MOST_STOPS = 16
+MOST_TOP_TOKENS = 5
+MOST_SEQUENCES = 4
+
+READ = frozenset[str]().union(
+    ("best_of", "decoder_input_details", "details", "do_sample", "frequency_penalty", "grammar"),
+    ("max_new_tokens", "repetition_penalty", "return_full_text", "seed", "stop", "temperature"),
+    ("top_k", "top_n_tokens", "top_p", "typical_p", "watermark", "max_tokens", "logprobs", "top_logprobs"),
+)
+"""Parameters that the server reads itself. Every other scalar goes to the model as it is."""
+
+
+class Asked(NamedTuple):
+    """What the client wants of the model, and how it wants the response written."""
+
+    generation: Generation
+    inputs: dict[str, list[str | bytes]]
+    details: bool
+    full_text: bool
+    seed: int | None
+    sequences: int
+    """Texts to generate, of which the most probable one is the response."""
+
+
+def read_parameters(fields: Fields, interface: TextInterface, streamed: bool) -> Asked:
+    """The parameters of a request. Raises InvalidRequest that names the wrong one."""
+    given = fields.object("parameters")
+    read = given or Fields({}, "parameters")
+    details = read.flag("details")
+    if read.flag("decoder_input_details"):
+        raise read.wrong("decoder_input_details", "the server does not know the tokens of the prompt")
+    seed = read.integer("seed", 0, SEEDS - 1)
+    sequences = _sequences(read, interface, streamed, seed)
+    parameters = read.scalars(READ | RESERVED)
+    if given is not None:
+        parameters |= _sampling(read)
+    if seed is not None:
+        parameters["seed"] = seed
+    if top := read.integer("top_n_tokens", 0, MOST_TOP_TOKENS):
+        if not interface.logprobs:
+            raise read.wrong("top_n_tokens", "the model gives no log probabilities")
+        parameters["top_logprobs"] = top
+    generation = Generation(
+        parameters,
+        read.stop("stop", MOST_STOPS),
+        read.integer("max_new_tokens", 1),
+        interface.logprobs and (streamed or details or sequences > 1),
+    )
+    full_text = read.flag("return_full_text")
+    return Asked(generation, _grammar(read, interface), details, full_text, seed, sequences)
+
+
+def _sampling(read: Fields) -> dict[str, Any]:
+    """How tokens are chosen: TGI takes the most likely one unless something asks for sampling."""
+    found: dict[str, Any] = {
+        "temperature": _positive(read, "temperature"),
+        "top_k": read.integer("top_k", 1),
+        "top_p": _positive(read, "top_p", 1),
+        "typical_p": _positive(read, "typical_p", 1),
+    }
+    samples = read.flag("do_sample") or any(value is not None for value in found.values())
+    if found["temperature"] is None:
+        found["temperature"] = 1.0 if samples else 0.0
+    found["repetition_penalty"] = _positive(read, "repetition_penalty")
+    found["frequency_penalty"] = read.number("frequency_penalty", -2, 2)
+    found["watermark"] = read.flag("watermark") or None
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _positive(read: Fields, name: str, most: float | None = None) -> float | None:
+    value = read.number(name, None, most)
+    if value is not None and not value > 0:
+        raise read.wrong(name, f"must be greater than 0, got {value}")
+    return value
+
+
+def _sequences(read: Fields, interface: TextInterface, streamed: bool, seed: int | None) -> int:
+    sequences = read.integer("best_of", 1, MOST_SEQUENCES) or 1
+    if sequences > 1:
+        if streamed:
+            raise read.wrong("best_of", "must be 1 for a stream")
+        if seed is not None:
+            raise read.wrong("seed", "must not be given with best_of")
+        if not interface.logprobs:
+            raise read.wrong("best_of", "the model gives no log probabilities by which to choose")
+    return sequences
+
+
+def _grammar(read: Fields, interface: TextInterface) -> dict[str, list[str | bytes]]:
+    """The grammar as the response format of OpenAI, for a model that takes one."""
+    grammar = read.object("grammar")
+    if grammar is None:
+        return {}
+    kind = grammar.choice("type", ("json", "json_schema", "regex"))
+    if kind is None:
+        raise grammar.wrong("type", "is missing")
+    if kind == "regex" or not interface.takes(RESPONSE_FORMAT):
+        raise grammar.wrong("type", f"the model does not write {kind}")
+    schema = grammar.get("value")
+    if isinstance(schema, str):
+        try:
+            schema = orjson.loads(schema)
+        except orjson.JSONDecodeError:
+            raise grammar.wrong("value", "is not valid JSON") from None
+    if not isinstance(schema, dict):
+        raise grammar.wrong("value", "must be a JSON schema")
+    named = schema if kind == "json_schema" and "schema" in schema else {"name": "grammar", "schema": schema}
+    format = {"type": "json_schema", "json_schema": named}
+    return {RESPONSE_FORMAT: [orjson.dumps(format).decode()]}

@@ -1,0 +1,88 @@
+"""The plain `/generate`: a prompt, and a flag for a stream."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from .....dataplane.admission import Admission
+from .....errors import InferstreamError
+from .....protos import sse
+from .....text.fields import Fields
+from .....text.generation import Generation, sampling
+from .....text.interface import TextInterface
+from .....text.reader import TextReader
+from ..text import TextFormat, TextRequest
+from .errors import error_object
+from .tokens import Decided, Tokens
+
+MAX_TOKENS = 128
+TEMPERATURE = 0.7
+"""What a request means that does not say."""
+
+DONE = b"data: [DONE]\n\n"
+
+READ = frozenset(("prompt", "model", "max_tokens", "stream", "stop", "logprobs", "top_logprobs"))
+
+
+class PromptFormat(TextFormat):
+    """One event for each token: the first with the time until it, the others with the time since the one before."""
+
+    def __init__(self) -> None:
+        self._tokens = Tokens()
+        self._timed = "prefill_time_ms"
+        self._collected: list[Decided] = []
+
+    def piece(self, index: int, text: str, reader: TextReader) -> bytes:
+        tokens = self._tokens.decide(text, reader)
+        return self._event(tokens[0]) if len(tokens) == 1 else b"".join(map(self._event, tokens))
+
+    def last(self, index: int, text: str, reader: TextReader) -> bytes:
+        return b"".join(map(self._event, self._tokens.last(text, reader)))
+
+    def closing(self, readers: Sequence[TextReader]) -> bytes:
+        return DONE
+
+    def collect(self, index: int, text: str, reader: TextReader) -> None:
+        self._collected += self._tokens.decide(text, reader)
+
+    def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
+        tokens = self._collected + self._tokens.rest("")
+        times = [token.seconds for token in tokens] or [0.0]
+        ids = [token.id for token in tokens if token.id is not None]
+        steps = times[1:]
+        document: dict[str, Any] = {
+            "text": texts[0],
+            "token_ids": ids if len(ids) == len(tokens) else None,
+            "num_tokens": readers[0].completion_count,
+            "finish_reason": readers[0].finish_reason,
+            "prefill_time_ms": _milliseconds(times[0]),
+            "step_ms": _milliseconds(sum(steps) / len(steps)) if steps else None,
+            "total_time_ms": _milliseconds(sum(times)),
+        }
+        return orjson.dumps(document)
+
+    def failure(self, error: InferstreamError) -> bytes:
+        return sse.event(orjson.dumps(error_object(error)))
+
+    def _event(self, token: Decided) -> bytes:
+        timed, self._timed = self._timed, "step_ms"
+        return sse.event(
+            orjson.dumps({"token": token.text, "token_id": token.id, timed: _milliseconds(token.seconds)})
+        )
+
+
+def _milliseconds(seconds: float) -> float:
+    return round(seconds * 1000, 3)
+
+
+def read_prompt(fields: Fields, admission: Admission, interface: TextInterface) -> TextRequest:
+    """The request of a body with a prompt. Raises InvalidRequest that names the wrong field."""
+    prompt = fields.needed_text("prompt")
+    parameters = {"temperature": TEMPERATURE, **sampling(fields, READ)}
+    limit = fields.integer("max_tokens", 1)
+    generation = Generation(parameters, fields.stop(), MAX_TOKENS if limit is None else limit)
+    streamed = fields.flag("stream")
+    return TextRequest(
+        admission, generation, [generation.request(interface, prompt, {})], PromptFormat(), streamed
+    )

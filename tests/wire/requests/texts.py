@@ -1,0 +1,71 @@
+"""The routes of texts: OpenAI's, TGI's and the plain `generate`. What has times in its body is not here."""
+
+from typing import Any
+
+from ..http import Http, get, one, post
+
+
+def tgi(name: str, path: str, body: dict[str, Any], model: str = "text", **parameters: object) -> Http:
+    return post(name, path, {**body, "parameters": parameters, "model": model})
+
+
+HELLO = {"inputs": "hällo"}
+
+CHAT = {"model": "text", "messages": [{"role": "user", "content": "hällo"}]}
+PROMPT = {"model": "text", "prompt": "hällo"}
+
+
+def openai(prefix: str) -> list[Http]:
+    return [
+        post(f"{prefix} chat", f"{prefix}/chat/completions", CHAT),
+        post(f"{prefix} chat stream", f"{prefix}/chat/completions", {**CHAT, "stream": True}),
+        post(f"{prefix} chat without messages", f"{prefix}/chat/completions", {"model": "text"}),
+        post(f"{prefix} completion", f"{prefix}/completions", PROMPT),
+        post(f"{prefix} completion stream", f"{prefix}/completions", {**PROMPT, "stream": True}),
+        post(f"{prefix} response without input", f"{prefix}/responses", {"model": "text"}),
+        post(f"{prefix} embeddings of a model of texts", f"{prefix}/embeddings", PROMPT),
+        get(f"{prefix} models", f"{prefix}/models"),
+        get(f"{prefix} model", f"{prefix}/models/text"),
+        get(f"{prefix} unknown model", f"{prefix}/models/nobody"),
+    ]
+
+
+CASES = [
+    *openai("/v1"),
+    *openai("/openai/v1"),
+    tgi("tgi", "/generate", HELLO),
+    tgi("tgi with details", "/generate", HELLO, details=True, seed=1, return_full_text=True),
+    tgi("tgi ended by a stop string", "/generate", HELLO, details=True, stop=["ll"]),
+    tgi("tgi at the root", "/", HELLO),
+    tgi("tgi stream at the root", "/", {**HELLO, "stream": True}),
+    tgi("tgi stream", "/generate_stream", HELLO, "stream"),
+    tgi("tgi stream with details", "/generate_stream", HELLO, "stream", details=True),
+    tgi(
+        "tgi stream ended by its length", "/generate_stream", HELLO, "stream", details=True, max_new_tokens=2
+    ),
+    tgi(
+        "tgi stream ended by a stop string", "/generate_stream", HELLO, "stream", details=True, stop=["m 1it"]
+    ),
+    tgi("tgi failure before the first", "/generate_stream", HELLO, "stream", fail_at=0),
+    tgi("tgi failure after the first", "/generate_stream", HELLO, "stream", fail_at=1),
+    tgi("tgi refusal before the first", "/generate", HELLO, "stream", refuse_at=0),
+    tgi("tgi refusal after the first", "/generate_stream", HELLO, "stream", refuse_at=1),
+    tgi("tgi wrong parameter", "/generate", HELLO, temperature=0),
+    tgi("tgi wrong type", "/generate", {"inputs": ["a"]}),
+    tgi("tgi grammar", "/generate", HELLO, grammar={"type": "json", "value": {}}),
+    tgi("tgi unknown model", "/generate", HELLO, "nobody"),
+    tgi("tgi model of other tensors", "/generate", HELLO, "declared"),
+    post("tgi without a model", "/generate", HELLO),
+    post("tgi no JSON", "/generate", b"{"),
+    post("tgi no object", "/generate", []),
+    post("generate without a form", "/generate", {"stream": True}),
+    post("generate of both forms", "/generate", {"inputs": "a", "prompt": "b"}),
+    post("generate_stream of a prompt", "/generate_stream", {"prompt": "b"}),
+    post("prompt of a wrong type", "/generate", {"prompt": 3, "model": "text"}),
+    post("prompt with wrong tokens", "/generate", {"prompt": "a", "max_tokens": 0, "model": "text"}),
+    post("prompt fails before the first", "/generate", {"prompt": "a", "stream": True, "model": "failing"}),
+    one("generate by GET", "GET", "/generate"),
+    get("tgi info", "/info"),
+    get("tgi health", "/health"),
+    post("posted tgi health", "/health"),
+]
