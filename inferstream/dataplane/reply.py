@@ -82,6 +82,9 @@ class Reply:
     def fail(self, error: Exception) -> None:
         """End the reply: the reader gets `error` at its pending or next step."""
 
+    def leave(self) -> None:
+        """Count the reply as a success however it ends, because its reader has all that it wants and leaves."""
+
     async def aclose(self, error: BaseException | None) -> None:
         """Run the model's `finally` now, and end the watchers with `error`."""
 
@@ -120,6 +123,7 @@ class StreamReply(Reply):
         "_first_read",
         "_interruption",
         "_item",
+        "_left",
         "_reader",
         "_rest",
         "_waiting",
@@ -139,7 +143,7 @@ class StreamReply(Reply):
         self._failure: Exception | None = None
         self._interruption: Interruption | None = None
         self._waiting = False
-        self._closed = False
+        self._closed = self._left = False
 
     def watch(self, watcher: Watcher) -> Self:
         if self._closed:
@@ -156,6 +160,9 @@ class StreamReply(Reply):
             self._failure = error
             if self._waiting and self._reader is not None:
                 self._interruption = Interruption(self._reader, lambda: self._waiting)
+
+    def leave(self) -> None:
+        self._left = True
 
     def __aiter__(self) -> Self:
         return self
@@ -223,6 +230,8 @@ class StreamReply(Reply):
         try:
             await self._rest.aclose()
         finally:
+            if self._left:
+                error = None
             for watcher in reversed(self._watchers):
                 watcher.end(error)
 

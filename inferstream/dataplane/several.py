@@ -1,10 +1,12 @@
 """`SeveralReplies`: the replies of several calls of one client as one."""
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
-from functools import partial
 from typing import Self
 
+from ..concurrency.interruption import Interruption
+from ..errors import Abandoned
 from ..types import InferenceResponse
 from .admission import Admission
 from .call import Call
@@ -13,6 +15,9 @@ from .reply import Reply
 AHEAD = 8
 """Responses that the calls together may be ahead of their reader."""
 
+AT_ONCE = 128
+"""Calls that run or wait in the model's queue at the same time. The others begin when these end."""
+
 
 class SeveralReplies(Reply):
     """Responses of several calls of one model, in the order in which they come. Their ids tell the calls apart.
@@ -20,7 +25,17 @@ class SeveralReplies(Reply):
     The first failure of a call is the failure of all. Leaving `async with` ends every call.
     """
 
-    __slots__ = ("_admission", "_arrived", "_places", "_running", "_tasks")
+    __slots__ = (
+        "_admission",
+        "_arrived",
+        "_opened",
+        "_places",
+        "_replies",
+        "_running",
+        "_tasks",
+        "_unbegun",
+        "_unopened",
+    )
 
     single = False
 
@@ -31,47 +46,64 @@ class SeveralReplies(Reply):
         self._arrived: asyncio.Queue[InferenceResponse | BaseException | None] = asyncio.Queue()
         """Responses, and for each call that has ended its failure or None."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._running = 0
+        self._replies: dict[str, Reply] = {}
+        self._unbegun: deque[Call] = deque()
+        self._running = self._unopened = 0
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the responses can be read."""
 
     async def open(self, calls: Sequence[Call]) -> Self:
-        """Open all calls at the same time. Raises the first failure, and ends the other calls."""
-        loop = asyncio.get_running_loop()
-        openings: list[asyncio.Future[None]] = []
-        for call in calls:
-            opened: asyncio.Future[None] = loop.create_future()
-            openings.append(opened)
-            task = loop.create_task(self._run(call, opened))
-            task.add_done_callback(partial(self._ended, opened))
-            self._tasks[str(call.request.id)] = task
-        self._running = len(calls)
+        """Open all calls. Raises the first failure, and ends the other calls.
+
+        Does not wait for calls that begin only after others have ended: those need somebody who reads them.
+        """
+        self._running = self._unopened = len(calls)
+        self._unbegun.extend(calls)
+        for _ in range(min(len(calls), AT_ONCE)):
+            self._begin()
         try:
-            await asyncio.gather(*openings)
-        except BaseException:
-            await self.aclose(None)
+            await self._opened
+        except BaseException as error:
+            await self.aclose(error)
             raise
         return self
 
-    async def _run(self, call: Call, opened: asyncio.Future[None]) -> None:
+    def _begin(self) -> None:
+        call = self._unbegun.popleft()
+        task = self._tasks[str(call.request.id)] = asyncio.create_task(self._run(call))
+        task.add_done_callback(self._ended)
+
+    async def _run(self, call: Call) -> None:
         call.task = asyncio.current_task()
         async with await self._admission.open(call) as reply:
-            if not opened.done():
-                opened.set_result(None)
+            self._replies[str(call.request.id)] = reply
+            self._unopened -= 1
+            if not self._unopened:
+                self._readable()
             async for response in reply:
+                if self._places.locked():
+                    self._readable()
                 await self._places.acquire()
                 self._arrived.put_nowait(response)
 
-    def _ended(self, opened: asyncio.Future[None], task: asyncio.Task[None]) -> None:
+    def _readable(self) -> None:
+        if not self._opened.done():
+            self._opened.set_result(None)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
-        if opened.done():
-            self._arrived.put_nowait(error)
-        elif error is not None:
-            opened.set_exception(error)
+        if error is not None and not self._opened.done():
+            self._opened.set_exception(error)
         else:
-            opened.cancel()
+            self._arrived.put_nowait(error)
+        if self._unbegun:
+            self._begin()
 
     def leave(self, id: str) -> None:
-        """End one call, because the client has all that it wants of it."""
-        self._tasks[id].cancel()
+        """End one call as a success, because the client has all that it wants of it."""
+        if (reply := self._replies.get(id)) is not None:
+            reply.leave()
+        Interruption(self._tasks[id], lambda: True)
 
     def __aiter__(self) -> Self:
         return self
@@ -88,11 +120,15 @@ class SeveralReplies(Reply):
         raise StopAsyncIteration
 
     async def aclose(self, error: BaseException | None) -> None:
-        tasks = [task for task in self._tasks.values() if not task.done()]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        self._unbegun.clear()
+        running = [(id, task) for id, task in self._tasks.items() if not task.done()]
+        for id, task in running:
+            if error is None:
+                self.leave(id)
+            else:
+                Interruption(task, lambda: True)
+        if running:
+            await asyncio.wait([task for _, task in running])
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose(None)
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        await self.aclose(error or Abandoned())

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from inferstream import InferenceRequest, MLModel
+from inferstream import InferenceRequest, MLModel, ModelSettings
 from inferstream.dataplane.call import Operation
-from inferstream.dataplane.several import SeveralReplies
+from inferstream.dataplane.several import AT_ONCE, SeveralReplies
 from inferstream.errors import InferenceFailed, ModelError
 from inferstream.testing import run
 from inferstream.types import Headers
@@ -90,3 +90,63 @@ async def test_a_failure_of_one_is_that_of_all():
                 async for _ in reply:
                     pass
         assert sorted(model(app).closed) == ["a", "b"]
+
+
+def counted(app, kind):
+    return app.application.dataplane._registry.get("Counting").meters.ends.get(kind, 0)
+
+
+async def test_a_call_that_its_client_has_enough_of_is_a_success():
+    async with run(Counting) as app:
+        async with await opened(app, request("a", most=10**9), request("b", most=10**9)) as reply:
+            await anext(reply)
+            reply.leave("a")
+            await reply.aclose(None)
+        assert counted(app, "success") == 2
+
+
+async def test_calls_that_are_left_by_their_client_are_cancelled():
+    async with run(Counting) as app:
+        async with await opened(app, request("a", most=10**9), request("b", most=10**9)) as reply:
+            await anext(reply)
+        assert counted(app, "cancelled") == 2
+
+
+async def test_calls_that_must_wait_for_others_do_not_keep_these_unread():
+    counting = Counting(ModelSettings(name="Counting", implementation=Counting, max_concurrency=1))
+    async with run(counting) as app:
+        async with (
+            asyncio.timeout(5),
+            await opened(app, request("a", most=50), request("b", most=50)) as reply,
+        ):
+            assert len([response async for response in reply]) == 100
+
+
+async def test_more_calls_than_a_queue_takes_begin_one_after_another():
+    settings = ModelSettings(name="Counting", implementation=Counting, max_concurrency=1, max_queue=AT_ONCE)
+    async with run(Counting(settings)) as app:
+        calls = [request(str(number), most=1) for number in range(3 * AT_ONCE)]
+        async with asyncio.timeout(20), await opened(app, *calls) as reply:
+            assert len({response.id async for response in reply}) == len(calls)
+
+
+async def test_a_model_that_swallows_the_cancel_does_not_outlive_its_client(monkeypatch):
+    monkeypatch.setattr("inferstream.concurrency.interruption.PATIENCE", 0.01)
+    ended = asyncio.Event()
+
+    class Stubborn(MLModel):
+        async def predict_stream(self, payloads):
+            yield "a"
+            for _ in range(2):
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    continue
+            ended.set()
+
+    async with run(Stubborn) as app:
+        admission = app.application.dataplane.admit("Stubborn")
+        calls = [admission.call(Operation.STREAM, request(id), Headers(())) for id in "ab"]
+        async with asyncio.timeout(5), await SeveralReplies(admission).open(calls) as reply:
+            await anext(reply)
+        assert ended.is_set()
