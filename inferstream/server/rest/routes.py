@@ -71,6 +71,8 @@ class Routes:
     ) -> None:
         """`custom_routes` returns the routes of models' own, which precede dialects that yield."""
         self._custom_routes = custom_routes
+        self._known: Sequence[tuple[CustomHandler, str]] = ()
+        self._patterns: list[tuple[str, re.Pattern[str]]] = []
         self._fixed: dict[str, Route | ReadRoute | None] = {}
         self._inferences: dict[str, Route] = {}
         self._open: list[_Claimed] = [
@@ -114,7 +116,7 @@ class Routes:
     def of_path(self, path: str, method: str = "") -> Route | ReadRoute | None:
         """What a decoded path asks for; None for a path that no dialect claims."""
         found = self._claimed_by(path, method)
-        return None if found is not None and self._precedes(found, method) else found
+        return None if found is not None and self._precedes(found, path, method) else found
 
     def _claimed_by(self, path: str, method: str = POST) -> Route | ReadRoute | None:
         found = self._fixed.get(path)
@@ -138,17 +140,23 @@ class Routes:
     def of_target(self, target: bytes) -> Route | None:
         """The inference that a target asks for as it was sent; None for one that has to be decoded first."""
         found = self._remembered(target) if len(target) <= LONGEST_TARGET else None
-        return None if found is not None and self._precedes(found, POST) else found
+        if found is not None and self._precedes(found, target.decode("ascii"), POST):
+            return None
+        return found
 
-    def _precedes(self, route: Route | ReadRoute, method: str) -> bool:
-        """Whether a model has a route of its own at the path of a dialect that yields."""
+    def _precedes(self, route: Route | ReadRoute, path: str, method: str) -> bool:
+        """Whether a model has a route of its own at a path of a dialect that yields."""
         if not route.dialect.yields:
             return False
-        path = route.template if isinstance(route, Route) else route.path
-        return any(
-            handler.rest_path == path and handler.rest_method == method
-            for handler, _ in self._custom_routes()
-        )
+        routes = self._custom_routes()
+        if routes is not self._known:
+            from starlette.routing import compile_path  # late: only models with routes of their own need it
+
+            self._known = routes
+            self._patterns = [
+                (handler.rest_method, compile_path(handler.rest_path)[0]) for handler, _ in routes
+            ]
+        return any(its == method and pattern.match(path) for its, pattern in self._patterns)
 
     def _of_target(self, target: bytes) -> Route | None:
         found = self._claimed_by(target.decode("ascii")) if _PLAIN_TARGET.fullmatch(target) else None

@@ -116,15 +116,24 @@ def test_a_path_has_the_owner_that_serves_it(path: str, owner: str | None) -> No
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/health"), ("GET", "/info"), ("POST", "/generate"), ("POST", "/")]
+    ("method", "path", "asked"),
+    [
+        ("GET", "/health", "/health"),
+        ("GET", "/info", "/info"),
+        ("POST", "/generate", "/generate"),
+        ("POST", "/", "/"),
+        ("GET", "/v1/models/{name}", "/v1/models/a"),
+        ("POST", "/v1/models/{name}:predict", "/v1/models/a:predict"),
+        ("GET", "/{rest:path}", "/v1/models"),
+    ],
 )
-def test_a_models_own_route_precedes_a_dialect_that_yields(method: str, path: str) -> None:
+def test_a_models_own_route_precedes_a_dialect_that_yields(method: str, path: str, asked: str) -> None:
     own = [(CustomHandler(path, method), "model")]
     found = Routes([dialect(None, Settings(), Meters()) for dialect in DIALECTS], lambda: own)
     other = "GET" if method == "POST" else "POST"
-    assert found.of_path(path, method) is None
-    assert found.of_target(path.encode()) is None
-    of_other = found.of_path(path, other)
-    own.clear()
-    assert found.of_path(path, method) is not None
-    assert found.of_path(path, other) == of_other
+    assert found.of_path(asked, method) is None
+    assert found.of_target(asked.encode()) is None
+    of_other = found.of_path(asked, other)
+    own = []
+    assert found.of_path(asked, method) is not None
+    assert found.of_path(asked, other) == of_other
