@@ -33,7 +33,6 @@ class TextReader:
     __slots__ = (
         "_decoder",
         "_held",
-        "_longest",
         "_max_tokens",
         "_stop",
         "_with_logprobs",
@@ -52,7 +51,6 @@ class TextReader:
     ) -> None:
         self._with_logprobs = with_logprobs
         self._stop = stop
-        self._longest = max(map(len, stop), default=0)
         self._max_tokens = max_tokens or 0
         self._held = ""
         self._decoder: codecs.IncrementalDecoder | None = None
@@ -98,7 +96,7 @@ class TextReader:
             self.tokens += 1
             if self.tokens == self._max_tokens and self.finish_reason is None:
                 self.finish_reason = LENGTH
-        if self._longest:
+        if self._stop:
             return self._unstopped(text)
         return text if self.finish_reason is None else text + self._undecoded()
 
@@ -138,21 +136,25 @@ class TextReader:
 
     def _unstopped(self, text: str) -> str:
         """What may be shown of a text while stop strings are possible."""
-        text = self._held + text
-        self._held = ""
-        found = [at for stop in self._stop if (at := text.find(stop)) >= 0]
-        if found:
+        if self._held:
+            text = self._held + text
+            self._held = ""
+        end = decided = len(text)
+        for stop in self._stop:
+            if stop[0] not in text:  # nearly always
+                continue
+            if (at := text.find(stop)) >= 0:
+                end = min(end, at)
+            else:
+                decided = min(decided, _beginning(stop, text))
+        if end < len(text):
             self.finish_reason = STOP
             self.stopped = True
-            return text[: min(found)]
+            return text[:end]
         if self.finish_reason is not None:
             return text + self._undecoded()
-        for length in range(min(self._longest - 1, len(text)), 0, -1):
-            tail = text[-length:]
-            if any(stop.startswith(tail) for stop in self._stop):
-                self._held = tail
-                return text[:-length]
-        return text
+        self._held = text[decided:]
+        return text[:decided]
 
     def _notice(self, parameters: Parameters, text: str) -> None:
         """Read what the model says beside the text."""
@@ -171,3 +173,11 @@ class TextReader:
             self.logprobs.append(TokenLogprob(text, float(logprob), {} if top is None else orjson.loads(top)))
         if (calls := said.get("tool_calls")) is not None:
             self.tool_calls += orjson.loads(calls)
+
+
+def _beginning(stop: str, text: str) -> int:
+    """Where a beginning of the stop string stands at the end of a text; the length of the text if nowhere."""
+    at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
+    while at >= 0 and not stop.startswith(text[at:]):
+        at = text.find(stop[0], at + 1)
+    return len(text) if at < 0 else at
