@@ -6,6 +6,16 @@ from typing import Any
 
 from ..errors import InvalidRequest
 
+LONGEST_STOP = 1024
+"""Characters of a stop string. The end of each piece of text is compared with every beginning of it."""
+
+
+MOST_FIELDS = 256
+"""Fields of a request that become parameters, as many as a request of V2 may have."""
+
+MOST = 2**63 - 1
+"""The largest whole number that a tensor holds."""
+
 
 def wrong_field(path: str, sentence: str) -> InvalidRequest:
     """The error of a field. Its `detail` names it, for dialects whose errors have a place for names."""
@@ -59,7 +69,7 @@ class Fields:
             raise self.wrong(name, "must be true or false")
         return bool(value)
 
-    def integer(self, name: str, least: int | None = None, most: int | None = None) -> int | None:
+    def integer(self, name: str, least: int = -MOST - 1, most: int = MOST) -> int | None:
         value = self._document.get(name)
         if value is None:
             return None
@@ -73,7 +83,7 @@ class Fields:
         value = self._document.get(name)
         if value is None:
             return None
-        if type(value) not in (int, float) or not isfinite(value):
+        if type(value) not in (int, float) or (type(value) is float and not isfinite(value)):
             raise self.wrong(name, "must be a number")
         return self._within(name, value, least, most)
 
@@ -102,11 +112,14 @@ class Fields:
 
     def scalars(self, known: frozenset[str]) -> dict[str, Any]:
         """Every other field that is a string, a number or a boolean: parameters for the model."""
-        return {
+        found = {
             name: value
             for name, value in self._document.items()
             if name not in known and isinstance(value, (str, int, float))
         }
+        if len(found) > MOST_FIELDS:
+            raise InvalidRequest(f"{len(found)} parameters are more than the {MOST_FIELDS} allowed")
+        return found
 
     def stop(self, name: str = "stop", most: int = 4) -> tuple[str, ...]:
         """Strings that end a text: one, or a list of at most `most`."""
@@ -118,4 +131,6 @@ class Fields:
             raise self.wrong(name, "must be a string or a list of strings, none of them empty")
         if len(found) > most:
             raise self.wrong(name, f"holds {len(found)} strings, at most {most} are allowed")
+        if max(map(len, found), default=0) > LONGEST_STOP:
+            raise self.wrong(name, f"holds a string of more than {LONGEST_STOP} characters")
         return tuple(found)
