@@ -59,6 +59,11 @@ class Admission:
         return self._served.text
 
     @property
+    def hidden(self) -> bool:
+        """Whether its settings hide it from clients of texts."""
+        return self._served.hidden
+
+    @property
     def takes_any(self) -> bool:
         """Whether requests may hold objects beyond the protocol's texts and numbers."""
         return self._served.takes_any

@@ -102,8 +102,11 @@ class DataPlane:
         ]
 
     def created(self, name: str, version: str | None = None) -> int:
-        """When a model was loaded, in seconds since 1970. Raises ModelNotFound, ModelNotReady."""
-        return self._registry.get(name, version).created
+        """When a model was loaded, in seconds since 1970. Raises ModelNotFound for a hidden one too, ModelNotReady."""
+        served = self._registry.get(name, version)
+        if served.hidden:
+            raise ModelNotFound(name, version)
+        return served.created
 
     def default_text_model(self) -> str:
         """The model of requests that name none: that of the settings, else the only one that returns texts.

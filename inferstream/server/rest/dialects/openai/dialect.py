@@ -8,7 +8,6 @@ import orjson
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation, new_id
 from .....errors import InferstreamError, ModelNotFound
-from .....protos import json_requests
 from .....text.chat import read_messages
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, expect_logprobs, sampling
@@ -20,7 +19,7 @@ from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
-from ..text import TextRequest, admit_named
+from ..text import TextRequest, admit_named, read_fields
 from .chat import ChatFormat, logprobs_asked
 from .completions import CompletionFormat, prompts
 from .embeddings import EmbeddingRequest
@@ -68,7 +67,7 @@ class OpenAI(InferenceDialect):
         ]
 
     def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
-        fields = Fields(json_requests.load_request(body))
+        fields = read_fields(body)
         name = fields.needed_text("model")
         admission = self._admit(name)
         interface = admission.text

@@ -7,14 +7,13 @@ import orjson
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....errors import InferstreamError, InvalidRequest
-from .....protos import json_requests
 from .....text.fields import Fields, wrong_field
 from .....text.interface import TextInterface
 from ....status import http_headers
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
-from ..text import TextRequest, admit_named
+from ..text import TextRequest, admit_named, read_fields
 from .errors import error_object, error_status
 from .formats import TgiFormat
 from .parameters import MOST_SEQUENCES, MOST_STOPS, MOST_TOP_TOKENS, read_parameters
@@ -36,7 +35,7 @@ class Tgi(InferenceDialect):
         return [ReadClaim("/info", self._info), ReadClaim("/health", self._health)]
 
     def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
-        fields = Fields(json_requests.load_request(body))
+        fields = read_fields(body)
         named = fields.names()
         plain = "prompt" in named and route.template == GENERATE
         if plain == ("inputs" in named):

@@ -1,0 +1,88 @@
+"""What the dialects of text have in common, asked over ASGI."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from inferstream import MLModel, ModelSettings, StringCodec, Token, Usage
+from inferstream.server.rest.dialects.text import DEEPEST
+from inferstream.testing import run
+
+
+class Words(MLModel):
+    gives_logprobs = True
+
+    async def predict_stream(self, payloads):
+        async for payload in payloads:
+            [prompt] = StringCodec.decode_input(payload.inputs[0])
+            words = prompt.split(" ")
+            for number, word in enumerate(words, 1):
+                yield Token(f"{word} ", logprob=-1.0, usage=Usage(len(words), number))
+                await asyncio.sleep(0)
+
+
+def words(name="words", **settings):
+    inputs = [{"name": "prompt", "datatype": "BYTES", "shape": [1]}]
+    outputs = [{"name": "text", "datatype": "BYTES", "shape": [1]}]
+    return Words(ModelSettings(implementation=Words, name=name, inputs=inputs, outputs=outputs, **settings))
+
+
+class Asking:
+    """Sends requests to models in this process."""
+
+    def __init__(self, *models):
+        self._run = run(list(models))
+
+    async def __aenter__(self):
+        app = (await self._run.__aenter__()).application
+        self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app.asgi), base_url="http://test")
+        return self
+
+    async def __aexit__(self, *exit):
+        await self._client.aclose()
+        await self._run.__aexit__(*exit)
+
+    async def get(self, path):
+        return await self._client.get(path)
+
+    async def post(self, path, **body):
+        return await self._client.post(path, json={"model": "words", **body})
+
+    async def chat(self, content="a b", **fields):
+        message = {"role": "user", "content": content}
+        return await self.post("/v1/chat/completions", messages=[message], **fields)
+
+    async def events(self, path, **body):
+        text = (await self.post(path, stream=True, **body)).text
+        return [json.loads(event[6:]) for event in text.split("\n\n")[:-2]]
+
+
+NESTED = json.loads("[" * DEEPEST + "]" * DEEPEST)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a", "more": NESTED}]}, 400),
+        ("/v1/completions", {"prompt": "a", "logit_bias": {"1": NESTED}}, 400),
+        ("/v1/responses", {"input": "a", "text": {"format": {"type": "text", "more": NESTED}}}, 400),
+        ("/generate", {"inputs": "a", "parameters": {"grammar": {"value": NESTED}}}, 422),
+    ],
+)
+async def test_a_request_that_is_nested_too_deep_is_refused(path, body, status):
+    async with Asking(words()) as asking:
+        response = await asking.post(path, **body)
+        assert (response.status_code, f"deeper than {DEEPEST}" in response.text) == (status, True)
+
+
+async def test_a_hidden_model_is_not_found():
+    async with Asking(words(), words("hidden", openai=False)) as asking:
+        for response in (
+            await asking.chat(model="hidden"),
+            await asking.post("/generate", model="hidden", prompt="a"),
+            await asking.get("/v1/models/hidden"),
+        ):
+            assert (response.status_code, "not found" in response.text) == (404, True)
+        assert (await asking.get("/v2/models/hidden/ready")).status_code == 200
