@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import strftime
 from typing import Any
 
 from ..errors import ModelLoadFailed
@@ -30,9 +31,8 @@ def chat_template(settings: ModelSettings) -> Render:
     folder = _folder(settings)
     if named is not None:
         file = Path(folder or ".") / named
-        source = file.read_text() if "{" not in named and file.is_file() else named
         try:
-            return _compiled(source, {})
+            return _compiled(file.read_text() if "{" not in named and file.is_file() else named, {})
         except Exception as error:
             raise ModelLoadFailed(f"Model {settings.name} did not load: chat_template: {error}") from error
     found, special = _of_tokenizer(folder)
@@ -80,8 +80,7 @@ def _token(value: Any) -> str:
 
 def _compiled(source: str, special: dict[str, str]) -> Render:
     """A template that may do nothing but write text. Raises ImportError without Jinja, or what Jinja raises."""
-    from jinja2 import TemplateError  # late: only models with a template need it
-    from jinja2.ext import loopcontrols
+    from jinja2.ext import loopcontrols  # late: only models with a template need it
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     if len(source) > LARGEST:
@@ -90,13 +89,14 @@ def _compiled(source: str, special: dict[str, str]) -> Render:
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
     )
     environment.globals["raise_exception"] = _refuse
+    environment.globals["strftime_now"] = strftime  # the date, in the system prompts of some models
     environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
     template = environment.from_string(source)
 
     def render(messages: Sequence[dict[str, Any]]) -> str:
         try:
             return str(template.render(messages=messages, add_generation_prompt=True, tools=None, **special))
-        except TemplateError as error:
+        except Exception as error:  # such as the TypeError of a content that is null
             raise wrong_field("messages", f"the chat template refuses them: {error}") from error
 
     return render

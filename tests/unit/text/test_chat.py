@@ -100,6 +100,33 @@ def test_a_template_of_the_settings(tmp_path):
     assert chat_template(settings(tmp_path, chat_template="chat.jinja"))([USER]) == "file hi"
 
 
+def test_messages_that_a_template_cannot_take_are_refused(tmp_path):
+    render = chat_template(
+        settings(tmp_path, chat_template="{% for m in messages %}{{ '<' + m.content }}{% endfor %}")
+    )
+    for messages in ([{"role": "assistant", "content": None}], [{"role": "assistant"}], [{"content": []}]):
+        with pytest.raises(InvalidRequest, match="messages: the chat template refuses them"):
+            render(messages)
+
+
+def test_messages_are_no_templates(tmp_path):
+    render = chat_template(settings(tmp_path, chat_template=TEMPLATE))
+    assert (
+        render([{"role": "user", "content": "{{ messages }}{% raw %}"}]) == "<user>{{ messages }}{% raw %}>"
+    )
+
+
+def test_a_template_may_write_the_date(tmp_path):
+    render = chat_template(settings(tmp_path, chat_template="{{ strftime_now('%Y') }}"))
+    assert render([USER]).isdigit()
+
+
+def test_a_template_file_that_is_no_text_fails_the_load(tmp_path):
+    (tmp_path / "chat.jinja").write_bytes(b"\xff")
+    with pytest.raises(ModelLoadFailed, match="chat_template"):
+        chat_template(settings(tmp_path, chat_template="chat.jinja"))
+
+
 def test_the_template_of_a_tokenizer_in_the_folder(tmp_path):
     document = {"chat_template": "{{ bos_token }}" + TEMPLATE, "bos_token": {"content": "<s>"}}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(document))

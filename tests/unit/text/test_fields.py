@@ -18,13 +18,13 @@ def test_stop_strings_are_one_or_several():
 
 @pytest.mark.parametrize("value", [1e300, 2**63, -(2**63) - 1, 1.5, "1", True])
 def test_a_whole_number_fits_a_tensor(value):
-    with pytest.raises(InvalidRequest, match="^number: must be"):
+    with pytest.raises(InvalidRequest, match=r"^number: must be"):
         Fields({"number": value}).integer("number")
 
 
 @pytest.mark.parametrize("value", [10**400, float("nan"), "1", True])
 def test_a_number_is_finite(value):
-    with pytest.raises(InvalidRequest, match="^number: must be"):
+    with pytest.raises(InvalidRequest, match=r"^number: must be"):
         Fields({"number": value}).number("number", 0, 2)
 
 

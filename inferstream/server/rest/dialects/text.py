@@ -18,7 +18,6 @@ from ....types.conversion import check_depth
 from ..messages import JSON, RawHeaders
 from .base import ParsedRequest
 
-
 DEEPEST = 128
 """Levels of lists and objects in a request. orjson writes no more than 254."""
 
