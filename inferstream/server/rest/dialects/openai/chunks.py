@@ -29,6 +29,8 @@ class ChunkFormat(TextFormat):
         self._model = model
         self._created = int(time())
         self._usage = usage
+        self._per_prompt = choices
+        """Choices for each prompt."""
         self._around = [self._split(index) for index in range(choices)]
 
     @abstractmethod
@@ -52,14 +54,16 @@ class ChunkFormat(TextFormat):
         return piece + self.chunk([self.choice(index, "", reader, reader.finish_reason)])
 
     def closing(self, readers: Sequence[TextReader]) -> bytes:
-        return (self.chunk([], usage_of(readers)) if self._usage else b"") + DONE
+        return (self.chunk([], self._used(readers)) if self._usage else b"") + DONE
 
     def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
         choices = [
             self.whole_choice(index, text, reader)
             for index, (text, reader) in enumerate(zip(texts, readers, strict=True))
         ]
-        return orjson.dumps({**self._head(self.whole_object), "choices": choices, "usage": usage_of(readers)})
+        return orjson.dumps(
+            {**self._head(self.whole_object), "choices": choices, "usage": self._used(readers)}
+        )
 
     def failure(self, error: InferstreamError) -> bytes:
         return sse.event(orjson.dumps(error_object(error)))
@@ -70,6 +74,9 @@ class ChunkFormat(TextFormat):
         if self._usage:
             document["usage"] = usage
         return sse.event(orjson.dumps(document))
+
+    def _used(self, readers: Sequence[TextReader]) -> dict[str, int]:
+        return usage_of(readers, self._per_prompt)
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
@@ -82,8 +89,9 @@ class ChunkFormat(TextFormat):
         return before, after
 
 
-def usage_of(readers: Sequence[TextReader]) -> dict[str, int]:
-    """Counts of tokens: those of the model, else one for each response. The prompt counts once for each prompt."""
-    prompt = max((reader.prompt_tokens or 0 for reader in readers), default=0)
+def usage_of(readers: Sequence[TextReader], per_prompt: int = 1) -> dict[str, int]:
+    """Counts of tokens: those of the model, else one for each response. A prompt counts once for all its texts."""
+    counts = [reader.prompt_tokens or 0 for reader in readers]
+    prompt = sum(max(counts[at : at + per_prompt]) for at in range(0, len(counts), per_prompt))
     completion = sum(reader.completion_count for reader in readers)
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}

@@ -163,7 +163,7 @@ def _completions(fields: Fields, admission: Admission, interface: TextInterface,
     ]
     streamed, usage = _streaming(fields)
     echoed = [text for text in texts for _ in range(count)] if fields.flag("echo") else []
-    format = CompletionFormat(_identified(requests), name, len(requests), usage, echoed)
+    format = CompletionFormat(_identified(requests), name, len(requests), usage, count=count, echoed=echoed)
     return TextRequest(admission, generation, requests, format, streamed)
 
 
