@@ -99,7 +99,7 @@ class SeveralReplies(Reply):
         if self._unbegun:
             self._begin()
 
-    def leave(self, id: str) -> None:
+    def leave_one(self, id: str) -> None:
         """End one call as a success, because the client has all that it wants of it."""
         if (reply := self._replies.get(id)) is not None:
             reply.leave()
@@ -124,7 +124,7 @@ class SeveralReplies(Reply):
         running = [(id, task) for id, task in self._tasks.items() if not task.done()]
         for id, task in running:
             if error is None:
-                self.leave(id)
+                self.leave_one(id)
             else:
                 Interruption(task, lambda: True)
         if running:

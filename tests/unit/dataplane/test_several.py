@@ -70,7 +70,7 @@ async def test_one_call_can_be_left_alone():
             async for response in reply:
                 seen.append(response.id)
                 if seen == ["a"] or (response.id == "a" and "left" not in seen):
-                    reply.leave("a")
+                    reply.leave_one("a")
                     seen.append("left")
         assert seen.count("b") == 3
         assert sorted(model(app).closed) == ["a", "b"]
@@ -100,7 +100,7 @@ async def test_a_call_that_its_client_has_enough_of_is_a_success():
     async with run(Counting) as app:
         async with await opened(app, request("a", most=10**9), request("b", most=10**9)) as reply:
             await anext(reply)
-            reply.leave("a")
+            reply.leave_one("a")
             await reply.aclose(None)
         assert counted(app, "success") == 2
 

@@ -166,7 +166,7 @@ class Texts:
         """Count a text as ended. False if it was the last one."""
         self._open.discard(index)
         if self._several is not None and self._open:
-            self._several.leave(str(response.id))
+            self._several.leave_one(str(response.id))
         return bool(self._open)
 
     def unended(self) -> list[int]:
