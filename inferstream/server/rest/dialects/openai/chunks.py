@@ -17,7 +17,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 class ChunkFormat(TextFormat):
-    """Writes texts as `choices`. Around the text of most pieces the JSON is the same; it is made once."""
+    """Writes texts as `choices`. Around the text of most pieces the JSON is the same; a stream makes it once."""
 
     prefix: ClassVar[str]
     """How ids begin."""
@@ -31,7 +31,8 @@ class ChunkFormat(TextFormat):
         self._usage = usage
         self._per_prompt = choices
         """Choices for each prompt."""
-        self._around = [self._split(index) for index in range(choices)]
+        self._around: dict[int, tuple[bytes, bytes]] = {}
+        """What comes before and after the text of a piece, by the index of its choice."""
 
     @abstractmethod
     def choice(self, index: int, text: str, reader: TextReader, finish_reason: str | None) -> dict[str, Any]:
@@ -46,7 +47,7 @@ class ChunkFormat(TextFormat):
             return self.chunk([self.choice(index, text, reader, None)])
         if not text:
             return b""
-        before, after = self._around[index]
+        before, after = self._around.get(index) or self._split(index)
         return b"".join((before, orjson.dumps(text), after))
 
     def last(self, index: int, text: str, reader: TextReader) -> bytes:
@@ -86,6 +87,7 @@ class ChunkFormat(TextFormat):
         mark = "\u0000"
         event = self.chunk([self.choice(index, mark, TextReader(), None)])
         before, _, after = event.partition(orjson.dumps(mark))
+        self._around[index] = before, after
         return before, after
 
 
