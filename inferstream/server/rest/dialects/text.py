@@ -105,7 +105,10 @@ class TextRequest(ParsedRequest):
         if len(self._requests) == 1:
             return self.admission.open(call)
         self._several = SeveralReplies(self.admission)
-        return self._several.open(calls_like(call, self.admission, self._requests))
+        interface = self.admission.text
+        streams = interface is not None and interface.streams
+        operation = Operation.STREAM if streams else Operation.INFER  # which can be batched
+        return self._several.open(calls_like(call, self.admission, self._requests, operation))
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         gathered = GatheredTexts(self._format, self._texts())
@@ -130,7 +133,7 @@ def calls_like(
     call: Call,
     admission: Admission,
     requests: Sequence[InferenceRequest],
-    operation: Operation = Operation.STREAM,
+    operation: Operation,
 ) -> list[Call]:
     """A call for each request, with the headers, deadline and priority of `call`."""
     calls = []

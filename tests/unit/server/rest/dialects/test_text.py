@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 
-from inferstream import MLModel, ModelSettings, StringCodec, Token, Usage
+from inferstream import InferenceResponse, MLModel, ModelSettings, ResponseOutput, StringCodec, Token, Usage
 from inferstream.server.rest.dialects.text import DEEPEST
 from inferstream.testing import run
 
@@ -106,3 +106,28 @@ async def test_offsets_of_tokens_count_from_the_beginning_of_the_text():
         [choice] = (await asking.post("/v1/completions", **body)).json()["choices"]
         assert choice["logprobs"]["text_offset"] == [4, 7]
         assert choice["text"][4:7] == choice["logprobs"]["tokens"][0] == "aa "
+
+
+class Batches(MLModel):
+    """Returns how many texts came together."""
+
+    async def predict(self, payload):
+        count = payload.inputs[0].shape[0]
+        text = ResponseOutput(name="text", datatype="BYTES", shape=[count, 1], data=[str(count)] * count)
+        return InferenceResponse(model_name="words", outputs=[text])
+
+
+async def test_several_texts_of_a_model_that_takes_batches_come_in_batches():
+    tensor = {"datatype": "BYTES", "shape": [-1, 1]}
+    settings = ModelSettings(
+        implementation=Batches,
+        name="words",
+        inputs=[{"name": "prompt", **tensor}],
+        outputs=[{"name": "text", **tensor}],
+        max_batch_size=3,
+        max_batch_time=5,
+    )
+    async with Asking(Batches(settings)) as asking:
+        for streamed in (False, True):
+            response = await asking.post("/v1/completions", prompt=["a", "b", "c"], stream=streamed)
+            assert response.text.count('"text":"2"') == 2  # the first text does not wait for the others
