@@ -6,7 +6,7 @@ from ..errors import Draining, InvalidRequest, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import Settings
 from ..signature import Signature
-from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem
+from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access
 from .admission import Admission
 from .cloudevents import CloudEvents, wanted
@@ -111,25 +111,23 @@ class DataPlane:
     def default_text_model(self) -> str:
         """The model of requests that name none: that of the settings, else the only one that returns texts.
 
-        Raises InvalidRequest where there is no such model, or more than one.
+        Raises InvalidRequest where there is no such model, or more than one; ModelNotReady while models load.
         """
         if self._settings.default_model is not None:
             return self._settings.default_model
-        found = {
-            name
-            for (name, _), served in self._registry.items()
-            if served.text is not None and served.text.generates and served.text.listed
-        }
+        found = self._registry.text_models
+        if not found:
+            for (name, version), (state, _) in self._registry.unserved.items():
+                if state is State.LOADING:
+                    raise ModelNotReady(name, version)
         if len(found) != 1:
             which = (
-                f"{len(found)} models return texts: {', '.join(sorted(found))}"
-                if found
-                else "no model returns texts"
+                f"{len(found)} models return texts: {', '.join(found)}" if found else "no model returns texts"
             )
             raise InvalidRequest(
                 f"The request names no model, and {which}. The setting default_model names one."
             )
-        return found.pop()
+        return found[0]
 
     async def index(self, ready: bool | None = None) -> list[RepositoryIndexResponseItem]:
         """Every model on disk or in memory, with its state. Raises PermissionDenied."""

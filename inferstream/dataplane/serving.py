@@ -87,6 +87,8 @@ class Serving(ABC):
         self._defaults: dict[str, ServedModel] = {}
         self.routes: list[tuple[CustomHandler, str]] = []
         """REST routes of models with the models' names. A new list whenever a model is loaded or unloaded."""
+        self.text_models: list[str] = []
+        """Names of the models that return texts and are listed, updated with `routes`."""
         self._states: dict[ModelKey, tuple[State, str]] = {}
         self._retiring: dict[asyncio.Task[None], ServedModel] = {}
         self.leaving = False
@@ -200,6 +202,13 @@ class Serving(ABC):
             self._defaults[name] = self._served[max(sorted(versions, key=str), key=_by_version)]
         else:
             self._defaults.pop(name, None)
+        self.text_models = sorted(
+            {
+                name
+                for (name, _), served in self._served.items()
+                if served.text is not None and served.text.generates and served.text.listed
+            }
+        )
         self.routes = [
             (route, model) for model, served in self._defaults.items() for route in served.execution.routes
         ]

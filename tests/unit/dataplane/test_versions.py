@@ -32,7 +32,8 @@ def chosen(*versions: str | None) -> set[Any]:
     for order in permutations(versions):
         serving = Loaded(Settings(), Meters("rest_server"))
         for version in order:
-            served: Any = SimpleNamespace(execution=SimpleNamespace(routes=[]), version=version, handler=None)
+            execution = SimpleNamespace(routes=[])
+            served: Any = SimpleNamespace(execution=execution, version=version, handler=None, text=None)
             serving._put(("m", version), served)
         found.add(serving.get("m").version)  # type: ignore[attr-defined]
     return found

@@ -1,0 +1,62 @@
+"""The model of a request for a text that names none."""
+
+import asyncio
+
+import pytest
+
+from inferstream import MLModel, ModelSettings
+from inferstream.errors import InvalidRequest, ModelNotReady
+from inferstream.server.application import Application
+from inferstream.testing import run
+
+TENSOR = {"name": "text", "datatype": "BYTES", "shape": [1]}
+
+
+class Words(MLModel):
+    async def predict_stream(self, payloads):
+        yield "a"
+        await asyncio.sleep(0)
+
+
+def made(kind, name, **settings):
+    return kind(
+        ModelSettings(implementation=kind, name=name, inputs=[TENSOR], **{"outputs": [TENSOR], **settings})
+    )
+
+
+async def test_it_is_the_only_model_that_returns_texts():
+    vectors = [{"name": "vector", "datatype": "FP32", "shape": [3]}]
+    models = [made(Words, "b"), made(Words, "a", outputs=vectors)]
+    async with run(models, allow_open_repository=True) as app:
+        assert app.application.dataplane.default_text_model() == "b"
+        await app.application.dataplane.unload("b")
+        with pytest.raises(InvalidRequest, match="no model returns texts"):
+            app.application.dataplane.default_text_model()
+
+
+async def test_of_several_the_settings_name_one():
+    models = [made(Words, "b"), made(Words, "a"), made(Words, "c", openai=False)]
+    async with run(models) as app:
+        with pytest.raises(InvalidRequest, match="2 models return texts: a, b"):
+            app.application.dataplane.default_text_model()
+    async with run(models, default_model="b") as app:
+        assert app.application.dataplane.default_text_model() == "b"
+
+
+async def test_while_models_load_it_is_not_ready():
+    begun, end = asyncio.Event(), asyncio.Event()
+
+    class Slow(Words):
+        async def load(self):
+            begun.set()
+            await end.wait()
+
+    application = Application([made(Slow, "slow")])
+    starting = asyncio.create_task(application.start())
+    await begun.wait()
+    with pytest.raises(ModelNotReady, match="slow is not ready yet"):
+        application.dataplane.default_text_model()
+    end.set()
+    await starting
+    assert application.dataplane.default_text_model() == "slow"
+    await application.stop()
