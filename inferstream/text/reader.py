@@ -12,6 +12,9 @@ from ..types import InferenceResponse, Parameters
 STOP = "stop"
 LENGTH = "length"
 
+LEAST_LOGPROB = -9999.0
+"""The log probability of what cannot come, as OpenAI writes it: JSON has no infinity."""
+
 
 class TokenLogprob(NamedTuple):
     """A token, its log probability and those of the most likely tokens at its place."""
@@ -170,9 +173,15 @@ class TextReader:
             self.completion_tokens = int(completion_tokens)
         if self._with_logprobs and (logprob := said.get("logprob")) is not None:
             top = said.get("top_logprobs")
-            self.logprobs.append(TokenLogprob(text, float(logprob), {} if top is None else orjson.loads(top)))
+            found = {} if top is None else orjson.loads(top)
+            others = {token: _finite(value) for token, value in found.items()}
+            self.logprobs.append(TokenLogprob(text, _finite(logprob), others))
         if (calls := said.get("tool_calls")) is not None:
             self.tool_calls += orjson.loads(calls)
+
+
+def _finite(logprob: float | None) -> float:
+    return LEAST_LOGPROB if logprob is None else max(float(logprob), LEAST_LOGPROB)
 
 
 def _beginning(stop: str, text: str) -> int:

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 from inferstream import InferenceResponse, Token, Usage
 from inferstream.errors import InvalidOutput
 from inferstream.text.output import TextOutput
-from inferstream.text.reader import TextReader
+from inferstream.text.reader import LEAST_LOGPROB, TextReader
 from inferstream.types import ResponseOutput
 
 written = TextOutput("m", None, ()).write
@@ -126,3 +128,9 @@ def test_a_response_without_outputs_adds_nothing():
 def test_a_response_without_text_is_an_error():
     with pytest.raises(InvalidOutput, match='"score" of FP32, not a text'):
         TextReader().read(InferenceResponse(model_name="m", outputs=[output("score", "FP32", [1.0])]))
+
+
+def test_log_probabilities_are_finite():
+    token = Token("a", logprob=-math.inf, top_logprobs={"a": -math.inf, "b": -0.5})
+    _, reader = read([token], with_logprobs=True)
+    assert reader.logprobs == [("a", LEAST_LOGPROB, {"a": LEAST_LOGPROB, "b": -0.5})]
