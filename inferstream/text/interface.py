@@ -73,7 +73,7 @@ class TextInterface:
             inputs.insert(0, _tensor(self.prompt, texts))
         fields: dict[str, Any] = {"inputs": inputs}
         if parameters:
-            fields["parameters"] = Parameters.trusted({}, parameters)
+            fields["parameters"] = Parameters.trusted({}, {**parameters})  # models may change their own
         return InferenceRequest.trusted(fields)
 
 

@@ -79,3 +79,12 @@ def test_special_inputs_are_no_prompt():
     assert {each.name: each.shape for each in request.inputs} == {"messages": [1], "images": [2]}
     with pytest.raises(Unsupported):
         found.request(["hi"], {}, {})
+
+
+def test_requests_do_not_share_their_parameters():
+    found = interface()
+    sent = {"top_k": 1}
+    for _ in range(2):
+        parameters = found.request(["a"], {}, sent).parameters
+        assert parameters.get("seen") is None
+        parameters.__pydantic_extra__["seen"] = True
