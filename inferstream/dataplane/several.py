@@ -18,6 +18,9 @@ AHEAD = 8
 AT_ONCE = 128
 """Calls that run or wait in the model's queue at the same time. The others begin when these end."""
 
+TOGETHER = 0.1
+"""Seconds that the first response waits for the first ones of the other calls, which may fail."""
+
 
 class SeveralReplies(Reply):
     """Responses of several calls of one model, in the order in which they come. Their ids tell the calls apart.
@@ -55,7 +58,7 @@ class SeveralReplies(Reply):
     async def open(self, calls: Sequence[Call]) -> Self:
         """Open all calls. Raises the first failure, and ends the other calls.
 
-        Does not wait for calls that begin only after others have ended: those need somebody who reads them.
+        Does not wait long for calls that begin only after others have ended: those need somebody who reads them.
         """
         self._running = self._unopened = len(calls)
         self._unbegun.extend(calls)
@@ -80,6 +83,8 @@ class SeveralReplies(Reply):
             self._unopened -= 1
             if not self._unopened:
                 self._readable()
+            elif self._unopened == self._running - 1:
+                asyncio.get_running_loop().call_later(TOGETHER, self._readable)
             async for response in reply:
                 if self._places.locked():
                     self._readable()

@@ -122,6 +122,18 @@ async def test_calls_that_must_wait_for_others_do_not_keep_these_unread():
             assert len([response async for response in reply]) == 100
 
 
+async def test_the_first_response_does_not_wait_for_calls_that_wait_for_others():
+    class Endless(Counting):
+        async def predict_stream(self, payloads):
+            yield "first"
+            await asyncio.Event().wait()
+
+    endless = Endless(ModelSettings(name="Counting", implementation=Endless, max_concurrency=1))
+    async with run(endless) as app:
+        async with asyncio.timeout(5), await opened(app, request("a"), request("b")) as reply:
+            assert (await anext(reply)).id == "a"
+
+
 async def test_more_calls_than_a_queue_takes_begin_one_after_another():
     settings = ModelSettings(name="Counting", implementation=Counting, max_concurrency=1, max_queue=AT_ONCE)
     async with run(Counting(settings)) as app:
