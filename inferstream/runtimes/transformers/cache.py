@@ -24,6 +24,8 @@ class SharedCache(Cache):
         super().__init__(layers=[])
         self.rows = 0
         self.capacity = 0
+        self.sparse = True
+        """Whether what was never written takes no memory."""
         self._storage: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._rows: slice | torch.Tensor = slice(0)
         self._row_index: torch.Tensor | None = None
@@ -83,6 +85,7 @@ class SharedCache(Cache):
 
     def _allocate(self, like: torch.Tensor) -> torch.Tensor:
         """Zeros, because masked values must be numbers all the same."""
+        self.sparse = like.device.type == "cpu"
         return _zeros((self.rows, self.capacity, like.shape[1], like.shape[3]), like.dtype, like.device)
 
     def _moved(self, stored: torch.Tensor, kept: Sequence[int]) -> torch.Tensor:

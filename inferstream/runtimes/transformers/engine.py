@@ -87,8 +87,8 @@ class Engine:
         for each in writing:
             tokens[each.row] = each.tokens[-1]
             positions[each.row] = places[each.row] = each.read
-        columns = ([[each] for each in column] for column in (tokens, positions, places))
-        logits = self._run(slice(0, count), *columns, length=max(positions) + 1)
+        length = max(positions) + 1
+        logits = self._run(slice(0, count), _column(tokens), _column(positions), _column(places), length)
         for each in writing:
             each.read += 1
         return logits if len(writing) == count else logits[[each.row for each in writing]]
@@ -169,6 +169,10 @@ def grouped(pieces: list[Piece]) -> list[list[Piece]]:
         else:
             groups.append([piece])
     return groups
+
+
+def _column(values: list[int]) -> list[list[int]]:
+    return [[value] for value in values]
 
 
 def _row(stream: Stream) -> int:

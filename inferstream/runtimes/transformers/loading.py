@@ -7,11 +7,15 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from ...text.detokenizer import Detokenizer
 from .engine import Engine, Piece
 from .parameters import Sampling, read_sampling
 from .quantization import quantize
 from .settings import LanguageSettings
 from .stream import Stream
+
+TOP_K = 50
+"""What `generate` takes where a configuration that samples does not say."""
 
 
 class Opened(NamedTuple):
@@ -73,6 +77,7 @@ def _sampling(model: Any, settings: LanguageSettings) -> Sampling:
     if config.do_sample:
         found = {name: getattr(config, name, None) for name in ("temperature", "top_k", "top_p", "min_p")}
         found["temperature"] = found["temperature"] or 1.0
+        found["top_k"] = TOP_K if found["top_k"] is None else found["top_k"]
     found["repetition_penalty"] = getattr(config, "repetition_penalty", None)
     return read_sampling(settings.sampling, read_sampling(found, Sampling()))
 
@@ -86,7 +91,7 @@ def check(model: Any) -> None:
     vocabulary = model.config.get_text_config().vocab_size
     texts = [[(7 * n + 3) % vocabulary for n in range(count)] for count in (6, 11)]
     engine = Engine(model, most=2, budget=64, kept=0)
-    pair = [Stream(text[:-1], len(text), Sampling(), None, single=False) for text in texts]
+    pair = [Stream(text[:-1], len(text), Sampling(), Detokenizer(str), single=False) for text in texts]
     try:
         for each in pair:
             engine.add(each)

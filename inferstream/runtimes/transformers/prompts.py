@@ -94,9 +94,10 @@ def _plain(message: Any) -> dict[str, Any]:
     content = message.get("content")
     if isinstance(content, list):
         parts = [part.get("text") if isinstance(part, dict) else part for part in content]
-        if not all(isinstance(part, str) for part in parts):
+        texts = [part for part in parts if isinstance(part, str)]
+        if len(texts) != len(parts):
             raise refused(MESSAGES, "The model takes text only, as the content of messages")
-        content = "".join(parts)
+        content = "".join(texts)
     if content is not None and not isinstance(content, str):
         raise refused(MESSAGES, "The content of a message is text or a list of parts")
     return {**message, "content": content or ""}

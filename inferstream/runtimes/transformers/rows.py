@@ -129,7 +129,8 @@ class Rows:
         """Give memory back: all but `kept` tokens without a stream, and most of a capacity nobody needs now."""
         cache = self._cache
         if not self.active:
-            if sum(self._touched.values()) > self._kept + FEW:
+            touched = sum(self._touched.values()) if cache.sparse else cache.rows * cache.capacity
+            if touched > self._kept + FEW:
                 self._compact()
             return
         needed = max(max(each.prompt_length, len(each.tokens)) for each in self.active)

@@ -14,7 +14,7 @@ TEMPLATE = (
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
 
-WORDS = "one two three four five six seven eight nine ten über naïve 🙂 🚀 日本語 text model stream token".split()
+WORDS = ["one", "two", "three", "four", "five", "über", "naïve", "🙂", "🚀", "日本語"]
 
 
 def tokenizer() -> transformers.PreTrainedTokenizerFast:
@@ -24,7 +24,7 @@ def tokenizer() -> transformers.PreTrainedTokenizerFast:
     found.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=["</s>"], initial_alphabet=alphabet)
-    found.train_from_iterator([" ".join(WORDS[:10])], trainer)
+    found.train_from_iterator([" ".join(WORDS[:5])], trainer)
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=found, eos_token="</s>")
     fast.chat_template = TEMPLATE
     return fast
@@ -33,7 +33,12 @@ def tokenizer() -> transformers.PreTrainedTokenizerFast:
 def config(kind: str = "llama", context: int = 256) -> transformers.PretrainedConfig:
     """Weights large enough that the most likely token is no matter of rounding."""
     sizes = {"vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-    more = {"max_position_embeddings": context, "eos_token_id": 0, "bos_token_id": None, "initializer_range": 0.3}
+    more = {
+        "max_position_embeddings": context,
+        "eos_token_id": 0,
+        "bos_token_id": None,
+        "initializer_range": 0.3,
+    }
     gated = {**sizes, **more, "intermediate_size": 48, "num_key_value_heads": 2}
     if kind == "gpt2":
         return transformers.GPT2Config(
@@ -42,7 +47,9 @@ def config(kind: str = "llama", context: int = 256) -> transformers.PretrainedCo
     if kind == "mistral":
         return transformers.MistralConfig(**gated, sliding_window=9)
     if kind == "qwen2":
-        return transformers.Qwen2Config(**gated, use_sliding_window=True, sliding_window=9, max_window_layers=1)
+        return transformers.Qwen2Config(
+            **gated, use_sliding_window=True, sliding_window=9, max_window_layers=1
+        )
     return transformers.LlamaConfig(**gated)
 
 
@@ -66,7 +73,9 @@ class Alone:
     """The same model by itself: what `generate` says is what the server should."""
 
     def __init__(self, folder: Path) -> None:
-        self.model = transformers.AutoModelForCausalLM.from_pretrained(folder / "artefacts", dtype=torch.float32)
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(
+            folder / "artefacts", dtype=torch.float32
+        )
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "artefacts")
 
     def tokens(self, prompt: str, count: int, seed: int | None = None, **options: object) -> list[int]:
@@ -80,5 +89,3 @@ class Alone:
 
     def text(self, tokens: list[int]) -> str:
         return self.tokenizer.decode(tokens, skip_special_tokens=True)
-
-
