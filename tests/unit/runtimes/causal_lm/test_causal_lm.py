@@ -12,11 +12,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-from inferstream.errors import InvalidRequest, ModelLoadFailed  # noqa: E402
-from inferstream.testing import InProcess, encode, run  # noqa: E402
-from inferstream.types import InferenceRequest, InferenceResponse  # noqa: E402
+from inferstream.errors import InvalidRequest, ModelLoadFailed
+from inferstream.testing import InProcess, encode, run
+from inferstream.types import InferenceRequest, InferenceResponse
 
-from . import tiny  # noqa: E402
+from . import tiny
 
 PROMPTS = [" ".join(tiny.WORDS[: 1 + index % 7] * (1 + index % 5)) for index in range(16)]
 

@@ -8,15 +8,15 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-from inferstream.runtimes.transformers import engine as engine_module  # noqa: E402
-from inferstream.runtimes.transformers import loading, rows  # noqa: E402
-from inferstream.runtimes.transformers.engine import Engine  # noqa: E402
-from inferstream.runtimes.transformers.parameters import Sampling  # noqa: E402
-from inferstream.runtimes.transformers.settings import LanguageSettings  # noqa: E402
-from inferstream.runtimes.transformers.stream import Stream  # noqa: E402
-from inferstream.text.detokenizer import Detokenizer  # noqa: E402
+from inferstream.runtimes.transformers import engine as engine_module
+from inferstream.runtimes.transformers import loading, rows
+from inferstream.runtimes.transformers.engine import Engine
+from inferstream.runtimes.transformers.parameters import Sampling
+from inferstream.runtimes.transformers.settings import LanguageSettings
+from inferstream.runtimes.transformers.stream import Stream
+from inferstream.text.detokenizer import Detokenizer
 
-from . import tiny  # noqa: E402
+from . import tiny
 
 BUDGET = 8
 
