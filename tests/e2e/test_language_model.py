@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-from tests.serving import Running, eventually, metric
+from tests.serving import Running, eventually
 from tests.unit.runtimes.causal_lm import tiny
 
 PROMPTS = [" ".join(tiny.WORDS[: 1 + index % 7]) for index in range(8)]
@@ -67,8 +67,7 @@ def test_what_it_takes_is_in_its_metadata(served: Running) -> None:
 
 def test_a_client_that_leaves_ends_its_stream(served: Running) -> None:
     def active() -> float:
-        page = httpx.get(f"http://127.0.0.1:{served.metrics_port}/metrics", timeout=20).text
-        return metric(page, "inferstream_streams_active", model_name="tiny")
+        return served.metric("inferstream_streams_active", model="tiny")
 
     opened = events(served, prompt="one", ignore_eos=True)
     next(opened)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -46,6 +47,9 @@ class CausalLM(StepModel):
         return True
 
     def _open(self, path: Path) -> None:
+        # Threads that spin while they wait take the processors from the event loop, and from each other where
+        # there are more threads than processors.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         parameters = self.settings.parameters
         with importing_alone():
             for module in ("torch", "transformers"):

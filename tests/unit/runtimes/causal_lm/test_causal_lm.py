@@ -145,7 +145,7 @@ def test_log_probabilities(client: InProcess, runner: asyncio.Runner, alone: tin
     assert parameters.get("logprob") == pytest.approx(float(expected.max()), abs=1e-4)
     top = json.loads(parameters.get("top_logprobs"))
     assert list(top.values()) == pytest.approx(expected.topk(3).values.tolist(), abs=1e-4)
-    assert list(top)[0] == alone.text([int(expected.argmax())])
+    assert next(iter(top)) == alone.text([int(expected.argmax())])
     assert runner.run(stream(client, "one", max_tokens=1))[0].parameters.get("logprob") is None
 
 

@@ -155,8 +155,7 @@ def test_many_prefixes_in_few_rows(model) -> None:
     """Rows are swapped, copied, evicted and cut off; what is written never depends on it."""
     engine = Engine(model, 3, BUDGET, kept=90)
     choices = [
-        text(length, length % 5)[: length - 1] + [seed]
-        for seed, length in enumerate([30, 12, 31, 50, 9] * 4, 1)
+        [*text(length - 1, length % 5), seed] for seed, length in enumerate([30, 12, 31, 50, 9] * 4, 1)
     ]
     random = torch.Generator().manual_seed(1)
     active: list[Stream] = []
