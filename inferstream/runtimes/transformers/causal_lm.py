@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import processors
 from ...context import request_context
-from ...errors import InferstreamError, ModelLoadFailed
+from ...errors import ModelLoadFailed
 from ...imports.folders import importing_alone
 from ...model import Emission, Finished, StepModel
 from ...repository.uri import get_model_uri
@@ -50,17 +50,16 @@ class CausalLM(StepModel):
         # Threads that spin while they wait take the processors from the event loop, and from each other where
         # there are more threads than processors.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-        parameters = self.settings.parameters
         with importing_alone():
-            for module in ("torch", "transformers"):
-                self._import(module)
+            self._torch = self._import("torch")
+            self._import("transformers")
             from . import engine, loading
         try:
+            parameters = self.settings.parameters
             settings = read_settings(parameters.extra if parameters is not None else None)
-            self._torch = self._import("torch")
             self._torch.set_num_threads(processors.share())
             opened = loading.open_model(path, settings)
-        except (ImportError, OSError, RuntimeError, ValueError, KeyError, InferstreamError) as error:
+        except Exception as error:  # frameworks raise what they like, and quote paths
             logger.error("model %s: transformers cannot read %s", self.name, path, exc_info=error)
             raise self._failed(_reason(error, path)) from error
         on_cpu = opened.model.device.type == "cpu"
