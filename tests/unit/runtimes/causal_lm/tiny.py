@@ -80,7 +80,7 @@ class Alone:
 
     def tokens(self, prompt: str, count: int, seed: int | None = None, **options: object) -> list[int]:
         """The tokens that `generate` writes; at random with a seed."""
-        given = self.tokenizer(prompt, return_tensors="pt")
+        given = self.tokenizer(prompt, return_tensors="pt", return_token_type_ids=False)
         if seed is not None:
             torch.manual_seed(seed)
             options["do_sample"] = True
