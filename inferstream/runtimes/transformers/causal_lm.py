@@ -2,36 +2,37 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ... import processors
 from ...context import request_context
-from ...errors import ModelLoadFailed
 from ...imports.folders import importing_alone
 from ...model import Emission, Finished, StepModel
-from ...repository.uri import get_model_uri
+from ...repository.uri import get_model_uri, to_absolute_path
 from ...settings import ModelSettings
 from ...text.detokenizer import Detokenizer
 from ...text.token import Token, Usage
 from ...types import InferenceRequest, MetadataTensor
+from ..framework import TRANSFORMERS_LOADING, FrameworkModel
 from .parameters import Sampling, read_sampling, refused
 from .prompts import Prompts
-from .settings import read_settings
+from .settings import LanguageSettings
 from .stream import Stream
 
 logger = logging.getLogger("inferstream.runtimes")
+
+EXTRA = "transformers"
 
 CONTEXT = 5
 """Last tokens of the prompt with which the first token of a text is decoded."""
 
 
-class CausalLM(StepModel):
-    """A causal language model: a folder with safetensors, or a GGUF file, that `parameters.uri` names.
+class CausalLM(FrameworkModel, StepModel):
+    """A causal language model: a folder with safetensors or a GGUF file, or a model at the Hugging Face hub.
 
+    `parameters.uri` names the folder or file, `pretrained_model` in `parameters.extra` the model at the hub.
     It takes a prompt or chat messages, and streams one `Token` for each token.
     """
 
@@ -42,26 +43,28 @@ class CausalLM(StepModel):
         self._engine: Any = None
 
     async def load(self) -> bool:
-        path = Path(await get_model_uri(self.settings))
-        await asyncio.to_thread(self._open, path)
+        settings = self._checked(LanguageSettings)
+        named = settings.pretrained_model
+        if named is None:
+            source: Path | str = Path(await get_model_uri(self.settings))
+        else:
+            folder = Path(to_absolute_path(self.settings, named))
+            source = folder if folder.exists() else named
+        await asyncio.to_thread(self._open, source, settings)
         return True
 
-    def _open(self, path: Path) -> None:
-        # Threads that spin while they wait take the processors from the event loop, and from each other where
-        # there are more threads than processors.
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    def _open(self, source: Path | str, settings: LanguageSettings) -> None:
         with importing_alone():
-            self._torch = self._import("torch")
-            self._import("transformers")
+            self._torch = self._import("torch", EXTRA)
+            self._import("transformers", EXTRA)
             from . import engine, loading
         try:
-            parameters = self.settings.parameters
-            settings = read_settings(parameters.extra if parameters is not None else None)
             self._torch.set_num_threads(processors.share())
-            opened = loading.open_model(path, settings)
+            with TRANSFORMERS_LOADING:
+                opened = loading.open_model(source, settings)
         except Exception as error:  # frameworks raise what they like, and quote paths
-            logger.error("model %s: transformers cannot read %s", self.name, path, exc_info=error)
-            raise self._failed(_reason(error, path)) from error
+            logger.error("model %s: transformers cannot read %s", self.name, source, exc_info=error)
+            raise self._failed(_reason(error, Path(source))) from error
         on_cpu = opened.model.device.type == "cpu"
         budget = settings.prefill_budget or (128 if on_cpu else 2048)
         self._tokenizer = opened.tokenizer
@@ -140,18 +143,6 @@ class CausalLM(StepModel):
         else:
             generator.manual_seed(sampling.seed)
         return generator
-
-    def _import(self, module: str) -> Any:
-        try:
-            return import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name != module:
-                raise
-            reason = f'it needs {module}: pip install "inferstream[transformers]"'
-            raise self._failed(reason) from error
-
-    def _failed(self, reason: str) -> ModelLoadFailed:
-        return ModelLoadFailed(f"Model {self.name} did not load: {reason}.")
 
 
 def _reason(error: Exception, path: Path) -> str:

@@ -31,14 +31,14 @@ class Opened(NamedTuple):
     """For requests that say nothing of it."""
 
 
-def open_model(path: Path, settings: LanguageSettings) -> Opened:
-    """Read the model at `path`, and check that it can share a cache. Raises ValueError that says why not."""
+def open_model(source: Path | str, settings: LanguageSettings) -> Opened:
+    """Read the model at a path, or of this name at the hub. Raises ValueError if it cannot share a cache."""
     transformers_logging.disable_progress_bar()
-    source, options = _source(path)
+    location, options = _location(source)
     device = torch.device(settings.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     dtype = settings.dtype or ("float32" if device.type == "cpu" else "auto")
-    tokenizer = AutoTokenizer.from_pretrained(source, **options)
-    model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, attn_implementation="sdpa", **options)
+    tokenizer = AutoTokenizer.from_pretrained(location, **options)
+    model = AutoModelForCausalLM.from_pretrained(location, dtype=dtype, attn_implementation="sdpa", **options)
     model.eval().requires_grad_(False)
     if settings.quantize is not None:
         quantize(model)
@@ -51,8 +51,10 @@ def open_model(path: Path, settings: LanguageSettings) -> Opened:
     return Opened(model, tokenizer, min(known), _ends(model, tokenizer), _sampling(model, settings))
 
 
-def _source(path: Path) -> tuple[str, dict[str, str]]:
+def _location(path: Path | str) -> tuple[str, dict[str, str]]:
     """Folder and options of `from_pretrained`."""
+    if isinstance(path, str):
+        return path, {}
     if path.is_file():
         return str(path.parent), {"gguf_file": path.name}
     files = sorted(path.glob("*.gguf"))

@@ -1,8 +1,8 @@
 """Settings of the language model runtime: `parameters.extra` of a model's settings."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -12,6 +12,8 @@ class LanguageSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    pretrained_model: str | None = None
+    """Name of a model at the Hugging Face hub, or a folder, in place of `parameters.uri`."""
     dtype: Dtype | None = None
     """Type of weights and cache; `auto` is that of the checkpoint. Absent: float32 on a CPU, else `auto`."""
     quantize: Literal["int8"] | None = None
@@ -30,12 +32,3 @@ class LanguageSettings(BaseModel):
     """Sampling parameters of requests that give none; the model's generation_config if absent."""
     chat_template: str | None = None
     """Jinja template in place of the tokenizer's."""
-
-
-def read_settings(extra: dict[str, Any] | None) -> LanguageSettings:
-    """The settings in `parameters.extra`. Raises ValueError that names what is wrong."""
-    try:
-        return LanguageSettings.model_validate(extra or {})
-    except ValidationError as error:
-        faults = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-        raise ValueError(f"parameters.extra: {'; '.join(faults)}") from None

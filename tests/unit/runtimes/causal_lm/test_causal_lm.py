@@ -265,7 +265,7 @@ def test_settings_choose_sampling_length_and_template(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        ({"dtype": "float99"}, "parameters.extra: dtype"),
+        ({"dtype": "float99"}, '"dtype" in parameters.extra'),
         ({"sampling": {"top_p": 7}}, "top_p is more than 0 and at most 1, not 7"),
         ({"max_contxt": 9}, "max_contxt"),
     ],

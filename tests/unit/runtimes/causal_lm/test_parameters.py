@@ -12,7 +12,7 @@ from inferstream.errors import InvalidRequest, ModelLoadFailed
 from inferstream.repository.loading import load_model
 from inferstream.runtimes.transformers import CausalLM
 from inferstream.runtimes.transformers.parameters import Sampling, read_sampling
-from inferstream.runtimes.transformers.settings import read_settings
+from inferstream.runtimes.transformers.settings import LanguageSettings
 
 
 def test_what_is_absent_is_the_default() -> None:
@@ -80,11 +80,11 @@ def test_wrong_values_are_refused_by_name(name: str, value: object) -> None:
 
 
 def test_settings_name_what_is_wrong() -> None:
-    assert read_settings(None).prefix_tokens > 0
-    with pytest.raises(ValueError, match=r"parameters\.extra: dtyp: Extra inputs"):
-        read_settings({"dtyp": "float32"})
+    assert LanguageSettings().prefix_tokens > 0
+    with pytest.raises(ValueError, match="dtyp\n  Extra inputs"):
+        LanguageSettings(dtyp="float32")
     with pytest.raises(ValueError, match="prefill_budget"):
-        read_settings({"prefill_budget": 0})
+        LanguageSettings(prefill_budget=0)
 
 
 def test_torch_is_imported_by_no_name_of_the_runtime() -> None:
