@@ -1,9 +1,20 @@
 """Reads the fields of a JSON object, and refuses a wrong one by its name."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
+
+import orjson
 
 from ..errors import InvalidRequest
+from ..protos.duplicate_keys import refuse_duplicate_keys
+
+DEEPEST = 100
+"""Levels of lists and objects in a body at most. All that is made of it can be written as JSON then."""
+
+LARGEST = 2**63 - 1
+
+LONGEST_STOP = 1000
+"""Characters of a stop string. Where a text may be the beginning of one is searched for in each response."""
 
 
 def wrong_field(path: str, sentence: str) -> InvalidRequest:
@@ -23,6 +34,17 @@ class Fields:
             )
         self._document: dict[str, Any] = document
         self._prefix = f"{path}." if path else ""
+
+    @classmethod
+    def read(cls, body: bytes) -> Self:
+        """The fields of the JSON object in `body`. Raises InvalidRequest for anything that is not one."""
+        try:
+            document = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise InvalidRequest(f"The body is not valid JSON: {error}") from None
+        fields = cls(document)
+        refuse_duplicate_keys(body, _keys(document))
+        return fields
 
     def path(self, name: str) -> str:
         """The name of a field in errors."""
@@ -58,7 +80,7 @@ class Fields:
             raise self.wrong(name, "must be true or false")
         return bool(value)
 
-    def integer(self, name: str, least: int | None = None, most: int | None = None) -> int | None:
+    def integer(self, name: str, least: int | None = None, most: int = LARGEST) -> int | None:
         value = self._document.get(name)
         if value is None:
             return None
@@ -117,4 +139,24 @@ class Fields:
             raise self.wrong(name, "must be a string or a list of strings, none of them empty")
         if len(found) > most:
             raise self.wrong(name, f"holds {len(found)} strings, at most {most} are allowed")
+        if max(map(len, found), default=0) > LONGEST_STOP:
+            raise self.wrong(name, f"holds a string of more than {LONGEST_STOP} characters")
         return tuple(found)
+
+
+def _keys(document: dict[str, Any]) -> int:
+    """How many keys the objects of a document have. Raises InvalidRequest if it is nested too deeply."""
+    keys = 0
+    level: list[dict[str, Any] | list[Any]] = [document]
+    for _ in range(DEEPEST):
+        within: list[dict[str, Any] | list[Any]] = []
+        for each in level:
+            if isinstance(each, dict):
+                keys += len(each)
+                within += [value for value in each.values() if isinstance(value, (dict, list))]
+            else:
+                within += [value for value in each if isinstance(value, (dict, list))]
+        if not within:
+            return keys
+        level = within
+    raise InvalidRequest(f"The body is nested deeper than {DEEPEST} levels.")
