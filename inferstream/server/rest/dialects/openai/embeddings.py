@@ -11,6 +11,7 @@ from .....dataplane.admission import Admission
 from .....dataplane.call import Operation, new_id
 from .....errors import InferstreamError, InvalidOutput
 from .....text.fields import Fields, wrong_field
+from .....text.generation import RESERVED
 from .....text.interface import FLOATS, TextInterface
 from .....types import InferenceRequest, InferenceResponse
 from ...messages import JSON, RawHeaders
@@ -18,7 +19,7 @@ from ..base import ParsedRequest
 
 MOST_TEXTS = 2048
 
-KNOWN = frozenset(("model", "input", "encoding_format", "dimensions", "user"))
+KNOWN = RESERVED | {"model", "input", "encoding_format", "dimensions", "user"}
 
 
 class EmbeddingRequest(ParsedRequest):
