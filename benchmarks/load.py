@@ -41,6 +41,10 @@ def http_request(path: str, document: dict) -> bytes:
 
 
 INFER = http_request("/v2/models/doubler/infer", {"inputs": [ARRAY]})
+CHAT = http_request(
+    "/v1/chat/completions",
+    {"model": "tokens", "messages": [{"role": "user", "content": "hello"}], "stream": True},
+)
 STREAM = http_request("/v2/models/tokens/generate_stream", {"inputs": [PROMPT]})
 
 
@@ -108,6 +112,25 @@ async def sse_tokens(port: int, callers: int, seconds: float) -> int:
             answer = await reader.readuntil(b"\r\n0\r\n\r\n")
             assert answer.startswith(b"HTTP/1.1 200"), answer[:200]
             assert answer.count(b"data: {") == TOKENS
+            streams += 1
+        writer.close()
+        return streams * TOKENS
+
+    until = time.perf_counter() + seconds
+    return sum(await asyncio.gather(*(caller() for _ in range(callers))))
+
+
+async def chat_tokens(port: int, callers: int, seconds: float) -> int:
+    """How many tokens arrived in chunks of OpenAI's chat completions."""
+
+    async def caller() -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
+        streams = 0
+        while time.perf_counter() < until:
+            writer.write(CHAT)
+            answer = await reader.readuntil(b"\r\n0\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 200"), answer[:200]
+            assert answer.count(b'" token') == TOKENS
             streams += 1
         writer.close()
         return streams * TOKENS

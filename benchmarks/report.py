@@ -15,7 +15,19 @@ from typing import Any
 
 from . import footprint, load
 from .run import Figures, measure
-from .servers import HERE, MLSERVER, Target, forget_peak, memory, start_bare, start_mlserver, start_ours, stop
+from .servers import (
+    HERE,
+    MLSERVER,
+    Target,
+    forget_peak,
+    install_litserve,
+    memory,
+    start_bare,
+    start_litserve,
+    start_mlserver,
+    start_ours,
+    stop,
+)
 from .works import CALLERS, LARGE, WORKS
 
 RESULT = HERE / "results.json"
@@ -29,10 +41,11 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=2.0, help="length of one measurement")
     options.add_argument("--rounds", type=int, default=3, help="measurements of each cell, interleaved")
-    options.add_argument("--without-mlserver", action="store_true", help="leave its column out")
+    options.add_argument("--without-mlserver", action="store_true", help="leave other servers out")
     given = options.parse_args()
     if not given.without_mlserver:
         install_mlserver()
+        install_litserve()
     found = run(given.rounds, given.seconds, not given.without_mlserver)
     found["command"] = " ".join(["python -m benchmarks.report", *sys.argv[1:]])
     RESULT.write_text(json.dumps(found, indent=1) + "\n")
@@ -69,9 +82,11 @@ def run(rounds: int, seconds: float, mlserver: bool) -> dict[str, Any]:
             "inferstream": lambda: [start_ours(servers, "inferstream")],
         }
         if mlserver:
+            start["LitServe"] = lambda: [start_litserve(servers)]
             start["MLServer"] = lambda: [start_mlserver(servers, Path(tempfile.mkdtemp(dir=folder)))]
         # Memory is that of a fresh server: what large tensors leave behind would hide what streams take.
-        found["streams"] = {name: streams(runner, each, seconds) for name, each in start.items()}
+        with_streams = {name: each for name, each in start.items() if name != "LitServe"}
+        found["streams"] = {name: streams(runner, each, seconds) for name, each in with_streams.items()}
         with serving(start["inferstream"]) as (ours,):
             found["idle_stream"] = footprint.idle_stream_bytes(runner, ours)
         with serving(start["inferstream"]) as (ours,):
@@ -147,7 +162,26 @@ def tables(found: dict[str, Any]) -> str:
             f"| {work.name}, per {work.unit} | {bare:,.1f} | {framework} | {ours:,.1f} | {ours / bare:.2f} "
             f"| ≤ {work.goal:g} | {there[0]} | {there[1]} |"
         )
-    return "\n".join([*lines, "", *_streams(found["streams"]), "", *_footprint(found), ""])
+    return "\n".join(
+        [*lines, "", *_chat(found["works"]), "", *_streams(found["streams"]), "", *_footprint(found), ""]
+    )
+
+
+def _chat(works: Figures) -> list[str]:
+    """A token of chat completions beside one of `generate_stream` and one of LitServe."""
+    chat = next(work.name for work in WORKS if work.litserve)
+    ours, stream = works[chat]["inferstream"]["cpu_us"], works["SSE, 256 tokens"]["inferstream"]["cpu_us"]
+    rows = [
+        ("inferstream, `/v1/chat/completions`", ours),
+        ("inferstream, `generate_stream`", stream),
+        *(
+            [("LitServe 0.2.19, OpenAI spec", works[chat]["LitServe"]["cpu_us"])]
+            if "LitServe" in works[chat]
+            else []
+        ),
+    ]
+    lines = ["| a streamed token | server CPU µs | to chat completions |", "|---|---|---|"]
+    return lines + [f"| {name} | {cost:,.1f} | {cost / ours:.2f} |" for name, cost in rows]
 
 
 def _streams(found: dict[str, dict[str, float]]) -> list[str]:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import load
-from .servers import Target, cpu_seconds, start_bare, start_ours, stop
+from .servers import Target, start_bare, start_ours, stop, tree_cpu
 from .works import CALLERS, WORKS, Work
 
 Cell = dict[str, float]
@@ -61,10 +61,10 @@ def measure(
                 print(
                     f"\r\033[Kround {index}: {work.name}, {target.name}", end="", file=sys.stderr, flush=True
                 )
-                before, started = cpu_seconds(target.process.pid), time.perf_counter()
+                before, started = tree_cpu(target.process.pid), time.perf_counter()
                 units = runner.run(work.run(target.ports[kind], seconds if index else 0.5))
                 took = time.perf_counter() - started
-                cpu = cpu_seconds(target.process.pid) - before
+                cpu = tree_cpu(target.process.pid) - before
                 if index:  # the first round warms up
                     cells.setdefault((work.name, target.name), []).append((cpu / units * 1e6, units / took))
     figures: Figures = {}

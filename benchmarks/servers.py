@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 MODELS = HERE / "models"
+LITSERVE = HERE / ".litserve"
 MLSERVER = HERE / ".mlserver"
 """Where MLServer is installed, if it is: an environment of its own, since it needs other versions."""
 
@@ -96,6 +97,26 @@ def start_mlserver(cpus: set[int], folder: Path, models: Path = MODELS) -> Targe
     )
     wait_for(ports["rest"], ports["grpc"])
     return Target("MLServer", process, ports)
+
+
+def install_litserve() -> None:
+    """In an environment of its own, as MLServer."""
+    if not (LITSERVE / "bin" / "litserve").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(LITSERVE)], check=True)
+        subprocess.run([str(LITSERVE / "bin" / "pip"), "install", "-q", "litserve==0.2.19"], check=True)
+
+
+def start_litserve(cpus: set[int]) -> Target:
+    """LitServe's OpenAI spec with a model of the same tokens, in its fastest configuration."""
+    port = free_port()
+    process = subprocess.Popen(
+        [str(LITSERVE / "bin" / "python"), str(HERE / "litserve_tokens.py"), str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+    )
+    wait_for(port)
+    return Target("LitServe", process, {"chat": port})
 
 
 def stop(targets: list[Target]) -> None:

@@ -26,11 +26,15 @@ class Work(NamedTuple):
     elsewhere: bool = True
     """Whether MLServer can do it, too."""
     quick: bool = False
+    litserve: bool = False
+    """Whether LitServe's OpenAI spec does it."""
     framework: str = ""
     """The kind of server that does the same by FastAPI, if that is measured."""
 
     def kind(self, target: str) -> str:
-        """Which of the ports of the server of this name does it."""
+        """Which of the ports of the server of this name does it; empty for none."""
+        if target == "LitServe":
+            return "chat" if self.litserve else ""
         return {"bare": self.bare, "FastAPI": self.framework}.get(target, self.transport)
 
 
@@ -74,6 +78,17 @@ WORKS = (
         1.0,
         lambda port, seconds: load.sse_tokens(port, CALLERS, seconds),
         quick=True,
+    ),
+    Work(
+        "chat completions, 256 tokens",
+        "token",
+        "rest",
+        "rest",
+        1.3,
+        lambda port, seconds: load.chat_tokens(port, CALLERS, seconds),
+        elsewhere=False,
+        quick=True,
+        litserve=True,
     ),
     Work(
         "gRPC stream, 256 messages",

@@ -23,7 +23,13 @@ class Running:
     _stopping = False
 
     def __init__(
-        self, folder: Path, *flags: str, wait: bool = True, within: float = 30, **environment: str
+        self,
+        folder: Path,
+        *flags: str,
+        wait: bool = True,
+        within: float = 30,
+        demo: bool = False,
+        **environment: str,
     ) -> None:
         self.folder = folder
         self.output = folder.parent / f"{folder.name}.output"
@@ -31,8 +37,7 @@ class Running:
         self.log.touch()
         command = [
             *SERVER,
-            "start",
-            str(folder),
+            *(["demo"] if demo else ["start", str(folder)]),
             "--http-port",
             "0",
             "--grpc-port",

@@ -38,12 +38,19 @@ def _models(rows: list[tuple[str, ...]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
+def address(server: "Server", name: str) -> str:
+    """Scheme, host and port of a port by its name, as `REST`."""
+    host, port = server.settings.host, server.ports[name]
+    scheme = server.scheme("REST" if port == server.ports["REST"] else name)
+    return f"{scheme}[{host}]:{port}" if ":" in host else f"{scheme}{host}:{port}"
+
+
 def _addresses(server: "Server") -> Iterator[str]:
     settings, ports = server.settings, server.ports
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
     paths = {"REST": "/docs", "metrics": settings.metrics_endpoint or ""}
     if settings.metrics_endpoint and "metrics" not in ports:
-        ports = {"REST": ports["REST"], "metrics": ports["REST"], **ports}
-    for name, port in ports.items():
-        scheme = server.scheme("REST" if port == ports["REST"] else name)
-        yield f"{name:<8} {scheme}{host}:{port}{paths.get(name, '')}"
+        yield f"{'REST':<8} {address(server, 'REST')}{paths['REST']}"
+        yield f"{'metrics':<8} {address(server, 'REST')}{paths['metrics']}"
+        ports = {name: port for name, port in ports.items() if name != "REST"}
+    for name in ports:
+        yield f"{name:<8} {address(server, name)}{paths.get(name, '')}"

@@ -64,10 +64,27 @@ def start(
 
 
 @app.command()
+def demo(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    http_port: Annotated[
+        int | None, typer.Option("--http-port", "--port", help="Port of REST and SSE.")
+    ] = None,
+    grpc_port: Annotated[int | None, typer.Option(help="Port of gRPC.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Port of the metrics.")] = None,
+) -> None:
+    """Serve a small language model of this package, and print lines that call it."""
+    gc.disable()
+    from .demo import run
+
+    flags = {"host": host, "http_port": http_port, "grpc_port": grpc_port, "metrics_port": metrics_port}
+    raise typer.Exit(run(flags))
+
+
+@app.command()
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write; files there are never replaced.")] = Path(),
     template: Annotated[
-        str, typer.Option("--template", "-t", help="predict, stream, steps or sklearn.")
+        str, typer.Option("--template", "-t", help="predict, stream, steps, llm or sklearn.")
     ] = "predict",
 ) -> None:
     """Write a model folder that runs, and say how to call it."""

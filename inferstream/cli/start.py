@@ -5,7 +5,7 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +25,12 @@ MOST_FILES = 65_536
 """Open files to ask for at most."""
 
 
-def run(folder: Path, flags: Mapping[str, Any], watch: bool) -> int:
-    """Serve `folder`; returns the exit code.
+def run(
+    folder: Path, flags: Mapping[str, Any], watch: bool, say: "Callable[[Server], None] | None" = None
+) -> int:
+    """Serve `folder`; returns the exit code. `say` prints more once the server is up.
 
-    That is 0 after a signal, and 1 for whatever kept the server from starting, or a worker from ending.
+    The code is 0 after a signal, and 1 for whatever kept the server from starting, or a worker from ending.
     """
     configure_logging(debug=bool(flags.get("debug")), structured=False, custom=None)
     try:
@@ -36,7 +38,7 @@ def run(folder: Path, flags: Mapping[str, Any], watch: bool) -> int:
             raise InvalidSettings(f"{folder} is not a folder")
         settings = load_settings(folder.resolve(), flags)
         _configure_logging(settings)
-        killed = _serve(settings, watch)
+        killed = _serve(settings, watch, say)
     except InferstreamError as error:
         return _end(1, f"error: {error.message}")
     return _end(1 if killed else 0)
@@ -52,7 +54,7 @@ def _configure_logging(settings: Settings) -> None:
         raise InvalidSettings(f'settings: field "logging_settings": {reason}') from None
 
 
-def _serve(settings: Settings, watch: bool) -> bool:
+def _serve(settings: Settings, watch: bool, say: "Callable[[Server], None] | None") -> bool:
     """Serve until a signal; whether a process had to be killed at the end."""
     # Imported late: `server --help` and a wrong setting need no web framework.
     from ..server.server import Server
@@ -61,11 +63,17 @@ def _serve(settings: Settings, watch: bool) -> bool:
     gc.enable()
     _allow_open_files()
 
+    def started(server: "Server") -> None:
+        settle()
+        show(server)
+        if say is not None:
+            say(server)
+
     async def main() -> bool:
         server = Server(settings)
         watchdog = Watchdog(server.longest_stop)
         listen_to_signals(server.stop, watchdog)
-        await server.run(_started, watch, watchdog.start)
+        await server.run(started, watch, watchdog.start)
         return server.killed
 
     loop = new_event_loop()
@@ -84,11 +92,6 @@ def _allow_open_files() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(OSError, ValueError):  # a system may allow less than it says
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _started(server: "Server") -> None:
-    settle()
-    show(server)
 
 
 def _end(code: int, message: str | None = None) -> int:

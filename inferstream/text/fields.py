@@ -1,6 +1,7 @@
 """Reads the fields of a JSON object, and refuses a wrong one by its name."""
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any, Self
 
 import orjson
@@ -94,7 +95,7 @@ class Fields:
         value = self._document.get(name)
         if value is None:
             return None
-        if type(value) not in (int, float):
+        if type(value) not in (int, float) or not isfinite(value):
             raise self.wrong(name, "must be a number")
         return self._within(name, value, least, most)
 

@@ -37,7 +37,7 @@ class Generation:
 
     def reader(self) -> TextReader:
         """What reads the text of one such generation."""
-        return TextReader(self.stop, self.max_tokens)
+        return TextReader(self.stop, self.max_tokens, self.logprobs)
 
     def request(
         self,

@@ -27,6 +27,7 @@ class TextReader:
     A response is one token, unless the model counts its tokens itself. The text ends at the first of these: the
     model ends it, a stop string appears, `max_tokens` responses with a text are there. A text that may be the
     beginning of a stop string is held back until the next response decides. No piece ends within a character.
+    Log probabilities are read `with_logprobs` only, because a model may send them unasked.
     """
 
     __slots__ = (
@@ -35,6 +36,7 @@ class TextReader:
         "_longest",
         "_max_tokens",
         "_stop",
+        "_with_logprobs",
         "completion_tokens",
         "finish_reason",
         "logprobs",
@@ -44,7 +46,10 @@ class TextReader:
         "tool_calls",
     )
 
-    def __init__(self, stop: Sequence[str] = (), max_tokens: int | None = None) -> None:
+    def __init__(
+        self, stop: Sequence[str] = (), max_tokens: int | None = None, with_logprobs: bool = False
+    ) -> None:
+        self._with_logprobs = with_logprobs
         self._stop = stop
         self._longest = max(map(len, stop), default=0)
         self._max_tokens = max_tokens or 0
@@ -82,10 +87,7 @@ class TextReader:
                         f'Model {response.model_name} answered "{tensor.name}" of {tensor.datatype}, not a text.'
                     )
             values = tensor.data.peek()
-            value = values[0] if len(values) == 1 else None
-            text = (
-                value if type(value) is str and self._decoder is None else self._decoded(tensor.data.flat())
-            )
+            text = self._plain(values[0]) if len(values) == 1 else self._decoded(tensor.data.flat())
         self.token_id = None
         if response.parameters is not None:
             self._notice(response.parameters, text)
@@ -104,6 +106,18 @@ class TextReader:
         if self.finish_reason is None:
             self.finish_reason = STOP
         return rest
+
+    def _plain(self, value: Any) -> str:
+        """The text of one value. Most values are whole texts, which need no decoder that remembers."""
+        if self._decoder is None:
+            if type(value) is str:
+                return value
+            if type(value) is bytes:
+                try:
+                    return value.decode()
+                except UnicodeDecodeError:
+                    pass
+        return self._decoded([value])
 
     def _decoded(self, values: Sequence[Any]) -> str:
         """The text of bytes, without the part of a character that they may end with."""
@@ -148,7 +162,7 @@ class TextReader:
             self.prompt_tokens = int(prompt_tokens)
         if (completion_tokens := said.get("completion_tokens")) is not None:
             self.completion_tokens = int(completion_tokens)
-        if (logprob := said.get("logprob")) is not None:
+        if self._with_logprobs and (logprob := said.get("logprob")) is not None:
             top = said.get("top_logprobs")
             self.logprobs.append(TokenLogprob(text, float(logprob), {} if top is None else orjson.loads(top)))
         if (calls := said.get("tool_calls")) is not None:

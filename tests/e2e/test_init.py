@@ -28,7 +28,7 @@ def test_the_templates_are_those_that_are_tested() -> None:
         ("predict", ["[2.0,5.0]"]),
         ("sklearn", ["[0,2]"]),
         ("steps", ['"number":1,', '"number":3,']),
-        ("stream", ['"What"', '"capital?"']),
+        ("stream", ['"What "', '"capital? "']),
     ],
 )
 def test_a_template_starts_and_answers_as_told(tmp_path: Path, template: str, answers: list[str]) -> None:

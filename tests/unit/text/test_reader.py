@@ -98,7 +98,9 @@ def test_held_text_leaves_with_the_models_end():
 
 
 def test_log_probabilities_and_tool_calls_are_kept():
-    _, reader = read([Token("a", 3, -0.25, top_logprobs={"a": -0.25}, tool_calls=[{"index": 0}])])
+    _, reader = read(
+        [Token("a", 3, -0.25, top_logprobs={"a": -0.25}, tool_calls=[{"index": 0}])], with_logprobs=True
+    )
     assert reader.token_id == 3
     assert [tuple(each) for each in reader.logprobs] == [("a", -0.25, {"a": -0.25})]
     assert reader.tool_calls == [{"index": 0}]

@@ -68,15 +68,8 @@ class TextRequest(ParsedRequest):
     def open(self, call: Call) -> Awaitable[Reply]:
         if len(self._requests) == 1:
             return self.admission.open(call)
-        calls = [call]
-        for request in self._requests[1:]:
-            request.__dict__["id"] = new_id()
-            other = self.admission.call(
-                call.operation, request, call.headers, None, call.deadline, None, call.priority
-            )
-            calls.append(other)
         self._several = SeveralReplies(self.admission)
-        return self._several.open(calls)
+        return self._several.open(calls_like(call, self.admission, self._requests))
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         gathered = GatheredTexts(self._format, self._texts())
@@ -95,6 +88,22 @@ class TextRequest(ParsedRequest):
     def _texts(self) -> "Texts":
         ids = [str(request.id) for request in self._requests]
         return Texts(ids, [self.generation.reader() for _ in ids], self._several)
+
+
+def calls_like(
+    call: Call,
+    admission: Admission,
+    requests: Sequence[InferenceRequest],
+    operation: Operation = Operation.STREAM,
+) -> list[Call]:
+    """A call for each request, with the headers, deadline and priority of `call`."""
+    calls = []
+    for request in requests:
+        request.__dict__["id"] = request.id or new_id()
+        calls.append(
+            admission.call(operation, request, call.headers, None, call.deadline, None, call.priority)
+        )
+    return calls
 
 
 class Texts:

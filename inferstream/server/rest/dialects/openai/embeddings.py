@@ -1,6 +1,7 @@
 """`/v1/embeddings`."""
 
 import base64
+from collections.abc import Awaitable, Sequence
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -8,7 +9,9 @@ import numpy.typing as npt
 import orjson
 
 from .....dataplane.admission import Admission
-from .....dataplane.call import Operation, new_id
+from .....dataplane.call import Call, Operation
+from .....dataplane.reply import Reply
+from .....dataplane.several import SeveralReplies
 from .....errors import InferstreamError, InvalidOutput
 from .....text.fields import Fields, wrong_field
 from .....text.generation import RESERVED
@@ -16,6 +19,7 @@ from .....text.interface import FLOATS, TextInterface
 from .....types import InferenceRequest, InferenceResponse
 from ...messages import JSON, RawHeaders
 from ..base import ParsedRequest
+from ..text import calls_like
 
 MOST_TEXTS = 2048
 
@@ -23,26 +27,28 @@ KNOWN = RESERVED | {"model", "input", "encoding_format", "dimensions", "user"}
 
 
 class EmbeddingRequest(ParsedRequest):
-    """Texts, for each of which the client wants a vector."""
+    """Texts, for each of which the client wants a vector.
 
-    __slots__ = ("_base64", "_count", "_dimensions", "_name")
+    They are one request to the model, or one each if the model takes one text at a time.
+    """
 
-    operation = Operation.INFER
+    __slots__ = ("_base64", "_dimensions", "_name", "_requests", "operation")
+
     compressible = True
 
     def __init__(
         self,
         admission: Admission,
-        request: InferenceRequest,
+        requests: list[InferenceRequest],
         name: str,
-        count: int,
         encoded: bool,
         dimensions: int,
     ) -> None:
         self.admission = admission
-        self.request = request
+        self.request = requests[0]
+        self.operation = Operation.INFER if len(requests) == 1 else Operation.STREAM
+        self._requests = requests
         self._name = name
-        self._count = count
         self._base64 = encoded
         self._dimensions = dimensions
 
@@ -54,29 +60,48 @@ class EmbeddingRequest(ParsedRequest):
         texts = _texts(fields)
         encoded = fields.choice("encoding_format", ("float", "base64")) == "base64"
         dimensions = fields.integer("dimensions", 1) or 0
-        request = interface.request(texts, {}, fields.scalars(KNOWN))
-        request.__dict__["id"] = new_id()
-        return cls(admission, request, name, len(texts), encoded, dimensions)
+        single = interface.prompt is not None and interface.prompt.shape[:1] == [1]
+        parts = [[text] for text in texts] if single else [texts]
+        requests = [interface.request(part, {}, fields.scalars(KNOWN)) for part in parts]
+        return cls(admission, requests, name, encoded, dimensions)
+
+    def open(self, call: Call) -> Awaitable[Reply]:
+        if len(self._requests) == 1:
+            return self.admission.open(call)
+        calls = calls_like(call, self.admission, self._requests, Operation.INFER)
+        return SeveralReplies(self.admission).open(calls)
+
+    def gathering(self) -> "GatheredVectors":
+        return GatheredVectors(self)
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        vectors = self._vectors(response)
-        data = [
-            {"object": "embedding", "index": index, "embedding": self._written(vector)}
-            for index, vector in enumerate(vectors)
-        ]
-        parameters = response.parameters
-        tokens = 0 if parameters is None else int(parameters.get("prompt_tokens", 0))
+        return self.written([response])
+
+    def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
+        """The body of the response, of the model's responses in the order of the texts."""
+        found = {str(response.id): response for response in responses}
+        data: list[dict[str, Any]] = []
+        tokens = 0
+        for request in self._requests:
+            response = found[str(request.id)]
+            for vector in self._vectors(response, len(request.inputs[0].data.flat())):
+                written = (
+                    base64.b64encode(vector.astype("<f4").tobytes()).decode() if self._base64 else vector
+                )
+                data.append({"object": "embedding", "index": len(data), "embedding": written})
+            if response.parameters is not None:
+                tokens += int(response.parameters.get("prompt_tokens", 0))
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         document = {"object": "list", "data": data, "model": self._name, "usage": usage}
         return [JSON], orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
 
-    def _vectors(self, response: InferenceResponse) -> npt.NDArray[np.float32]:
+    def _vectors(self, response: InferenceResponse, count: int) -> npt.NDArray[np.float32]:
         """A matrix with one row for each text."""
         tensor = next((each for each in response.outputs if each.datatype in FLOATS), None)
-        if tensor is None or not tensor.shape or tensor.data.to_numpy(tensor.datatype).size % self._count:
-            raise InvalidOutput(f"Model {self._name} answered no vector for each of {self._count} texts.")
+        if tensor is None or not tensor.shape or tensor.data.to_numpy(tensor.datatype).size % count:
+            raise InvalidOutput(f"Model {self._name} answered no vector for each of {count} texts.")
         array = tensor.data.to_numpy(tensor.datatype).astype(np.float32)
-        vectors = np.ascontiguousarray(array.reshape(self._count, -1))
+        vectors = np.ascontiguousarray(array.reshape(count, -1))
         if not self._dimensions:
             return vectors
         if self._dimensions > vectors.shape[1]:
@@ -85,9 +110,6 @@ class EmbeddingRequest(ParsedRequest):
         norms = np.linalg.norm(cut, axis=1, keepdims=True)
         return np.ascontiguousarray(cut / np.where(norms > 0, norms, 1))
 
-    def _written(self, vector: npt.NDArray[np.float32]) -> Any:
-        return base64.b64encode(vector.astype("<f4").tobytes()).decode() if self._base64 else vector
-
     def events(self) -> NoReturn:
         """Vectors are not streamed."""
         raise NotImplementedError
@@ -95,6 +117,23 @@ class EmbeddingRequest(ParsedRequest):
     def failure(self, error: InferstreamError) -> NoReturn:
         """Vectors are not streamed."""
         raise NotImplementedError
+
+
+class GatheredVectors:
+    """Collects the responses of a model that takes one text at a time."""
+
+    __slots__ = ("_asked", "_responses")
+
+    def __init__(self, asked: EmbeddingRequest) -> None:
+        self._asked = asked
+        self._responses: list[InferenceResponse] = []
+
+    def add(self, response: InferenceResponse) -> bool:
+        self._responses.append(response)
+        return True
+
+    def end(self) -> tuple[RawHeaders, bytes]:
+        return self._asked.written(self._responses)
 
 
 def _texts(fields: Fields) -> list[str]:
