@@ -79,9 +79,13 @@ TOKENIZER = {
 }
 
 
+def write_text_model(root: Path, name: str) -> None:
+    _write(root / name, name, MODELS[name])
+
+
 def write_text_models(root: Path, **settings: object) -> Path:
-    for name, model in MODELS.items():
-        _write(root / name, name, model)
+    for name in MODELS:
+        write_text_model(root, name)
     for version in ("1", "2"):
         _write(
             root / "versions" / version, "versions", {**MODELS["whole"], "parameters": {"version": version}}
