@@ -1,4 +1,4 @@
-"""What model code may ask about the request it is working on."""
+"""What model code can ask about its current request."""
 
 import time
 from concurrent.futures import Future
@@ -7,10 +7,9 @@ from typing import Any
 
 
 class RequestContext:
-    """One request as its model sees it: how long there is, and whether anybody still waits.
+    """The time left for a request, and whether its client still waits.
 
-    Async code is cancelled and generators are closed; blocking code that works for long looks at
-    `cancelled` now and then, and stops.
+    Async code is cancelled and generators are closed. Blocking code that runs long must check `cancelled` itself.
     """
 
     __slots__ = ("_deadline", "cancelled", "single", "thread")
@@ -18,15 +17,15 @@ class RequestContext:
     def __init__(self, remaining: float | None = None, single: bool = False) -> None:
         self._deadline = None if remaining is None else time.monotonic() + remaining
         self.single = single
-        """Whether the client takes one response only, so that a model that streams may say all in one."""
+        """Whether the client takes one response only, so that a streaming model may put everything into one."""
         self.cancelled = False
-        """Whether the client has left, or the request's time is over."""
+        """Whether the client has left or the deadline has passed."""
         self.thread: Future[Any] | None = None
-        """What the request occupies a thread with, done when that is free again; for whoever runs models."""
+        """Done when the request no longer occupies a thread. The execution sets it."""
 
     @property
     def time_remaining(self) -> float | None:
-        """Seconds until the deadline, negative after it; None for a request without one."""
+        """Seconds until the deadline, negative after it; None without a deadline."""
         return None if self._deadline is None else self._deadline - time.monotonic()
 
 
@@ -42,4 +41,4 @@ def request_context() -> RequestContext:
 
 
 enter = _current.set
-"""Make a context the current one, for the task or thread that is about to run model code."""
+"""Make a context the current one of the task or thread that will run model code."""

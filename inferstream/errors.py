@@ -1,37 +1,4 @@
-"""All errors of the package, as one tree. Each class has one code that is independent of a transport.
-
-    InferstreamError
-    ├── ModelError                 model code raises it with a message and a status of its own
-    │   ├── ModelNotReady
-    │   └── ModelLoadFailed
-    ├── InvalidRequest             the request is wrong
-    │   ├── CodecError             payload and codec do not fit; a ModelError too, as in MLServer
-    │   │   ├── CodecNotFound
-    │   │   ├── OutputNotFound
-    │   │   └── InputsNotFound
-    │   └── InvalidModelURI        likewise
-    ├── PayloadTooLarge
-    ├── UnsupportedEncoding
-    ├── NotFound                   a name is unknown
-    │   └── ModelNotFound          a ModelError too
-    ├── AlreadyExists
-    ├── PermissionDenied
-    ├── Overloaded                 the queue of the model is full
-    ├── WorkerLost                 the process that ran the request has ended
-    ├── DeadlineExceeded
-    ├── Draining                   the server is shutting down
-    ├── NotStarted                 the models of a mounted application were never loaded
-    ├── Abandoned                  the client left before the end
-    ├── Cancelled                  the client cancelled one request and stays connected
-    ├── Unsupported                the model or the server does not support an operation
-    ├── InferenceFailed            model code raised
-    │   └── InvalidOutput          model code returned an invalid response
-    ├── StepFailed                 model code raised in a step that many streams shared
-    ├── CallFailed                 a call by one of our own clients failed
-    └── InvalidSettings            never reaches a client: the process does not start
-
-No class knows a transport: `server/status.py` maps codes to HTTP, gRPC and SSE.
-"""
+"""All errors of the package. Each class has one code; `server/status.py` maps codes to HTTP, gRPC and SSE."""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -58,53 +25,49 @@ class Code(Enum):
 
 
 class InferstreamError(Exception):
-    """Base of every error. `message` may reach the client; it has no path and no traceback."""
+    """Base of every error. `message` may reach a client; it holds no path and no traceback."""
 
     code = Code.INTERNAL
 
     def __init__(self, message: str) -> None:
-        # Model code raises these with whatever it has at hand, and no transport carries a lone surrogate.
+        # Model code may pass any text, and no transport carries a lone surrogate.
         self.message = str(message).encode(errors="replace").decode()
         super().__init__(self.message)
 
 
-class ModelError(InferstreamError):
-    """Raised by model code. The client gets the message and the HTTP status, or gRPC's status for it."""
+_CODES = {
+    401: Code.PERMISSION_DENIED,
+    403: Code.PERMISSION_DENIED,
+    404: Code.NOT_FOUND,
+    409: Code.ALREADY_EXISTS,
+    413: Code.TOO_LARGE,
+    415: Code.UNSUPPORTED_ENCODING,
+    429: Code.OVERLOADED,
+    501: Code.UNSUPPORTED,
+    503: Code.NOT_READY,
+    504: Code.DEADLINE_EXCEEDED,
+}
 
-    code = Code.INVALID
+
+class ModelError(InferstreamError):
+    """Model code raises it. A client gets the message and the HTTP status, or the gRPC status for that."""
 
     own_status = True
-    """Whether a client gets `status_code`, or the status of `code`."""
+    """Whether a client gets `status_code` and not the status of `code`."""
 
     def __init__(self, msg: str, status_code: int = 400) -> None:
         super().__init__(msg)
         self.status_code = status_code
-        self.code = _code_of_status(status_code)
+        self.code = _CODES.get(status_code, Code.INVALID if status_code < 500 else Code.INTERNAL)
 
 
 def own_status(error: BaseException) -> int | None:
-    """The status that model code has chosen for an error; None if it has chosen none."""
+    """The status that model code chose for an error; None without one."""
     return error.status_code if isinstance(error, ModelError) and error.own_status else None
 
 
-def _code_of_status(status: int) -> Code:
-    known = {
-        401: Code.PERMISSION_DENIED,
-        403: Code.PERMISSION_DENIED,
-        404: Code.NOT_FOUND,
-        409: Code.ALREADY_EXISTS,
-        413: Code.TOO_LARGE,
-        415: Code.UNSUPPORTED_ENCODING,
-        429: Code.OVERLOADED,
-        501: Code.UNSUPPORTED,
-        503: Code.NOT_READY,
-        504: Code.DEADLINE_EXCEEDED,
-    }
-    return known.get(status, Code.INVALID if status < 500 else Code.INTERNAL)
-
-
 class InvalidRequest(InferstreamError):
-    """The request violates the protocol or the model's declaration. `detail` lists single faults."""
+    """The request violates the protocol or the model's declaration. `detail` lists the faults."""
 
     code = Code.INVALID
 
@@ -137,7 +100,7 @@ class CodecNotFound(CodecError):
 
 
 class OutputNotFound(CodecError):
-    """A method with `@decode_args` returned a value for which no output can be built."""
+    """A method with `@decode_args` returned a value that no output can hold."""
 
     def __init__(self, output_idx: int, output_type: type | str, output_hints: Sequence[type | str]) -> None:
         hints = ", ".join(map(_type_name, output_hints))
@@ -148,7 +111,7 @@ class OutputNotFound(CodecError):
 
 
 class InputsNotFound(CodecError):
-    """The inputs of a request are not those of a signature: `inputs` has no place in it, or `input_hints` no input."""
+    """The inputs of a request do not match a signature: `inputs` are left over, or `input_hints` have no input."""
 
     def __init__(self, inputs: Sequence[Any], input_hints: Mapping[str, Any]) -> None:
         if inputs:
@@ -164,7 +127,7 @@ def _type_name(hint: Any) -> str:
 
 
 class InvalidModelURI(InvalidRequest, ModelError):
-    """`parameters.uri` of a model names nothing that exists; raised into model code."""
+    """`parameters.uri` of a model names no file or folder. Model code may catch it."""
 
     def __init__(self, name: str, model_uri: str | None = None) -> None:
         super().__init__(f"Invalid URI specified for model {name}" + (f" ({model_uri})" if model_uri else ""))
@@ -172,19 +135,19 @@ class InvalidModelURI(InvalidRequest, ModelError):
 
 
 class PayloadTooLarge(InferstreamError):
-    """A body, before or after decompression, is over the limit in bytes."""
+    """A body exceeds the limit in bytes, before or after decompression."""
 
     code = Code.TOO_LARGE
 
 
 class UnsupportedEncoding(InferstreamError):
-    """A content encoding or media type that no route accepts."""
+    """No route accepts the content encoding or media type."""
 
     code = Code.UNSUPPORTED_ENCODING
 
 
 class NotFound(InferstreamError):
-    """The name is unknown."""
+    """No such name exists."""
 
     code = Code.NOT_FOUND
 
@@ -193,9 +156,7 @@ class ModelNotFound(NotFound, ModelError):
     """No loaded model has this name and version. A ModelError too, as in MLServer."""
 
     def __init__(self, name: str, version: str | None = None) -> None:
-        super().__init__(
-            f"Model {name} with version {version} not found" if version else f"Model {name} not found"
-        )
+        super().__init__(f"Model {name}{f' with version {version}' if version else ''} not found")
         self.name = name
         self.version = version
         self.status_code = 404
@@ -203,7 +164,7 @@ class ModelNotFound(NotFound, ModelError):
 
 
 class AlreadyExists(InferstreamError):
-    """Two things claim one name."""
+    """The name is already in use."""
 
     code = Code.ALREADY_EXISTS
 
@@ -215,7 +176,7 @@ class PermissionDenied(InferstreamError):
 
 
 class ModelNotReady(ModelError):
-    """The model is known and not ready."""
+    """The model exists and is not ready."""
 
     own_status = False
 
@@ -261,11 +222,9 @@ class Draining(InferstreamError):
 
 
 class NotStarted(InferstreamError):
-    """The application is there, and nobody has loaded its models."""
+    """The models of a mounted application were never loaded."""
 
-    code = (
-        Code.DRAINING
-    )  # as then, no request is taken, whatever the profile of statuses calls a model not ready
+    code = Code.DRAINING  # not NOT_READY: a status profile may map that to another status than 503
 
     def __init__(self) -> None:
         super().__init__(
@@ -275,7 +234,7 @@ class NotStarted(InferstreamError):
 
 
 class Abandoned(InferstreamError):
-    """The reader of a reply left before its end. Watchers see this error; clients do not."""
+    """The client left before the end of the reply. Watchers get this error; clients do not."""
 
     code = Code.CANCELLED
 
@@ -293,15 +252,13 @@ class Cancelled(InferstreamError):
 
 
 class Unsupported(InferstreamError, NotImplementedError):
-    """The model or the server does not support the operation. Model code may catch it as NotImplementedError."""
+    """The model or the server does not support the operation. It is a NotImplementedError for model code."""
 
     code = Code.UNSUPPORTED
 
 
 class InferenceFailed(InferstreamError):
-    """Model code raised. The cause is chained for the log and not sent to the client."""
-
-    code = Code.INTERNAL
+    """Model code raised. The log gets the chained cause; the client does not."""
 
 
 class InvalidOutput(InferenceFailed):
@@ -309,11 +266,11 @@ class InvalidOutput(InferenceFailed):
 
 
 class StepFailed(InferstreamError):
-    """A step failed for all its streams. It is logged once for all of them."""
+    """Model code raised in a step of several streams. The log gets one record for all of them."""
 
 
 class ModelLoadFailed(ModelError):
-    """A model failed to load. The message gives the reason in one line; `status_code` is that of the model's error."""
+    """A model failed to load. The message is one line; `status_code` comes from the model's own error."""
 
     def __init__(self, msg: str, status_code: int | None = None) -> None:
         super().__init__(msg, status_code or 500)
@@ -321,9 +278,7 @@ class ModelLoadFailed(ModelError):
 
 
 class CallFailed(InferstreamError):
-    """A call by one of our clients failed. `retryable`: another attempt may succeed, after `retry_after` seconds."""
-
-    code = Code.INTERNAL
+    """A call by one of our clients failed. If `retryable`, another attempt may succeed after `retry_after` seconds."""
 
     def __init__(
         self,
@@ -339,6 +294,6 @@ class CallFailed(InferstreamError):
 
 
 class InvalidSettings(InferstreamError):
-    """A settings file, variable or flag is wrong. The message names the source, field and rule."""
+    """A settings file, variable or flag is wrong. The message names the source, field and rule. No client gets it."""
 
     code = Code.INVALID

@@ -1,4 +1,4 @@
-"""Custom REST routes of a model, beside the protocol's."""
+"""Custom REST routes of a model."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
@@ -40,9 +40,9 @@ RouteHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 def custom_handler(rest_path: str, rest_method: str = "POST") -> Callable[[Decorated], Decorated]:
     """Decorator: serve `rest_method rest_path` by a method of a model.
 
-    FastAPI reads the parameters by their annotations and writes the return value. A body without a content type is
-    read as JSON. The method runs in the process that runs the model. The response is sent whole. The model does
-    not load if FastAPI refuses the route.
+    FastAPI reads the parameters by their annotations and writes the return value. It reads a body without a content
+    type as JSON. The method runs in the process of the model. The response is not streamed. The model does not load
+    if FastAPI rejects the route.
     """
 
     def mark(method: Decorated) -> Decorated:

@@ -12,24 +12,24 @@ _processes = 1
 
 
 def divide(processes: int) -> None:
-    """Share the processors with other processes that do the same work; `processes` counts this one too."""
+    """Share the processors among `processes`, which include this one."""
     global _processes
     _processes = processes
 
 
 def share() -> int:
-    """This process's part of the processors, at least one."""
+    """This process's share of the processors, at least one."""
     return max(1, available() // _processes)
 
 
 def available() -> int:
-    """Processors that the affinity and the CPU quota leave, as a container's limits set them; at least one."""
+    """Processors that the affinity and the CPU quota (of a container, for example) allow; at least one."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, *(math.ceil(quota) for quota in _quotas()), cores))
 
 
 def _quotas() -> Iterator[float]:
-    """Processors that each control group of this process may use, where it has a limit."""
+    """The limit of each control group of this process that has one, in processors."""
     try:
         groups = MEMBERSHIP.read_text().splitlines()
     except OSError:
@@ -39,7 +39,7 @@ def _quotas() -> Iterator[float]:
         if controllers and "cpu" not in controllers.split(","):
             continue
         top = CGROUPS / controllers if controllers else CGROUPS
-        # A container may see its own group as the top, or not see the folders that the path names.
+        # In a container its own group may be the top, and the folders of the path may be missing.
         for folder in (top / path.lstrip("/"), *(top / path.lstrip("/")).parents):
             if not folder.is_relative_to(top):
                 break

@@ -1,4 +1,4 @@
-"""Models in a test: a folder, a class or a model answers in this process, without a port."""
+"""Tests of models: a folder, a class or a model runs in this process, without a port."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ Exit = tuple[type[BaseException] | None, BaseException | None, TracebackType | N
 
 
 class InProcess:
-    """Asks the models of an application past every transport, and through every stage of theirs."""
+    """Calls the models of an application through all their stages, without a transport."""
 
     def __init__(self, application: Application) -> None:
         self.application = application
@@ -32,10 +32,9 @@ class InProcess:
     async def infer(
         self, model: str, request: InferenceRequest | None = None, /, **inputs: Any
     ) -> InferenceResponse:
-        """The response to one request: `request`, or one of these inputs (see `encode`).
+        """The response to `request`, or to a request with these inputs (see `encode`).
 
-        Raises whatever the model or the server refuses it with; the cause of an `InferenceFailed` is what
-        model code has raised.
+        Raises the error of the model or the server. The cause of an `InferenceFailed` is the model's own exception.
         """
         reply = await self._open(Operation.INFER, model, _one_of(request, inputs))
         assert reply.first is not None
@@ -49,7 +48,7 @@ class InProcess:
         /,
         **inputs: Any,
     ) -> AsyncIterator[InferenceResponse]:
-        """Every response to a request, as the model makes them; `more` yields later requests to the same call."""
+        """Each response to a request, when the model makes it; `more` yields later requests of the same call."""
         opening = self._open(Operation.STREAM, model, _one_of(request, inputs), more)
         async with await opening as reply:
             async for response in reply:
@@ -68,7 +67,7 @@ class InProcess:
 
 
 class InProcessSync:
-    """The same for tests that are not coroutines; the event loop runs while they wait for a response."""
+    """The same for tests that are no coroutines. The event loop runs while a call waits for its response."""
 
     def __init__(self, runner: asyncio.Runner, client: InProcess) -> None:
         self.application = client.application
@@ -78,13 +77,13 @@ class InProcessSync:
     def infer(
         self, model: str, request: InferenceRequest | None = None, /, **inputs: Any
     ) -> InferenceResponse:
-        """The response to one request, as `InProcess.infer` has it."""
+        """The response to one request, as of `InProcess.infer`."""
         return self._runner.run(self._client.infer(model, request, **inputs))
 
     def stream(
         self, model: str, request: InferenceRequest | None = None, /, **inputs: Any
     ) -> list[InferenceResponse]:
-        """Every response to one request, once the model has made the last."""
+        """All responses to one request, after the last."""
 
         async def responses() -> list[InferenceResponse]:
             return [response async for response in self._client.stream(model, request, **inputs)]
@@ -92,12 +91,12 @@ class InProcessSync:
         return self._runner.run(responses())
 
 
-class run:  # noqa: N801  # reads as a verb where it is used, and is two kinds of context manager
-    """Serves a folder, a class of models, a model, or several, until the block is left.
+class run:  # noqa: N801  # a verb in its use, and a context manager of two kinds
+    """Serves a folder, a class of models, a model, or several, until the end of the block.
 
     `async with` gives an `InProcess`, `with` an `InProcessSync`. `served` and `settings` are those of an
-    `Application`. A class is served under its own name unless a mapping or its settings give it another.
-    Raises whatever a model fails to load with.
+    `Application`. A class has its own name unless a mapping or its settings name it.
+    Raises the error of a model that does not load.
     """
 
     def __init__(self, served: Served = ".", **settings: Any) -> None:
@@ -135,14 +134,13 @@ def _one_of(request: InferenceRequest | None, inputs: dict[str, Any]) -> Inferen
 
 
 def request_of(inputs: dict[str, Any]) -> InferenceRequest:
-    """A request with these inputs."""
     return InferenceRequest(inputs=[encode(name, value) for name, value in inputs.items()])
 
 
 def encode(name: str, value: Any) -> RequestInput:
-    """An input tensor: of an array in its shape, of numbers, of a text or bytes, of a list of any of these.
+    """The input tensor of an array, a number, a text, bytes, or a list of these.
 
-    Other values go to the codec that knows them. Raises CodecError for a value that none knows.
+    A codec encodes any other value. Raises CodecError for a value without a codec.
     """
     if isinstance(value, RequestInput):
         return value
@@ -166,7 +164,7 @@ def encode(name: str, value: Any) -> RequestInput:
 
 
 def arrays(response: InferenceResponse) -> Arrays:
-    """The outputs of a response as arrays, by name; BYTES become arrays of `bytes`, or of text where they say `str`."""
+    """The outputs of a response as arrays, by name. BYTES are `bytes`, or texts if their content type is `str`."""
     return {output.name: _array(output) for output in response.outputs}
 
 

@@ -30,7 +30,7 @@ working folder, the default.
 def table(settings: type[BaseModel]) -> str:
     lines = ["| field | type | default | |", "|---|---|---|---|"]
     for name, field in settings.model_fields.items():
-        mark = " †" if name in WITHOUT_EFFECT[settings] else ""
+        mark = " †" if name in WITHOUT_EFFECT else ""
         kind = str(field.annotation).replace("typing.", "").removeprefix("<class '").removesuffix("'>")
         kind = kind.rpartition(".")[2] if kind.startswith("inferstream.") else kind
         shown = kind.replace("inferstream.types.metadata.", "").replace("inferstream.settings.server.", "")

@@ -1,4 +1,4 @@
-"""What a person sees when the server is up: the models and where they listen."""
+"""The banner at the start of a server: models and addresses."""
 
 import sys
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ COLUMNS = ("model", "version", "answers", "state")
 
 
 def show(server: "Server", file: TextIO | None = None) -> None:
-    """Print the models, their state, and the addresses; to standard error where no file is given."""
-    # Written by hand: rich takes longer to import than the rest of the command line.
+    """Print the models, their states and the addresses, by default to standard error."""
+    # Without rich, which takes longer to import than the rest of the command line.
     print("\n".join(_rows(server)), file=file or sys.stderr, flush=True)
 
 

@@ -26,7 +26,7 @@ PORTS: dict[TransportName, int] = {"rest": 8080, "grpc": 8081}
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where requests come from and answers go."""
+    """The files of requests and results."""
 
     requests: Path
     output: Path
@@ -35,7 +35,7 @@ class Files:
 
 
 def run(transport: TransportName, target: Target, files: Files, pace: Rate, verbosity: int) -> int:
-    """Run the batch; 0 when every line has its answer, 130 after Ctrl-C, else 1."""
+    """Run the batch. Returns 0 if every line has a response, 130 after Ctrl-C, else 1."""
     _log(verbosity)
     console = Console(stderr=True, highlight=False)
     try:
@@ -50,7 +50,7 @@ def run(transport: TransportName, target: Target, files: Files, pace: Rate, verb
 
 
 def headers_of(given: Sequence[str]) -> dict[str, str]:
-    """Headers out of `Name: value`. Raises InvalidSettings."""
+    """Headers from texts of the form `Name: value`. Raises InvalidSettings."""
     found = {}
     for header in given:
         name, colon, value = header.partition(":")
@@ -101,7 +101,7 @@ async def _run(name: TransportName, target: Target, files: Files, pace: Rate, co
 
 
 def _failures(results: Results, output: Path) -> Iterator[str]:
-    """Which lines failed, by the index that the output gives them; the first of many."""
+    """Messages for the first failed lines, with their index in the output."""
     for index, reason in results.named:
         yield f"batch_index {index} failed: {' '.join(reason.split())}"
     if more := results.failed - len(results.named):
@@ -109,7 +109,7 @@ def _failures(results: Results, output: Path) -> Iterator[str]:
 
 
 async def _until_signalled(batch: BatchRun) -> int:
-    """Run the batch to its end or a signal; the signal's number, or 0."""
+    """Run the batch to its end or a signal. Returns the signal's number, or 0."""
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(batch.run())
     received: list[int] = []
@@ -126,13 +126,12 @@ async def _until_signalled(batch: BatchRun) -> int:
         if not received:
             raise
     except ExceptionGroup as group:
-        raise group.exceptions[0] from None  # a disk is full for every worker
+        raise group.exceptions[0] from None  # one error, such as a full disk, for every worker
     return received[0] if received else 0
 
 
 def transport_of(name: TransportName, target: Target) -> Transport:
-    """The client of a protocol."""
-    # Imported late: neither client's library is needed for the other.
+    # Imported late: each client needs its own library only.
     if name == "grpc":
         from ..clients.grpc import GrpcTransport
 
@@ -144,7 +143,7 @@ def transport_of(name: TransportName, target: Target) -> Transport:
 
 @contextmanager
 def _progress(request_file: RequestFile, console: Console) -> Iterator[Callable[[], None]]:
-    """A bar over the bytes of the input; where nobody looks at a terminal, nothing."""
+    """Show a bar over the bytes of the input, if the console is a terminal."""
     if not console.is_terminal:
         yield lambda: None
         return

@@ -54,7 +54,7 @@ def bench(
         float | None, typer.Option(min=0, max=1, help="Fail above: share of calls that failed.")
     ] = None,
 ) -> None:
-    """Put load on a model of a running server, and print how long its answers took."""
+    """Run a load on a model of a running server, and print its response times."""
     from ..clients.bench.figures import LoadLimits
     from ..clients.bench.load import Plan
     from ..clients.transport import Target

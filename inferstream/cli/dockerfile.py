@@ -16,12 +16,12 @@ NAME = "Dockerfile"
 
 
 def write(folder: Path, with_ignored: bool, force: bool) -> int:
-    """Write the Dockerfile into `folder`; returns 1 when one is there that we have not written."""
+    """Write the Dockerfile into `folder`. Returns 1 if `folder` has one that is not ours."""
     return _reported(lambda: _write(folder, with_ignored, force))
 
 
 def build(folder: Path, tag: str, no_cache: bool) -> int:
-    """Build the image of `folder`; returns what Docker returned, or 1 when there is none."""
+    """Build the image of `folder`. Returns Docker's exit code, or 1 without Docker."""
     return _reported(lambda: _build(folder, tag, no_cache))
 
 
@@ -56,7 +56,7 @@ def _generated(folder: Path) -> str:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file may be replaced: it is not there, or it says that we wrote it."""
+    """Whether the file does not exist or has our header, so that it may be replaced."""
     if not path.exists():
         return True
     start = HEADER if path.name == NAME else IGNORED.partition("\n")[0]
@@ -75,7 +75,7 @@ def _build(folder: Path, tag: str, no_cache: bool) -> int:
     with tempfile.TemporaryDirectory() as beside:
         path = Path(beside, NAME)
         own = folder / NAME
-        # What `server dockerfile` wrote may have been edited since, which is what it is written for.
+        # Users may edit the file that `server dockerfile` has written, so it is used if it exists.
         path.write_text(own.read_text() if own.exists() and _is_ours(own) else generated)
         if not (folder / ".dockerignore").exists():
             path.with_name(f"{NAME}.dockerignore").write_text(IGNORED)  # BuildKit's name for it

@@ -23,7 +23,7 @@ from ..settings.sources import read_json
 HEADER = "# Written by `server dockerfile`; it may be written anew as long as this line stands here."
 
 HOME = "/opt/mlserver"
-"""MLServer's name for the folder, which orchestrators and other people's Dockerfiles know."""
+"""MLServer's name for the folder. Orchestrators and other Dockerfiles use it."""
 
 CONDA_FILES = ("environment.yml", "environment.yaml", "conda.yml", "conda.yaml")
 REQUIREMENTS = "requirements.txt"
@@ -49,7 +49,18 @@ Dockerfile
 """
 
 EXTRAS = {"kafka_enabled": "kafka", "tracing_server": "tracing"}
-"""Extras by the server's settings that need them; those of a runtime have the name of its module."""
+"""Extras by the server's settings that need them. The extra of a runtime has the name of its module."""
+
+VARIABLES = {
+    "PATH": f"{HOME}/envs/base/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PYTHONPATH": HOME,
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "MLSERVER_PATH": HOME,
+    "MLSERVER_MODELS_DIR": "/mnt/models",
+    "MLSERVER_ENV_TARBALL": "/mnt/models/environment.tar.gz",
+    "MLSERVER_HOST": "0.0.0.0",
+}
 
 HEALTH = (
     'python -c "import os, urllib.request; urllib.request.urlopen('
@@ -58,7 +69,7 @@ HEALTH = (
 
 
 def dockerfile(folder: Path) -> str:
-    """A Dockerfile that serves `folder`, as it is now. Raises InvalidSettings for settings that are no JSON."""
+    """A Dockerfile that serves `folder` in its present state. Raises InvalidSettings for invalid JSON."""
     conda = next((name for name in CONDA_FILES if (folder / name).is_file()), None)
     pip = (folder / REQUIREMENTS).is_file()
     instructions = [HEADER, *_build_stage(conda, pip, _extras(folder)), "", *_final_stage(folder, conda)]
@@ -66,7 +77,7 @@ def dockerfile(folder: Path) -> str:
 
 
 def _build_stage(conda: str | None, pip: bool, extras: str) -> Iterator[str]:
-    """A Python environment at the path where the final stage has it, because environments do not move."""
+    """Build a Python environment at its path in the final stage, because environments cannot be moved."""
     environment = f"{HOME}/envs/base"
     if conda is None:
         yield f"FROM {_python_image()} AS build"
@@ -84,7 +95,7 @@ def _build_stage(conda: str | None, pip: bool, extras: str) -> Iterator[str]:
 
 
 def _extras(folder: Path) -> str:
-    """The extras of the package that `folder` asks for by its settings, in brackets; empty for none."""
+    """The extras of the package that the settings in `folder` need, in brackets; empty for none."""
     settings = folder / SETTINGS_FILE
     server = read_json(settings) if settings.is_file() else {}
     found = {extra for field, extra in EXTRAS.items() if server.get(field)}
@@ -102,7 +113,7 @@ def _final_stage(folder: Path, conda: str | None) -> Iterator[str]:
     yield "RUN useradd --uid 1000 --no-create-home --shell /usr/sbin/nologin server \\"
     yield f" && mkdir -p {HOME} /mnt/models && chown 1000:1000 {HOME} /mnt/models"
     yield f"COPY --from=build {HOME}/envs {HOME}/envs"
-    yield from _variables(_fixed())
+    yield from _variables(VARIABLES)
     defaults = _defaults(folder)
     if defaults:
         yield "# From the settings files: defaults, which the variables of whoever runs the image replace."
@@ -111,7 +122,7 @@ def _final_stage(folder: Path, conda: str | None) -> Iterator[str]:
     yield "USER 1000"
     yield "COPY --chown=1000:1000 . ."
     if defaults:
-        # A file would win over the variables that orchestrators set.
+        # The file would win over the variables that orchestrators set.
         yield f"RUN rm -f {SETTINGS_FILE}" + (f" {MODEL_SETTINGS_FILE}" if _is_single(folder) else "")
     yield "EXPOSE 8080 8081 8082"
     yield f"HEALTHCHECK --interval=10s --timeout=2s CMD {HEALTH}"
@@ -119,10 +130,10 @@ def _final_stage(folder: Path, conda: str | None) -> Iterator[str]:
 
 
 def _start(folder: Path) -> str:
-    """Serves what an orchestrator mounts in place of what was built in, in the environment it brings along."""
+    """The start command. It serves mounted models, if any, instead of the built-in ones, in their environment."""
     built_in = 'models="$MLSERVER_PATH"'
     if _is_single(folder):
-        # What its file left to the folder; a mounted model has a folder of its own.
+        # The defaults that come from the folder of the model. A mounted model has its own folder.
         name = shlex.quote(folder.resolve().name)
         built_in += f'; name={name}; export MLSERVER_MODEL_NAME="${{MLSERVER_MODEL_NAME:-$name}}"'
         built_in += ' MLSERVER_MODEL_URI="${MLSERVER_MODEL_URI:-$MLSERVER_PATH}"'
@@ -139,19 +150,6 @@ def _python_image() -> str:
     return f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 
 
-def _fixed() -> dict[str, str]:
-    return {
-        "PATH": f"{HOME}/envs/base/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "PYTHONPATH": HOME,
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "MLSERVER_PATH": HOME,
-        "MLSERVER_MODELS_DIR": "/mnt/models",
-        "MLSERVER_ENV_TARBALL": "/mnt/models/environment.tar.gz",
-        "MLSERVER_HOST": "0.0.0.0",
-    }
-
-
 def _defaults(folder: Path) -> dict[str, str]:
     """The settings files at the top of `folder` as variables."""
     found: dict[str, str] = {}
@@ -163,7 +161,7 @@ def _defaults(folder: Path) -> dict[str, str]:
         values = read_json(folder / MODEL_SETTINGS_FILE)
         parameters = values.pop("parameters", None)
         parameters = dict(parameters) if isinstance(parameters, dict) else {}
-        # Flat where it has a name of its own, because that is what orchestrators replace.
+        # Declared parameters get a variable each, because orchestrators replace them.
         flat = {key: parameters.pop(key) for key in ModelParameters.model_fields if key in parameters}
         values |= flat
         if parameters:
@@ -173,7 +171,7 @@ def _defaults(folder: Path) -> dict[str, str]:
 
 
 def _is_single(folder: Path) -> bool:
-    """Whether the folder is one model; its variables would otherwise fill in every other model's gaps."""
+    """Whether the folder is one model. With several, the variables of one would apply to all."""
     return list(settings_files(folder)) == [folder / MODEL_SETTINGS_FILE]
 
 
@@ -191,7 +189,7 @@ def _variables(values: dict[str, str]) -> Iterator[str]:
 
 
 def _quoted(value: str) -> str:
-    """A value as ENV reads it, `$` included."""
+    """A value in the syntax of ENV, with `$` escaped."""
     if value == shlex.quote(value):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("\n", " ")

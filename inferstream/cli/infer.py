@@ -1,169 +1,55 @@
 """`server infer`: its flags and their variables, which are MLServer's; `batch` does the work."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 
-def _variables(name: str) -> list[str]:
-    return [f"INFERSTREAM_INFER_{name}", f"MLSERVER_INFER_{name}"]
+def _flag(name: str, short: str | None = None, *, help: str, **options: Any) -> Any:
+    """The flag `--name`, with a variable of ours and one of MLServer's."""
+    variable = name.replace("-", "_").upper()
+    names = [f"--{name}"] if short is None else [f"--{name}", short]
+    variables = [f"INFERSTREAM_INFER_{variable}", f"MLSERVER_INFER_{variable}"]
+    return typer.Option(*names, envvar=variables, show_envvar=False, help=help, **options)
+
+
+TIMEOUT_VARIABLES = [
+    "INFERSTREAM_INFER_CONNECTION_TIMEOUT",
+    "MLSERVER_INFER_CONNECTION_TIMEOUT",
+    "INFERSTREAM_INFER_TIMEOUT",
+]
 
 
 def infer(
-    model_name: Annotated[
-        str,
-        typer.Option(
-            "--model-name", "-m", envvar=_variables("MODEL_NAME"), show_envvar=False, help="Model to ask."
-        ),
-    ],
-    input_data_path: Annotated[
-        Path,
-        typer.Option(
-            "--input-data-path",
-            "-i",
-            envvar=_variables("INPUT_DATA_PATH"),
-            show_envvar=False,
-            help="Requests, one a line.",
-        ),
-    ],
-    output_data_path: Annotated[
-        Path,
-        typer.Option(
-            "--output-data-path",
-            "-o",
-            envvar=_variables("OUTPUT_DATA_PATH"),
-            show_envvar=False,
-            help="Answers, one a line.",
-        ),
-    ],
+    model_name: Annotated[str, _flag("model-name", "-m", help="Model to ask.")],
+    input_data_path: Annotated[Path, _flag("input-data-path", "-i", help="Requests, one a line.")],
+    output_data_path: Annotated[Path, _flag("output-data-path", "-o", help="Answers, one a line.")],
     url: Annotated[
-        str | None,
-        typer.Option(
-            "--url",
-            "-u",
-            envvar=_variables("URL"),
-            show_envvar=False,
-            help="Server; localhost:8080, over gRPC localhost:8081.",
-        ),
+        str | None, _flag("url", "-u", help="Server; localhost:8080, over gRPC localhost:8081.")
     ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            "--workers", "-w", envvar=_variables("WORKERS"), min=1, show_envvar=False, help="Calls at a time."
-        ),
-    ] = 10,
-    retries: Annotated[
-        int,
-        typer.Option(
-            "--retries",
-            "-r",
-            envvar=_variables("RETRIES"),
-            min=0,
-            show_envvar=False,
-            help="Further attempts.",
-        ),
-    ] = 3,
-    batch_size: Annotated[
-        int,
-        typer.Option(
-            "--batch-size",
-            "-s",
-            envvar=_variables("BATCH_SIZE"),
-            min=1,
-            show_envvar=False,
-            help="Lines in one call.",
-        ),
-    ] = 1,
-    binary_data: Annotated[
-        bool,
-        typer.Option(
-            "--binary-data",
-            "-b",
-            envvar=_variables("BINARY_DATA"),
-            show_envvar=False,
-            help="Send raw tensors.",
-        ),
-    ] = False,
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose",
-            "-v",
-            envvar=_variables("VERBOSE"),
-            show_envvar=False,
-            help="Tell of failures and retries.",
-        ),
-    ] = False,
-    extra_verbose: Annotated[
-        bool,
-        typer.Option(
-            "--extra-verbose",
-            "-vv",
-            envvar=_variables("EXTRA_VERBOSE"),
-            show_envvar=False,
-            help="Tell of every call.",
-        ),
-    ] = False,
-    transport: Annotated[
-        Literal["rest", "grpc"],
-        typer.Option(
-            "--transport", "-t", envvar=_variables("TRANSPORT"), show_envvar=False, help="Protocol."
-        ),
-    ] = "rest",
+    workers: Annotated[int, _flag("workers", "-w", min=1, help="Calls at a time.")] = 10,
+    retries: Annotated[int, _flag("retries", "-r", min=0, help="Further attempts.")] = 3,
+    batch_size: Annotated[int, _flag("batch-size", "-s", min=1, help="Lines in one call.")] = 1,
+    binary_data: Annotated[bool, _flag("binary-data", "-b", help="Send raw tensors.")] = False,
+    verbose: Annotated[bool, _flag("verbose", "-v", help="Tell of failures and retries.")] = False,
+    extra_verbose: Annotated[bool, _flag("extra-verbose", "-vv", help="Tell of every call.")] = False,
+    transport: Annotated[Literal["rest", "grpc"], _flag("transport", "-t", help="Protocol.")] = "rest",
     request_headers: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--request-headers",
-            "-H",
-            envvar=_variables("REQUEST_HEADERS"),
-            show_envvar=False,
-            help="'Name: value', repeatedly.",
-        ),
+        list[str] | None, _flag("request-headers", "-H", help="'Name: value', repeatedly.")
     ] = None,
     timeout: Annotated[
-        float,
-        typer.Option(
-            min=0.001,
-            envvar=[*_variables("CONNECTION_TIMEOUT"), "INFERSTREAM_INFER_TIMEOUT"],
-            help="Seconds a call may take.",
-        ),
+        float, typer.Option(min=0.001, envvar=TIMEOUT_VARIABLES, help="Seconds a call may take.")
     ] = 60,
     batch_interval: Annotated[
-        float,
-        typer.Option(
-            envvar=_variables("BATCH_INTERVAL"),
-            min=0,
-            show_envvar=False,
-            help="Seconds between a worker's calls.",
-        ),
+        float, _flag("batch-interval", min=0, help="Seconds between a worker's calls.")
     ] = 0,
-    batch_jitter: Annotated[
-        float,
-        typer.Option(
-            envvar=_variables("BATCH_JITTER"),
-            min=0,
-            show_envvar=False,
-            help="At most so many more, at random.",
-        ),
-    ] = 0,
-    use_ssl: Annotated[
-        bool, typer.Option("--use-ssl", envvar=_variables("USE_SSL"), show_envvar=False, help="Use TLS.")
-    ] = False,
-    insecure: Annotated[
-        bool,
-        typer.Option(
-            "--insecure", envvar=_variables("INSECURE"), show_envvar=False, help="Trust any certificate."
-        ),
-    ] = False,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", envvar=_variables("RESUME"), show_envvar=False, help="Keep the answers in the output."
-        ),
-    ] = False,
+    batch_jitter: Annotated[float, _flag("batch-jitter", min=0, help="At most so many more, at random.")] = 0,
+    use_ssl: Annotated[bool, _flag("use-ssl", help="Use TLS.")] = False,
+    insecure: Annotated[bool, _flag("insecure", help="Trust any certificate.")] = False,
+    resume: Annotated[bool, _flag("resume", help="Keep the answers in the output.")] = False,
 ) -> None:
-    """Ask a server for every request of a JSONL file.
+    """Send every request of a JSONL file to a server.
 
     Each flag has a variable as well: INFERSTREAM_INFER_MODEL_NAME, MLSERVER_INFER_MODEL_NAME and so on.
     """

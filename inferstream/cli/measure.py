@@ -1,4 +1,4 @@
-"""`server bench`: load on one model of a running server, its figures, and whether they are good enough."""
+"""`server bench`: runs a load on one model of a running server, and checks its figures against limits."""
 
 import asyncio
 import json
@@ -14,9 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from ..clients.bench.callers import BenchClient
 from ..clients.bench.figures import LoadLimits, figures
-from ..clients.bench.load import LoadRun, Plan
+from ..clients.bench.load import BenchClient, LoadRun, Plan
 from ..clients.bench.samples import from_file, from_metadata
 from ..clients.transport import Target
 from ..concurrency.event_loop import new_event_loop
@@ -25,12 +24,12 @@ from ..types import InferenceRequest, MetadataModelResponse
 from .batch import TransportName
 
 TICK = 0.2
-"""Seconds between two looks at the progress."""
+"""Seconds between updates of the progress bar."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and how: the user's own request or one of `rows` rows, for a whole answer or a stream."""
+    """The request of a load: from a file or with `rows` rows, for a single response or a stream."""
 
     transport: TransportName
     stream: bool
@@ -40,7 +39,7 @@ class Question:
 
 
 def run(target: Target, question: Question, plan: Plan, limits: LoadLimits, output: Path | None) -> int:
-    """Run the load and print its figures; 0 when every limit holds, 130 after Ctrl-C, else 1."""
+    """Run the load and print its figures. Returns 0 if every limit holds, 130 after Ctrl-C, else 1."""
     console = Console(stderr=True, highlight=False)
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -121,7 +120,7 @@ def _request(question: Question, metadata: MetadataModelResponse) -> InferenceRe
 
 
 async def _progress(load: LoadRun, plan: Plan, console: Console) -> None:
-    """A bar over the time of the run; where nobody looks at a terminal, nothing."""
+    """Show a bar over the time of the run, if the console is a terminal."""
     if not console.is_terminal:
         return
     columns = (TextColumn("bench"), BarColumn(), TextColumn("{task.fields[state]}"))

@@ -1,4 +1,4 @@
-"""`server models`: what would be loaded, and what is wrong with it."""
+"""`server models`: lists the models that a server would load, and their problems."""
 
 import json
 import logging
@@ -14,11 +14,11 @@ from ..repository.inspection import Inspection, inspect_folder
 
 
 def run(folder: Path, as_json: bool, importing: bool) -> int:
-    """Show what is in `folder`; returns 1 if anything in it is wrong."""
+    """Show the models in `folder`. Returns 1 if there is a problem."""
     if not folder.is_dir():
         typer.echo(f"error: {folder} is not a folder", err=True)
         return 1
-    # The settings' own warnings say what the findings say.
+    # The warnings of the settings repeat the findings.
     logging.getLogger("inferstream.settings").setLevel(logging.ERROR)
     inspection = inspect_folder(folder, importing)
     if as_json:
@@ -31,7 +31,7 @@ def run(folder: Path, as_json: bool, importing: bool) -> int:
 def _show(inspection: Inspection) -> None:
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
-        console.width = 1000  # a pipe has no edge to fold paths at
+        console.width = 1000  # no line breaks in paths in a pipe
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("model", "version", "implementation", "workers", "from"):
         table.add_column(column, overflow="fold")

@@ -1,4 +1,4 @@
-"""`inferstream.serve`: a server in the program that calls it."""
+"""`inferstream.serve`: runs a server in the calling program."""
 
 import asyncio
 import signal
@@ -14,12 +14,12 @@ from .banner import show
 
 
 def serve(served: Served = ".", **settings: Any) -> None:
-    """Serve a folder, a class of models, a model or several, until SIGINT or SIGTERM; blocks meanwhile.
+    """Serve a folder, a model class, or one or more models. Blocks until SIGINT or SIGTERM.
 
-    Takes what `Application` takes, and its settings with the ports: `serve(MyModel, http_port=8000)`. The
-    addresses are printed to standard error once the models are loaded. The first signal lets calls in
-    progress finish; the second raises KeyboardInterrupt. Outside of the main thread no signal is heard.
-    Raises InvalidSettings, and in strict mode whatever a model fails with.
+    The arguments are those of `Application`, and settings may include the ports: `serve(MyModel, http_port=8000)`.
+    It prints the addresses to standard error when the models are loaded. After the first signal, calls in progress
+    finish. The second signal raises KeyboardInterrupt. Outside of the main thread, it handles no signals.
+    Raises InvalidSettings, and in strict mode the error of a model that does not load.
     """
     own, repository = resolve(served, settings)
     server = Server(own, repository)
@@ -29,7 +29,7 @@ def serve(served: Served = ".", **settings: Any) -> None:
 
 @contextmanager
 def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first signal; give the program its handlers back afterwards."""
+    """Call `stop` at the first signal. Restore the program's handlers at the end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

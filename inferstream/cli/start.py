@@ -1,10 +1,12 @@
-"""`server start`: settings, event loop, banner, exit code."""
+"""`server start`: settings, event loop, banner, signals, exit code."""
 
 import asyncio
 import gc
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,13 +18,12 @@ from ..garbage import settle
 from ..settings import Settings, load_settings
 from ..telemetry.logs import configure_logging
 from .banner import show
-from .ending import Watchdog, listen_to_signals
 
 if TYPE_CHECKING:
     from ..server.server import Server
 
 MOST_FILES = 65_536
-"""Open files to ask for at most."""
+"""Upper bound of the soft limit on open files."""
 
 
 def run(
@@ -30,7 +31,7 @@ def run(
 ) -> int:
     """Serve `folder`; returns the exit code. `say` prints more once the server is up.
 
-    The code is 0 after a signal, and 1 for whatever kept the server from starting, or a worker from ending.
+    The code is 0 after a signal. It is 1 if the server did not start, or if a worker had to be killed.
     """
     configure_logging(debug=bool(flags.get("debug")), structured=False, custom=None)
     try:
@@ -55,7 +56,7 @@ def _configure_logging(settings: Settings) -> None:
 
 
 def _serve(settings: Settings, watch: bool, say: "Callable[[Server], None] | None") -> bool:
-    """Serve until a signal; whether a process had to be killed at the end."""
+    """Serve until a signal; returns whether a process had to be killed at the end."""
     # Imported late: `server --help` and a wrong setting need no web framework.
     from ..server.server import Server
 
@@ -72,13 +73,45 @@ def _serve(settings: Settings, watch: bool, say: "Callable[[Server], None] | Non
     async def main() -> bool:
         server = Server(settings)
         watchdog = Watchdog(server.longest_stop)
-        listen_to_signals(server.stop, watchdog)
+        _handle_signals(server.stop, watchdog)
         await server.run(started, watch, watchdog.start)
         return server.killed
 
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     return loop.run_until_complete(main())
+
+
+class Watchdog:
+    """Ends the process with status 1 after `seconds`, from a thread: model code may block the event loop."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.started = False
+
+    def start(self) -> None:
+        """Start the timer, unless it runs."""
+        if self.started:
+            return
+        self.started = True
+        timer = threading.Timer(self._seconds, os._exit, args=(1,))
+        timer.daemon = True
+        timer.start()
+
+
+def _handle_signals(stop: Callable[[], None], watchdog: Watchdog) -> None:
+    """Call `stop` at the first SIGTERM or SIGINT, end the process at the second, and ignore SIGHUP."""
+
+    def signalled(*_: object) -> None:
+        # Runs between two bytecodes, also while model code blocks the event loop.
+        if watchdog.started:
+            os._exit(130)
+        watchdog.start()
+        stop()
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, signalled)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def _allow_open_files() -> None:
@@ -90,12 +123,12 @@ def _allow_open_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):  # a system may allow less than it says
+        with suppress(OSError, ValueError):  # a system may allow less than its hard limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _end(code: int, message: str | None = None) -> int:
-    """Leave the process now: the interpreter would otherwise wait for threads stuck in model code."""
+    """End the process at once: the interpreter would wait for threads that model code blocks."""
     if message is not None:
         print(message, file=sys.stderr)  # noqa: T201  # a command line's last word
     logging.shutdown()

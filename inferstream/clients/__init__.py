@@ -1,1 +1,1 @@
-"""Clients of V2 servers, ours or others', over REST and gRPC."""
+"""Clients of V2 servers, over REST and gRPC."""

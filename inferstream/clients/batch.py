@@ -1,28 +1,34 @@
-"""Batch inference: a file of requests through a server, into a file of answers."""
+"""Batch inference: sends a file of requests to a server and writes a file of responses."""
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ..errors import CallFailed, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse
 from .merging import groups, merged, split
 from .request_file import RequestFile, RequestLine, request_in
 from .results import Results
-from .retries import retried
 from .transport import Transport
 
 logger = logging.getLogger("inferstream.clients")
 
+FIRST_PAUSE = 0.25
+LONGEST_PAUSE = 15.0
+"""Seconds. The pause between two attempts doubles from the first to the longest."""
+
 NumberedRequest = tuple[int, InferenceRequest]
 """A request and the number of its line."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How hard a run may press; times are seconds."""
+    """Parallel calls, retries and pauses of a run, in seconds, and the headers of each call."""
 
     workers: int = 10
     retries: int = 3
@@ -32,7 +38,7 @@ class Rate:
 
 
 class BatchRun:
-    """One run. Whatever ends it, every answer that has arrived is in the results."""
+    """One run. The results have every response that arrived before its end."""
 
     def __init__(
         self,
@@ -46,15 +52,15 @@ class BatchRun:
         self._results = results
         self._pace = pace
         self._advanced = advanced
-        # Workers take from it one after the other: what is in memory is what is being asked.
+        # Workers share this iterator, so only lines of calls in progress are in memory.
         self._batches: Iterator[list[RequestLine]] = file.batches()
         self._merges = True
-        self._heard = 0
+        self._contacts = 0
         self.unreachable = ""
-        """Why nobody answers any more; empty while somebody does."""
+        """The reason why the server is unreachable; empty while it is reachable."""
 
     async def run(self) -> None:
-        """Ask for every line; returns early, with `unreachable`, when nobody answers any more."""
+        """Send every line. Returns early, with `unreachable` set, when the server is unreachable."""
         async with asyncio.TaskGroup() as workers:
             for _ in range(self._pace.workers):
                 workers.create_task(self._take_batches())
@@ -68,47 +74,47 @@ class BatchRun:
                 await asyncio.sleep(pause)
 
     async def _send(self, batch: Sequence[RequestLine]) -> None:
-        asked: list[NumberedRequest] = []
+        sent: list[NumberedRequest] = []
         for line in batch:
             try:
-                asked.append((line.number, request_in(line)))
+                sent.append((line.number, request_in(line)))
             except InvalidRequest as error:
                 self._fail(line.number, error.message)
         if not self._merges:
-            await self._one_by_one(asked)
+            await self._one_by_one(sent)
             return
-        for group in groups([request for _, request in asked]):
-            await self._together([asked[position] for position in group])
+        for group in groups([request for _, request in sent]):
+            await self._together([sent[position] for position in group])
 
-    async def _together(self, asked: Sequence[NumberedRequest]) -> None:
-        """One call for requests that are alike; singly where the server or its answer does not allow it."""
-        if len(asked) == 1:
-            await self._one_by_one(asked)
+    async def _together(self, sent: Sequence[NumberedRequest]) -> None:
+        """Make one call for requests of one group; one call each if the server or its response does not allow it."""
+        if len(sent) == 1:
+            await self._one_by_one(sent)
             return
-        requests = [request for _, request in asked]
+        requests = [request for _, request in sent]
         request = merged(requests)
         try:
             response = await self._call(request)
         except CallFailed as error:
             if error.retryable:
-                for index, _ in asked:
+                for index, _ in sent:
                     self._fail(index, error.message)
                 return
             logger.info("a merged call failed, now one by one: %s", error.message)
-            await self._one_by_one(asked)
+            await self._one_by_one(sent)
             return
         try:
             parts = split(response, requests)
         except CallFailed as error:
             logger.warning("the model's answers cannot be split, so no lines are merged: %s", error.message)
             self._merges = False
-            await self._one_by_one(asked)
+            await self._one_by_one(sent)
             return
-        for (index, _), part in zip(asked, parts, strict=True):
+        for (index, _), part in zip(sent, parts, strict=True):
             self._results.succeed(index, response.id or str(request.id), part)
 
-    async def _one_by_one(self, asked: Sequence[NumberedRequest]) -> None:
-        for index, request in asked:
+    async def _one_by_one(self, sent: Sequence[NumberedRequest]) -> None:
+        for index, request in sent:
             try:
                 response = await self._call(request)
             except CallFailed as error:
@@ -117,7 +123,7 @@ class BatchRun:
                 self._results.succeed(index, response.id or str(request.id), response)
 
     async def _call(self, request: InferenceRequest) -> InferenceResponse:
-        heard = self._heard
+        contacts = self._contacts
         identity = str(request.id)
         headers = {"seldon-puid": identity, "x-request-id": identity, **self._pace.headers}
         logger.debug("asking %s", identity)
@@ -125,14 +131,40 @@ class BatchRun:
             response = await retried(lambda: self._transport.infer(request, headers), self._pace.retries)
         except CallFailed as error:
             if not error.unreachable:
-                self._heard += 1
-            elif heard == self._heard:
-                # Nobody was heard during all these attempts: the rest of the file would fail the same way.
+                self._contacts += 1
+            elif contacts == self._contacts:
+                # No call reached the server during all these attempts: the rest of the file would fail too.
                 self.unreachable = error.message
             raise
-        self._heard += 1
+        self._contacts += 1
         return response
 
     def _fail(self, index: int, message: str) -> None:
         logger.info("line %d: %s", index, message)
         self._results.fail(index, message)
+
+
+async def retried(call: Callable[[], Awaitable[T]], retries: int) -> T:
+    """The result of `call`. A retryable CallFailed repeats the call up to `retries` times.
+
+    Raises the last CallFailed.
+    """
+    for made in range(retries + 1):
+        try:
+            return await call()
+        except CallFailed as error:
+            if made == retries or not error.retryable:
+                raise
+            pause = pause_after(made, error.retry_after)
+            logger.info("again in %.2f s (%d of %d): %s", pause, made + 1, retries, error.message)
+        await asyncio.sleep(pause)
+    raise AssertionError("not reached")
+
+
+def pause_after(made: int, requested: float | None) -> float:
+    """Seconds to wait after `made` + 1 failures, at least those that the server has requested.
+
+    The pause is random, so that clients do not repeat their calls at the same time.
+    """
+    pause = min(FIRST_PAUSE * 2.0 ** min(made, 16), LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+    return pause if requested is None else max(pause, requested)

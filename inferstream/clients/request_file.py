@@ -1,4 +1,4 @@
-"""Requests out of a file that holds one in each line."""
+"""Reads requests from a file with one request per line."""
 
 import uuid
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ from .results import Indexes
 
 
 class RequestLine(NamedTuple):
-    """One line that is not blank, numbered from 0."""
+    """A line that is not blank, and its number from 0."""
 
     number: int
     text: bytes
 
 
 class RequestFile:
-    """The lines of a file in batches, none of them read before it is wanted."""
+    """The lines of a file in batches, read as they are needed."""
 
     def __init__(self, path: Path, batch_size: int, done: Indexes) -> None:
         self.total_bytes = path.stat().st_size
@@ -33,7 +33,7 @@ class RequestFile:
 
     def batches(self) -> Iterator[list[RequestLine]]:
         batch: list[RequestLine] = []
-        for line in self._unanswered():
+        for line in self._without_response():
             batch.append(line)
             if len(batch) == self._batch_size:
                 yield batch
@@ -41,8 +41,7 @@ class RequestFile:
         if batch:
             yield batch
 
-    def _unanswered(self) -> Iterator[RequestLine]:
-        """Those that have no answer yet."""
+    def _without_response(self) -> Iterator[RequestLine]:
         for index, text in enumerate(self._file):
             self.read_bytes += len(text)
             if index in self._done:
@@ -55,7 +54,7 @@ class RequestFile:
 
 
 def request_in(line: RequestLine) -> InferenceRequest:
-    """The request in a line, with an id. Raises InvalidRequest saying what is wrong with it."""
+    """The request in a line, with an id. Raises InvalidRequest."""
     try:
         request = InferenceRequest.model_validate(load(line.text))
     except ValidationError as error:

@@ -16,7 +16,7 @@ from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from .transport import Target
 
 RETRYABLE = frozenset((429, 502, 503, 504))
-"""The server, or a proxy before it, has not begun; every other status would be the same again."""
+"""Statuses of calls that the server, or a proxy before it, has not started. A retry cannot change others."""
 
 
 class RestTransport:
@@ -30,7 +30,7 @@ class RestTransport:
         self._timeout = target.timeout
         self._client = httpx.AsyncClient(
             verify=target.verify,
-            # The whole attempt is timed in `infer`; a connection that cannot be made is told apart sooner.
+            # `_ask` limits the whole attempt. A failed connection has an error of its own.
             timeout=httpx.Timeout(None, connect=target.timeout),
             limits=httpx.Limits(max_connections=target.connections),
         )
@@ -49,7 +49,7 @@ class RestTransport:
             raise CallFailed(f"The server's answer is not a V2 response: {error.message}") from error
 
     async def metadata(self) -> MetadataModelResponse:
-        """What the model says of itself. Raises CallFailed."""
+        """The model's metadata. Raises CallFailed."""
         response = await self._ask("GET", self._model, b"", {})
         if response.status_code != 200:
             raise _failure(response)
@@ -85,20 +85,20 @@ def _failure(response: httpx.Response) -> CallFailed:
 
 
 def _reason(response: httpx.Response) -> str:
-    """What the body says in our words, or MLServer's and FastAPI's, or nobody's."""
+    """The error in the body, in our form or in MLServer's and FastAPI's, else the body itself."""
     try:
         document = orjson.loads(response.content)
     except orjson.JSONDecodeError:
         return response.text[:500] or response.reason_phrase
     if isinstance(document, dict):
-        said = document.get("error") or document.get("detail")
-        if said:
-            return said if isinstance(said, str) else orjson.dumps(said).decode()
+        error = document.get("error") or document.get("detail")
+        if error:
+            return error if isinstance(error, str) else orjson.dumps(error).decode()
     return response.text[:500]
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Seconds, out of either form that HTTP allows."""
+    """Seconds, from either form of HTTP's header."""
     if value is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Answers in a file, one in each line, whole lines only."""
+"""Writes results to a file, one whole line per request."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from ..types import InferenceResponse, Parameters
 
 
 class Indexes:
-    """A set of line numbers, one bit for each: a file may have hundreds of millions of lines."""
+    """A set of line numbers with one bit per line: a file may have hundreds of millions of lines."""
 
     def __init__(self) -> None:
         self._bits = bytearray()
@@ -30,11 +30,11 @@ class Indexes:
 
 
 NAMED = 5
-"""Failures that a summary names; the file has all of them."""
+"""Failures in a summary. The file has all of them."""
 
 
 class Results:
-    """The output of a run. Each line is in the file, whole, when the method that writes it returns."""
+    """The output of a run. Each method returns after it has written a whole line."""
 
     def __init__(self, path: Path, resume: bool) -> None:
         self.done = Indexes()
@@ -49,8 +49,8 @@ class Results:
 
     def succeed(self, index: int, inference_id: str, response: InferenceResponse) -> None:
         known = {"batch_index": index, "inference_id": inference_id}
-        said = dict(response.parameters.items()) if response.parameters is not None else {}
-        response.parameters = Parameters(**{**said, **known})
+        parameters = dict(response.parameters.items()) if response.parameters is not None else {}
+        response.parameters = Parameters(**{**parameters, **known})
         try:
             line, _ = dump_response(response)
         except InferstreamError as error:
@@ -60,7 +60,7 @@ class Results:
         self.succeeded += 1
 
     def fail(self, index: int, message: str) -> None:
-        # MLServer's word for every kind of failure; what reads its output compares with it.
+        # MLServer's status for every failure. Programs that read its output compare with it.
         error = {"status": "preprocessing error", "msg": message}
         self._write(orjson.dumps({"parameters": {"batch_index": index}, "error": error}))
         self.failed += 1
@@ -77,13 +77,13 @@ class Results:
             while left:
                 left = left[os.write(self._file, left) :]
         except OSError:
-            with contextlib.suppress(OSError):  # an output that is no file keeps what it took
-                os.ftruncate(self._file, self._end)  # a full disk takes half a line
+            with contextlib.suppress(OSError):  # an output that is not a file cannot be truncated
+                os.ftruncate(self._file, self._end)  # removes the part of a line that a full disk took
             raise
         self._end += size
 
     def _keep_results(self, path: Path) -> None:
-        """Learn what is answered, and drop what is not: failures, and half a line a killed process left."""
+        """Keep the lines of successful requests. Remove failures and the partial line of a killed process."""
         kept = path.with_name(f"{path.name}.resuming")
         with path.open("rb") as old, kept.open("wb") as new:
             for line in old:

@@ -1,4 +1,4 @@
-"""What every transport of a client does, and needs to know."""
+"""The interface of a client's transports, and their target."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which model of which server, and how to reach it; `timeout` is seconds for one call."""
+    """A model of a server, and how to reach it. `timeout` is in seconds per call."""
 
     url: str
     model: str
@@ -21,16 +21,10 @@ class Target:
 
 
 class Transport(Protocol):
-    """Asks one model of one server."""
+    """Calls one model of one server. The calls raise CallFailed."""
 
-    async def infer(self, request: InferenceRequest, headers: Mapping[str, str]) -> InferenceResponse:
-        """The model's answer. Raises CallFailed."""
-        ...
+    async def infer(self, request: InferenceRequest, headers: Mapping[str, str]) -> InferenceResponse: ...
 
-    async def metadata(self) -> MetadataModelResponse:
-        """What the model says of itself. Raises CallFailed."""
-        ...
+    async def metadata(self) -> MetadataModelResponse: ...
 
-    async def aclose(self) -> None:
-        """End every connection."""
-        ...
+    async def aclose(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Codecs turn typed payloads into tensors and back."""
+"""Codecs convert between typed payloads and tensors."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "PandasCodec":
-        # pandas takes longer to import than the whole server does.
+        # pandas takes longer to import than the whole server.
         from .pandas import PandasCodec
 
         return PandasCodec

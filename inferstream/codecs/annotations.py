@@ -1,4 +1,4 @@
-"""What the annotations of a method say of its tensors."""
+"""Reads the tensors of a method from its annotations."""
 
 import inspect
 import types
@@ -25,7 +25,7 @@ STREAMS = (Iterator, Generator, Iterable)
 
 
 def parameters_of(function: Callable[..., Any], hints: dict[str, Any]) -> list[inspect.Parameter]:
-    """The parameters that a request fills: not `self`, `*args` or `**kwargs`, nor a default without a hint."""
+    """The parameters that a request fills. Excludes `self`, `*args`, `**kwargs` and defaults without a hint."""
     filled = []
     for index, parameter in enumerate(inspect.signature(function).parameters.values()):
         hint = hints.get(parameter.name)
@@ -43,19 +43,19 @@ def output_hints(returned: Any) -> list[Any]:
     if hint is None or hint is type(None) or hint is InferenceResponse:
         return []
     if isinstance(hint, tuple):
-        return list(hint)  # `-> (A, B)`, which Python takes as it is
+        return list(hint)  # `-> (A, B)`, which Python does not change
     if typing.get_origin(hint) is tuple:
         return list(typing.get_args(hint))
     return [hint]
 
 
 def input_tensors(hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> Tensors | None:
-    """The tensors of arguments with these hints; None unless the hints say the datatype of each."""
+    """The tensors of arguments with these hints; None unless the hints name the datatype of each."""
     return _tensors([_tensor(name, hint, name in defaults, False) for name, hint in hints.items()])
 
 
 def output_tensors(returned: Any) -> Tensors | None:
-    """The tensors of what a method returns; None unless its annotation says how many and the datatype of each."""
+    """The tensors that a method returns; None unless its annotation gives their number and datatypes."""
     if _item(returned) in (None, InferenceResponse):
         return None
     return _tensors(
@@ -67,13 +67,13 @@ def output_tensors(returned: Any) -> Tensors | None:
 
 
 def codec_of(hint: Any) -> Any:
-    """The codec of one tensor, else of a whole request, for values annotated with `hint`; None without one."""
+    """The input codec for values annotated with `hint`, else the request codec, else None."""
     bare, _ = without_none(hint)
     return find_input_codec(type_hint=bare) or find_request_codec(type_hint=bare)
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:
-    """The hint without `None`, and whether it allowed it."""
+    """The hint without `None`, and whether the hint allowed `None`."""
     if typing.get_origin(hint) not in (Union, types.UnionType):
         return hint, False
     members = [member for member in typing.get_args(hint) if member is not type(None)]
@@ -82,12 +82,12 @@ def without_none(hint: Any) -> tuple[Any, bool]:
 
 
 def name_of(hint: Any) -> str:
-    """A hint as errors write it."""
+    """A hint, for error messages."""
     return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
 
 
 def _item(returned: Any) -> Any:
-    """The hint of one response: of what a stream yields, or of what is returned."""
+    """The hint of one response: an item of a stream, or the return value."""
     is_stream = typing.get_origin(returned) in (*ASYNC_STREAMS, *STREAMS)
     return typing.get_args(returned)[0] if is_stream else returned
 

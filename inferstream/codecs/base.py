@@ -18,14 +18,7 @@ INPUT_PREFIX = "input-"
 OUTPUT_PREFIX = "output-"
 
 
-class InputCodec:
-    """Converts between one tensor and a typed payload.
-
-    Override the class methods and register the subclass with `register_input_codec`. Methods run in the thread of
-    the model code that calls them. They raise CodecError if payload or tensor do not fit, and NotImplementedError
-    unless overridden.
-    """
-
+class _Codec:
     ContentType: ClassVar[str] = ""
     """Content type that names the codec in requests and settings."""
 
@@ -39,6 +32,15 @@ class InputCodec:
     def can_encode(cls, payload: Any) -> bool:
         """Whether this codec can encode `payload`."""
         return False
+
+
+class InputCodec(_Codec):
+    """Converts between one tensor and a typed payload.
+
+    Override the class methods and register the subclass with `register_input_codec`. Methods run in the thread of
+    the model code that calls them. They raise CodecError if payload or tensor do not fit, and NotImplementedError
+    unless overridden.
+    """
 
     @classmethod
     def encode_output(cls, name: str, payload: Any, **options: Any) -> ResponseOutput:
@@ -62,7 +64,7 @@ class InputCodec:
 
     @classmethod
     def describe_tensor(cls, name: str, hint: Any, is_output: bool) -> MetadataTensor | None:
-        """The tensor of a value that is annotated with `hint`; None where the hint does not say its datatype."""
+        """The tensor of a value annotated with `hint`; None if the hint has no datatype."""
         return None
 
     @classmethod
@@ -78,26 +80,12 @@ class InputCodec:
         return cls.decode_input(request_input)
 
 
-class RequestCodec:
+class RequestCodec(_Codec):
     """Converts between a whole request or response and a typed payload.
 
     Override the class methods and register the subclass with `register_request_codec`. The rules of `InputCodec` for
     threads and errors apply.
     """
-
-    ContentType: ClassVar[str] = ""
-    """Content type that names the codec in requests and settings."""
-
-    TypeHint: ClassVar[Any] = type(None)
-    """Annotation for which `decode_args` chooses the codec."""
-
-    OtherTypeHints: ClassVar[tuple[Any, ...]] = ()
-    """Further annotations of the codec."""
-
-    @classmethod
-    def can_encode(cls, payload: Any) -> bool:
-        """Whether this codec can encode `payload`."""
-        return False
 
     @classmethod
     def encode_response(
@@ -163,12 +151,8 @@ class SingleInputRequestCodec(RequestCodec):
 
     @classmethod
     def encode_request(cls, payload: Any, **options: Any) -> InferenceRequest:
-        return InferenceRequest.trusted(
-            {
-                "parameters": content_type(cls.ContentType),
-                "inputs": [cls.InputCodec.encode_input(f"{INPUT_PREFIX}1", payload, **options)],
-            }
-        )
+        inputs = [cls.InputCodec.encode_input(f"{INPUT_PREFIX}1", payload, **options)]
+        return InferenceRequest.trusted({"parameters": content_type(cls.ContentType), "inputs": inputs})
 
     @classmethod
     def decode_request(cls, request: InferenceRequest) -> Any:
@@ -196,7 +180,6 @@ def content_type(name: str) -> Parameters:
 def response_of(
     model_name: str, model_version: str | None, outputs: list[ResponseOutput], content: str | None = None
 ) -> InferenceResponse:
-    """A response of these outputs."""
     fields: dict[str, Any] = {"model_name": model_name, "outputs": outputs}
     if model_version is not None:
         fields["model_version"] = model_version

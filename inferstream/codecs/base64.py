@@ -1,4 +1,4 @@
-"""Lists of bytes that travel as base64 text, content type `base64`."""
+"""Lists of bytes as base64 text, content type `base64`."""
 
 import base64
 from typing import Any
@@ -9,7 +9,7 @@ from .registry import register_input_codec
 
 @register_input_codec
 class Base64Codec(ListCodec[bytes]):
-    """A list of bytes to one BYTES tensor of shape [N, 1]."""
+    """Converts between a list of bytes and one BYTES tensor of shape [N, 1]."""
 
     ContentType = "base64"
     TypeHint = list[bytes]
@@ -36,7 +36,7 @@ class Base64Codec(ListCodec[bytes]):
 def _bytes(value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode()
-    # Anything else with a buffer, such as a NumPy number, would travel as its memory.
+    # `bytes` would encode the memory of other objects with a buffer, such as NumPy numbers.
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(f"needs bytes, got {type(value).__name__}")
     return bytes(value)

@@ -10,7 +10,7 @@ from .string import decode_strings
 
 @register_input_codec
 class DatetimeCodec(ListCodec[datetime | None]):
-    """A list of datetimes, dates or times, or of ISO text, to one BYTES tensor of shape [N, 1]."""
+    """Converts between a list of datetimes, dates, times or ISO texts and one BYTES tensor of shape [N, 1]."""
 
     ContentType = "datetime"
     TypeHint = list[str | datetime]
@@ -27,7 +27,7 @@ class DatetimeCodec(ListCodec[datetime | None]):
     @classmethod
     def from_elements(cls, elements: list[Element]) -> list[datetime | None]:
         try:
-            # A missing time is null in JSON and empty in raw bytes, which have no null.
+            # A missing time is null in JSON. Raw bytes have no null, so it is empty there.
             return [datetime.fromisoformat(text) if text else None for text in decode_strings(elements)]
         except ValueError as error:
             raise ValueError(f"not an ISO 8601 time ({error})") from None

@@ -1,17 +1,17 @@
-"""Decoded forms kept beside the tensor or request they were made of, so that each is decoded once."""
+"""Decoded forms of tensors and requests, stored with them so that each is decoded once."""
 
 from typing import Any
 
 from ..types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
 
 DecodedParameterName = "_decoded_payload"
-"""The attribute of `Parameters` that holds the decoded form; model code written for MLServer looks there."""
+"""The attribute of `Parameters` that holds the decoded form. Model code written for MLServer reads it."""
 
 Part = RequestInput | ResponseOutput | InferenceRequest | InferenceResponse
 
 
 def has_decoded(parametrised_obj: Part) -> bool:
-    """Whether a decoded form of this tensor or request is kept with it."""
+    """Whether a decoded form is stored with this tensor or request."""
     parameters = parametrised_obj.parameters
     if parameters is None or not parameters.has_decoded:
         return False
@@ -21,13 +21,13 @@ def has_decoded(parametrised_obj: Part) -> bool:
 
 
 def get_decoded(parametrised_obj: Part) -> Any:
-    """The decoded form that is kept, or None."""
+    """The stored decoded form, or None."""
     parameters = parametrised_obj.parameters
     return parameters.decoded if parameters is not None and has_decoded(parametrised_obj) else None
 
 
 def get_decoded_or_raw(parametrised_obj: Part) -> Any:
-    """The decoded form that is kept, else the tensor's data, or the request or response itself."""
+    """The stored decoded form, else the tensor's data, or the request or response itself."""
     if has_decoded(parametrised_obj):
         return get_decoded(parametrised_obj)
     if isinstance(parametrised_obj, (InferenceRequest, InferenceResponse)):
@@ -36,10 +36,10 @@ def get_decoded_or_raw(parametrised_obj: Part) -> Any:
 
 
 def keep(part: Part, payload: Any) -> Any:
-    """Keep a decoded form, which never shows in a dump, and return it."""
+    """Store a decoded form and return it. Dumps omit it."""
     parameters = part.parameters
     if parameters is None:
-        # Past pydantic's own setter: what we add is not among what the client sent, so no dump may show it.
+        # Bypasses pydantic's setter: the client did not send these parameters, so dumps must omit them.
         parameters = part.__dict__["parameters"] = Parameters.trusted({})
         part.model_fields_set.discard("parameters")
     elif parameters.has_decoded and not has_decoded(part):
@@ -49,7 +49,7 @@ def keep(part: Part, payload: Any) -> Any:
 
 
 def _source(part: Part) -> Any:
-    """What the decoded form was made of, by identity."""
+    """The source of the decoded form, compared by identity."""
     if isinstance(part, InferenceRequest):
         return part.inputs
     return part.outputs if isinstance(part, InferenceResponse) else part.data

@@ -66,11 +66,11 @@ def decode_json_input_or_output(input_or_output: RequestInput | ResponseOutput) 
 
 @register_input_codec
 class JSONCodec(ListCodec[Any]):
-    """A list of dictionaries to one BYTES tensor of shape [N, 1], an object of JSON in each element."""
+    """Converts between a list of dictionaries and one BYTES tensor of shape [N, 1] of JSON objects."""
 
     ContentType = "json"
     TypeHint = list[dict[str, Any]]
-    OtherTypeHints = (list[dict],)  # type: ignore[type-arg]  # as authors write it
+    OtherTypeHints = (list[dict],)  # type: ignore[type-arg]  # as model authors write it
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
@@ -90,7 +90,7 @@ class JSONCodec(ListCodec[Any]):
 
 @register_request_codec
 class DictCodec(RequestCodec):
-    """A dictionary to one tensor per key: arrays, numbers, text, lists of them, or what else a codec knows."""
+    """Converts between a dictionary and one tensor per key. Each value is an array or has a codec of its own."""
 
     ContentType = "dict"
     TypeHint = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Lists of values that travel as one column of BYTES: the part that such codecs share."""
+"""The base of codecs for lists of values that become one column of BYTES."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
@@ -10,18 +10,18 @@ from ..types import MetadataTensor, RequestInput, ResponseOutput, TensorData
 from .base import FIELDS, InputCodec, content_type
 
 Element = str | bytes | None
-"""What one element of a BYTES tensor is; None is a missing value."""
+"""One element of a BYTES tensor; None is a missing value."""
 
 T = TypeVar("T")
 
 
 def is_list_of(payload: Any, instance_type: type | tuple[type, ...]) -> bool:
-    """Whether `payload` is a list with nothing but instances of `instance_type`; an empty list is."""
+    """Whether `payload` is a list of `instance_type` only; true for an empty list."""
     return isinstance(payload, list) and all(isinstance(value, instance_type) for value in payload)
 
 
 def as_list(payload: Any) -> list[Any]:
-    """The values of a list, an array or another iterable; text, bytes and what has no values count as one."""
+    """The values of a list, an array or another iterable. Text, bytes and other objects are one value."""
     if isinstance(payload, list):
         return payload
     if isinstance(payload, np.ndarray):
@@ -34,10 +34,9 @@ def as_list(payload: Any) -> list[Any]:
 
 
 class ListCodec(InputCodec, Generic[T]):
-    """A list to one BYTES tensor of shape [N, 1]. Subclasses turn values into elements and back.
+    """Converts between a list and one BYTES tensor of shape [N, 1]. Subclasses convert whole lists of elements.
 
-    Both hooks take whole lists, so that the loop stays in the subclass. A TypeError or ValueError
-    they raise becomes a CodecError that names the tensor, with their message as the reason.
+    A TypeError or ValueError of a subclass becomes a CodecError that names the tensor and has its message.
     """
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Which codec a request, a tensor or a payload gets, and what it makes of it."""
+"""Finds the codec of a request, a tensor or a payload, and applies it."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -26,14 +26,11 @@ NOTHING_DECLARED: Index = MappingProxyType({})
 
 
 def input_codec(tensor: RequestInput | ResponseOutput | RequestOutput, index: Index) -> InputCodecLike | None:
-    """The codec of a tensor's own content type, else of the declared tensor of the same name."""
+    """The codec of the tensor's content type, else of the declared tensor of the same name."""
     parameters = tensor.parameters
-    content_type = parameters.content_type if parameters is not None else None
-    if (
-        not content_type
-        and (declared := index.get(tensor.name)) is not None
-        and declared.parameters is not None
-    ):
+    content_type = None if parameters is None else parameters.content_type
+    declared = None if content_type else index.get(tensor.name)
+    if declared is not None and declared.parameters is not None:
         content_type = declared.parameters.content_type
     return find_input_codec(content_type=content_type) if content_type else None
 
@@ -41,7 +38,7 @@ def input_codec(tensor: RequestInput | ResponseOutput | RequestOutput, index: In
 def decode_request_input(
     request_input: RequestInput, index: Index = NOTHING_DECLARED, default_codec: InputCodecLike | None = None
 ) -> Any:
-    """The payload of an input, decoded once and kept; its plain data when no codec answers."""
+    """The payload of an input, decoded once and stored; its data when there is no codec."""
     if has_decoded(request_input):
         return get_decoded(request_input)
     codec = input_codec(request_input, index) or default_codec
@@ -56,7 +53,10 @@ def decode_inference_request(
     content_type: str | None = None,
     default_codec: RequestCodecLike | None = None,
 ) -> Any:
-    """The payload of a request: each input by its codec, then all by the request's; the request when none answers."""
+    """The payload of a request: decodes each input with its codec, then all with the request's codec.
+
+    Returns the request itself when it has no codec.
+    """
     for tensor in request.inputs:
         if not has_decoded(tensor) and (codec := input_codec(tensor, index)) is not None:
             keep(tensor, codec.decode_input(tensor))
@@ -76,7 +76,7 @@ def encode_response_output(
     index: Index = NOTHING_DECLARED,
     default_codec: InputCodecLike | None = None,
 ) -> ResponseOutput:
-    """One output, by the codec the client asked for, else the declared one, else one that knows the payload.
+    """One output, by the codec that the client requests, else the declared one, else one that can encode the payload.
 
     Raises CodecNotFound.
     """
@@ -92,7 +92,7 @@ def encode_inference_response(
     model_version: str | None = None,
     default_codec: RequestCodecLike | None = None,
 ) -> InferenceResponse:
-    """A whole response by the codec that knows the payload. Raises CodecNotFound."""
+    """A response by the codec that can encode the payload. Raises CodecNotFound."""
     codec = find_request_codec(payload=payload, default=default_codec)
     if codec is None:
         raise CodecNotFound(payload_type=type(payload).__name__, is_request=True)
@@ -100,18 +100,18 @@ def encode_inference_response(
 
 
 def decode_tensor(tensor: RequestInput | ResponseOutput) -> Any:
-    """A tensor as its content type says, else as an array, BYTES being text."""
+    """The payload of a tensor by its content type. Without one: text for BYTES, else an array."""
     if has_decoded(tensor):
         return get_decoded(tensor)
     codec = input_codec(tensor, NOTHING_DECLARED) or find_input_codec(
         content_type="str" if tensor.datatype == "BYTES" else "np"
     )
-    assert codec is not None, "our own codecs are always there"
+    assert codec is not None, "our own codecs are always registered"
     return codec.decode_input(tensor) if isinstance(tensor, RequestInput) else codec.decode_output(tensor)
 
 
 def codec_of_payload(name: str, payload: Any, is_input: bool = False) -> InputCodecLike:
-    """The codec that knows a payload, be it a lone value or a list; numbers are arrays. Raises CodecNotFound."""
+    """The codec for a single value or a list; numbers are encoded as arrays. Raises CodecNotFound."""
     codec = find_input_codec(payload=payload)
     if codec is None and not isinstance(payload, list):
         codec = find_input_codec(payload=[payload])

@@ -41,7 +41,7 @@ def batch_shape(shape: list[int]) -> list[int]:
 
 
 def encoded(name: str, payload: Any, kind: str) -> dict[str, Any]:
-    """The fields of a tensor for an array; numbers are not copied. Raises CodecError that names the tensor."""
+    """The fields of a tensor for an array. Numbers are not copied. Raises CodecError that names the tensor."""
     try:
         array = payload if isinstance(payload, np.ndarray) else _array(payload)
         datatype = _DATATYPES.get(array.dtype) or to_datatype(array.dtype).value
@@ -59,11 +59,7 @@ def _array(payload: Any) -> Array:
 
 
 def _elements(array: Array) -> list[Any]:
-    return [_element(value) for value in array.reshape(-1).tolist()]
-
-
-def _element(value: Any) -> Any:
-    return value.encode() if isinstance(value, str) else value
+    return [value.encode() if isinstance(value, str) else value for value in array.reshape(-1).tolist()]
 
 
 def decoded(tensor: RequestInput | ResponseOutput, kind: str) -> Array:
@@ -79,7 +75,7 @@ def decoded(tensor: RequestInput | ResponseOutput, kind: str) -> Array:
 def _strings(values: list[Any]) -> Array:
     if all(isinstance(value, str) for value in values):
         return np.array(values, dtype=str)
-    # Fixed-width byte arrays would cut trailing NULs off and pad short elements.
+    # Fixed-width byte arrays would remove trailing NULs and pad short elements.
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
@@ -126,7 +122,7 @@ class NumpyCodec(InputCodec):
 
     @classmethod
     def describe_tensor(cls, name: str, hint: Any, is_output: bool) -> MetadataTensor | None:
-        """`NDArray[np.float32]` says the datatype; `ndarray[tuple[int, int], dtype[...]]` the dimensions too."""
+        """`NDArray[np.float32]` has a datatype; `ndarray[tuple[int, int], dtype[...]]` has dimensions too."""
         sizes, dtype = typing.get_args(hint) or (None, None)
         datatype = _SCALARS.get(next(iter(typing.get_args(dtype)), None))
         if datatype is None:

@@ -1,4 +1,4 @@
-"""pandas data frames, content type `pd`; imported only when frames are in play."""
+"""pandas data frames, content type `pd`. This file is imported only where frames are used."""
 
 from datetime import datetime
 from math import prod
@@ -42,7 +42,7 @@ def _column(tensor: RequestInput | ResponseOutput, kind: str) -> Any:
 
 
 def _cells(tensor: RequestInput | ResponseOutput, kind: str) -> list[Any]:
-    """The values of a BYTES column; nested lists that its shape does not lay out are values themselves."""
+    """The values of a BYTES column. Nested lists that do not match the shape are single values."""
     data, shape = tensor.data.peek(), tensor.shape
     by_row = isinstance(data, list) and len(shape) > 0 and len(data) == shape[0]
     if by_row and len(shape) == 1:
@@ -87,7 +87,7 @@ def _missing(value: Any) -> bool:
 
 
 def _numbers(series: "pd.Series[Any]") -> "np.ndarray[Any, np.dtype[Any]]":
-    """The values of a numeric column; pandas' own dtypes have missing integers, which only fit as NaN."""
+    """The values of a numeric column. Missing integers of pandas' own dtypes become NaN."""
     if isinstance(series.dtype, np.dtype):
         return series.to_numpy()
     if series.hasnans:
@@ -114,13 +114,13 @@ def _bytes_column(name: str, values: list[Any], use_bytes: bool, content: str | 
 
 @register_request_codec
 class PandasCodec(RequestCodec):
-    """A data frame to one tensor of shape [N, 1] per column."""
+    """Converts between a data frame and one tensor of shape [N, 1] per column."""
 
     ContentType = "pd"
     TypeHint = pd.DataFrame
 
     JsonContentType = "pd_json"
-    """Content type of a column whose cells are JSON texts of Python objects."""
+    """Content type of a column with JSON texts of Python objects."""
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Which codec answers for a content type, a Python type or a payload."""
+"""Registers codecs, and finds them by content type, type hint or payload."""
 
 import logging
 import sys
@@ -15,19 +15,19 @@ logger = logging.getLogger("inferstream.codecs")
 OWN = "inferstream.codecs."
 
 ENTRY_POINTS = "inferstream.codecs"
-"""An entry point's name is a content type, its value the module that registers codecs when imported."""
+"""Each entry point has a content type as its name, and as its value the module that registers the codecs."""
 
 ADDED = frozenset({"json", "dict"})
-"""Content types that MLServer does not have: for a payload, our codecs of them are asked after everybody else's."""
+"""Content types that MLServer does not have. Our codecs of them are tried last for a payload."""
 
 OPTIONAL = {"pd": "pandas"}
-"""Content types whose module imports a heavy library: only loaded when the library is, or when asked for."""
+"""Content types with a heavy library. Their module loads when the library is loaded, or by content type."""
 
 Codec = TypeVar("Codec", InputCodecLike, RequestCodecLike)
 
 
 class CodecTable(Generic[Codec]):
-    """Codecs of one level by content type; registering a content type again replaces its codec."""
+    """Input codecs or request codecs by content type. A second registration replaces the first."""
 
     def __init__(self) -> None:
         self.codecs: dict[str, Codec] = {}
@@ -35,7 +35,7 @@ class CodecTable(Generic[Codec]):
 
     def register(self, content_type: str, codec: Codec) -> None:
         own = codec.__module__.startswith(OWN)
-        # Ours are loaded late, when a content type is first met: by then an author may have replaced one.
+        # Our codecs load at the first use of their content type. Model code may have replaced one before.
         if own and content_type in self.codecs:
             return
         if own and content_type in ADDED:
@@ -49,12 +49,12 @@ class CodecTable(Generic[Codec]):
         return self.codecs.get(content_type) or self.added.get(content_type)
 
     def by_payload(self, payload: Any, default: Codec | None = None) -> Codec | None:
-        """The first registered codec that can encode `payload`, else `default`, else one that MLServer lacks.
+        """The first registered codec that can encode `payload`, else `default`, else a codec of `ADDED`.
 
-        A runtime's default codec is written for the payloads that no codec of MLServer's knows.
+        A runtime's default codec is for payloads that no codec of MLServer's can encode.
         """
         _load_possible()
-        # A copy, because another thread may be loading a codec meanwhile.
+        # A copy, because another thread may load a codec at the same time.
         for codec in tuple(self.codecs.values()):
             if codec.can_encode(payload):
                 return codec
@@ -63,9 +63,9 @@ class CodecTable(Generic[Codec]):
         return next((codec for codec in tuple(self.added.values()) if codec.can_encode(payload)), None)
 
     def by_type_hint(self, hint: Any) -> Codec | None:
-        """The codec for values annotated with `hint`, else for what `hint` is a kind of.
+        """The codec for values annotated with `hint`, else for the origin of `hint`.
 
-        `list[str]` and `typing.List[str]` are the same; `NDArray[np.float32]` is a kind of `ndarray`.
+        `list[str]` equals `typing.List[str]`. The origin of `NDArray[np.float32]` is `ndarray`.
         """
         _load_possible()
         exact, origin = _normal(hint), typing.get_origin(hint)
@@ -82,7 +82,7 @@ def _hints(codec: InputCodecLike | RequestCodecLike) -> tuple[Any, ...]:
 
 
 def _normal(hint: Any) -> Any:
-    """The hint as comparable parts: `typing.List[str]` does not equal `list[str]`, nor a Union its reverse."""
+    """A comparable form of the hint, equal for `typing.List[str]` and `list[str]`, and for unions in any order."""
     origin = typing.get_origin(hint)
     if origin is None:
         return hint
@@ -116,7 +116,7 @@ _CORE = {
     "dict": "json",
     "pd": "pandas",
 }
-"""Ours, in the order in which they are asked; listed here too so that a source checkout needs no install."""
+"""Our codecs, in the order in which they are tried. The list makes a source checkout work without installation."""
 
 
 def _load(content_type: str) -> None:
@@ -126,27 +126,27 @@ def _load(content_type: str) -> None:
     try:
         import_module(module)
     except Exception as error:
-        # Somebody's broken plug-in must not fail the requests that do without it.
+        # A broken plug-in must not fail requests that do not need it.
         logger.warning('codec "%s" is not available: %s', content_type, error)
-    # Only now, so that a second thread waits for the import instead of finding nothing.
+    # After the import, so that a second thread waits for it.
     _loaded.add(content_type)
 
 
 def _load_possible() -> None:
-    """Load every codec that could know some value; without its library no value of a heavy one exists."""
+    """Load every codec, except codecs of heavy libraries that are not loaded: no value of theirs exists yet."""
     for name in _known_modules():
         if name not in _loaded and (name not in OPTIONAL or OPTIONAL[name] in sys.modules):
             _load(name)
 
 
 def register_input_codec(CodecKlass: InputCodecLike) -> InputCodecLike:  # noqa: N803
-    """Class decorator: make `CodecKlass` the one for tensors of its content type."""
+    """Class decorator: register `CodecKlass` for tensors of its content type."""
     inputs.register(CodecKlass.ContentType, CodecKlass)
     return CodecKlass
 
 
 def register_request_codec(CodecKlass: RequestCodecLike) -> RequestCodecLike:  # noqa: N803
-    """Class decorator: make `CodecKlass` the one for requests of its content type."""
+    """Class decorator: register `CodecKlass` for requests of its content type."""
     requests.register(CodecKlass.ContentType, CodecKlass)
     return CodecKlass
 
@@ -159,7 +159,7 @@ def find_input_codec(
 ) -> InputCodecLike | None:
     """The tensor codec for a content type, else a type hint, else a payload; None when there is none.
 
-    For a payload `default` is asked after the codecs that MLServer has, or that were registered.
+    For a payload, `default` follows the codecs of MLServer and the registered ones.
     """
     return _find(inputs, content_type, payload, type_hint, default)
 
@@ -170,10 +170,7 @@ def find_request_codec(
     type_hint: Any = None,
     default: RequestCodecLike | None = None,
 ) -> RequestCodecLike | None:
-    """The request codec for a content type, else a type hint, else a payload; None when there is none.
-
-    For a payload `default` is asked after the codecs that MLServer has, or that were registered.
-    """
+    """The request codec for a content type, else a type hint, else a payload. See `find_input_codec`."""
     return _find(requests, content_type, payload, type_hint, default)
 
 

@@ -1,4 +1,4 @@
-"""`decode_args`: codecs picked from the annotations of a model's own method."""
+"""`decode_args`: chooses codecs by the annotations of a model's method."""
 
 import inspect
 import typing
@@ -28,9 +28,9 @@ _SIGNATURE = "_inferstream_signature"
 
 
 class SignatureCodec:
-    """Decodes a request into the arguments of a method, and encodes what it returns.
+    """Decodes a request into the arguments of a method, and encodes its return value.
 
-    Raises CodecNotFound when an annotation has no codec, which is at import of the model.
+    The constructor runs at the import of the model. It raises CodecNotFound for an annotation without a codec.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -70,7 +70,7 @@ class SignatureCodec:
             raise CodecNotFound(name=name, payload_type=name_of(hint), is_input=True)
 
     def decode_request(self, request: InferenceRequest) -> dict[str, Any]:
-        """The arguments by name. Raises InputsNotFound for those the request lacks."""
+        """The arguments by name. Raises InputsNotFound for arguments that the request lacks."""
         arguments = dict(self._defaults)
         rest = []
         for tensor in request.inputs:
@@ -89,7 +89,7 @@ class SignatureCodec:
         return arguments
 
     def _request_argument(self, unclaimed: list[RequestInput]) -> tuple[str, RequestCodecLike]:
-        """The argument that takes all inputs no other argument names."""
+        """The argument for all inputs that no other argument names."""
         for name, codec in self._requests.items():
             return name, codec
         raise InputsNotFound(unclaimed, self._hints)
@@ -101,9 +101,9 @@ class SignatureCodec:
         model_version: str | None,
         declared: Sequence[MetadataTensor] = (),
     ) -> InferenceResponse:
-        """A response of what the method returned: `output-0`, `output-1`, …, or a frame's columns.
+        """A response with the return value of the method: `output-0`, `output-1`, …, or a frame's columns.
 
-        The names are those of the `declared` outputs where these are as many. Raises OutputNotFound, CodecError.
+        If the number of `declared` outputs matches, the outputs have their names. Raises OutputNotFound, CodecError.
         """
         if isinstance(payload, InferenceResponse):
             return payload
@@ -121,7 +121,7 @@ class SignatureCodec:
 
 
 class _Output:
-    """One value that a signature returns."""
+    """One return value of a signature."""
 
     def __init__(self, hint: Any, index: int) -> None:
         self.hint = hint
@@ -134,14 +134,14 @@ class _Output:
     def fits(self, value: Any) -> bool:
         if value is None:
             return self._optional
-        # An empty list shows no type by which a codec could know it; the hint does.
+        # The elements of an empty list have no type, so the hint decides.
         empty = isinstance(value, list) and not value and typing.get_origin(self._bare) is list
         return empty or self._codec.can_encode(value)
 
     def encode(
         self, name: str, value: Any, model_name: str, model_version: str | None
     ) -> list[ResponseOutput]:
-        """The value's outputs: none for None, one for what a tensor holds, and each column of a frame."""
+        """The value's outputs: none for None, one per column of a frame, else one."""
         if value is None:
             return []
         if hasattr(self._codec, "encode_output"):
@@ -152,10 +152,10 @@ class _Output:
 def decode_args(predict: Callable[..., Any]) -> Callable[..., Any]:
     """Let a model's `predict` or `predict_stream` take and return plain Python values.
 
-    `async def predict(self, prompt: list[str], scale: np.ndarray | None = None) -> np.ndarray` becomes a
-    method from request to response; each input is matched by name and decoded by its annotation. A
-    generator, or a method that returns an iterator, becomes a stream that decodes its first request and
-    encodes each value; closing the stream closes the method's own generator at once.
+    `async def predict(self, prompt: list[str], scale: np.ndarray | None = None) -> np.ndarray` becomes a method
+    from request to response. Inputs match arguments by name, and the annotations choose the codecs. A generator,
+    or a method that returns an iterator, becomes a stream that decodes its first request and encodes each value.
+    Closing the stream closes the method's own generator at once.
     """
     codec = SignatureCodec(predict)
     if codec.signature.streams:
@@ -168,12 +168,12 @@ def decode_args(predict: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def decorated_signature(method: Callable[..., Any]) -> Signature | None:
-    """What `decode_args` has read from the annotations of a method; None for a method without it."""
+    """The signature that `decode_args` read from the annotations of a method; None without `decode_args`."""
     return getattr(method, _SIGNATURE, None)
 
 
 def _encoded(codec: SignatureCodec, model: Any, value: Any) -> InferenceResponse:
-    """What a model's method returned as its response. Raises InvalidOutput: the request is not to blame."""
+    """The return value of a model's method as a response. Raises InvalidOutput, an error of the model."""
     declared = () if model.for_mlserver else model.outputs
     try:
         return codec.encode_response(value, model.name, model.version, declared)
@@ -216,7 +216,7 @@ def _stream(function: Callable[..., Any], codec: SignatureCodec) -> Callable[...
             async for value in values:
                 yield _encoded(codec, self, value)
         finally:
-            # Closing the wrapper would otherwise leave the author's own `finally` to the garbage collector.
+            # Otherwise the garbage collector would run the `finally` of the model's own generator.
             if hasattr(values, "aclose"):
                 await values.aclose()
 

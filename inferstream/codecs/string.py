@@ -8,14 +8,9 @@ from .lists import Element, ListCodec, is_list_of
 from .registry import register_input_codec, register_request_codec
 
 
-def encode_str(text: str) -> bytes:
-    """Text as UTF-8 bytes."""
-    return text.encode()
-
-
 def decode_str(encoded: bytes | str | None) -> str | None:
     """UTF-8 bytes or text as text; None stays None. Raises TypeError or UnicodeDecodeError."""
-    # Not `bytes(encoded).decode()`: that would make three NULs of the number 3.
+    # `bytes(encoded).decode()` would convert the number 3 to three NULs.
     return encoded if encoded is None or isinstance(encoded, str) else str(encoded, "utf-8")
 
 

@@ -1,7 +1,7 @@
-"""MLServer's modules, each under its old name, made of ours.
+"""MLServer's modules under their own names, made of ours.
 
-They are no package of their own: the server makes them importable as `mlserver` when it loads models, and
-a client program does so with `inferstream.compat.install()`.
+The server makes them importable as `mlserver` when it loads models. A client program calls
+`inferstream.compat.install()`.
 """
 
 from .finder import install

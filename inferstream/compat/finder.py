@@ -1,7 +1,7 @@
-"""Makes MLServer's modules from the table of its names, wherever the real packages are not installed."""
+"""Makes MLServer's modules from the table of names, if the real packages are not installed."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
@@ -16,13 +16,13 @@ from . import names
 from .names import MODULES, Instead, Late, Target
 
 OURS = f"{__package__}.mlserver"
-"""The package of the targets that begin with a dot."""
+"""The package of targets that begin with a dot."""
 
 
 class Finder(MetaPathFinder, Loader):
-    """Finds the packages and their modules. An installed package goes first, with all its modules.
+    """Finds the packages and their modules. An installed package wins, with all its modules.
 
-    A folder without code that has a package's name, such as a model's, does not.
+    A folder without code and with a package's name, such as a model's folder, does not win.
     """
 
     def find_spec(
@@ -43,11 +43,11 @@ class Finder(MetaPathFinder, Loader):
     def _spec(self, module: str) -> ModuleSpec:
         is_package = any(other.startswith(f"{module}.") for other in MODULES)
         spec = ModuleSpec(module, self, origin=str(_file(module)), is_package=is_package)
-        spec.has_location = True  # so that the module gets its `__file__`
+        spec.has_location = True  # gives the module its `__file__`
         return spec
 
     def exec_module(self, module: ModuleType) -> None:
-        targets = dict(_targets(module.__name__))
+        targets = MODULES[module.__name__]
         late = {name: target for name, target in targets.items() if isinstance(target, Late)}
         for name, target in targets.items():
             if name not in late:
@@ -65,14 +65,8 @@ def install() -> None:
         sys.meta_path.insert(0, Finder())
 
 
-def _targets(module: str) -> Iterator[tuple[str, Target]]:
-    for together, target in MODULES[module].items():
-        for name in together.split():
-            yield name, target
-
-
 def _file(module: str) -> Path:
-    """The file that has the code of a module, for `inspect`; the table's for a module without code of its own."""
+    """The file with the code of a module, for `inspect`; the file of the table if the module has no code."""
     for target in MODULES[module].values():
         if isinstance(target, str) and target[0] == ".":
             return Path(__file__).parent.joinpath("mlserver", f"{target[1:].partition(':')[0]}.py")
@@ -80,7 +74,7 @@ def _file(module: str) -> Path:
 
 
 def _found(module: str, name: str, target: Target) -> Any:
-    """The object of a name. Raises ImportError where it needs a library that is not installed."""
+    """The object of a name. Raises ImportError if it needs a library that is not installed."""
     if isinstance(target, Instead):
         return type(name, (Replaced,), {"__module__": module, "instead": target.sentence})
     path = target if isinstance(target, str) else target.target
@@ -93,18 +87,17 @@ def _found(module: str, name: str, target: Target) -> Any:
 
 @cache
 def _rename(home: str) -> None:
-    """Give classes and functions of a file of ours MLServer's module, for pickles, tracebacks and settings files."""
+    """Set `__module__` of our classes and functions to MLServer's, for pickles, tracebacks and settings files."""
     ours = import_module(OURS + home)
     for module, entries in MODULES.items():
-        for together, target in entries.items():
-            for name in together.split() if target == home else ():
-                value = getattr(ours, name)
-                if isinstance(value, type | FunctionType) and value.__module__ == ours.__name__:
-                    value.__module__ = module
+        for name in (name for name, target in entries.items() if target == home):
+            value = getattr(ours, name)
+            if isinstance(value, type | FunctionType) and value.__module__ == ours.__name__:
+                value.__module__ = module
 
 
 def _on_first_use(module: ModuleType, late: dict[str, Late]) -> Callable[[str], Any]:
-    """The `__getattr__` of a module: imports what is heavy, and modules below it, which MLServer's has imported."""
+    """The `__getattr__` of a module. It imports late targets, and submodules, which MLServer imports eagerly."""
 
     def find(name: str) -> Any:
         if name in late:
@@ -119,7 +112,7 @@ def _on_first_use(module: ModuleType, late: dict[str, Late]) -> Callable[[str], 
 
 
 class Sentence(type):
-    """The class of stand-ins: reading an attribute that one lacks says what to use instead."""
+    """The metaclass of `Replaced`. The error for a missing attribute names the replacement."""
 
     instead: str
 
@@ -128,7 +121,7 @@ class Sentence(type):
 
 
 class Replaced(metaclass=Sentence):
-    """A class for annotations and `isinstance` alone; making one raises Unsupported and says what to use instead."""
+    """A class for annotations and `isinstance` only. Its constructor raises Unsupported with the replacement."""
 
     instead: ClassVar[str]
 

@@ -1,20 +1,16 @@
-"""MLServer's modules and their names: where each name's object is, or what to use instead.
-
-A table of {module: {names: target}}; names with one target stand together, separated by spaces. A target is a
-module that has the same name, or `module:object`; one that begins with a dot is in `compat/mlserver`.
-"""
+"""MLServer's modules and their names: the object of each name, or the replacement to use."""
 
 from typing import NamedTuple
 
 
 class Late(NamedTuple):
-    """A target that is heavy, and imported when the name is read for the first time."""
+    """A target that takes long to import. The first read of the name imports it."""
 
     target: str
 
 
 class Instead(NamedTuple):
-    """A part of MLServer that inferstream does not have, and what to use instead."""
+    """A part of MLServer that inferstream does not have, and the replacement to use."""
 
     sentence: str
 
@@ -22,353 +18,272 @@ class Instead(NamedTuple):
 Target = str | Late | Instead
 
 VERSION = "1.7.1"
-"""The release of MLServer whose contract is followed."""
+"""The release of MLServer that these modules follow."""
 
-INFER = Instead("`server infer` asks a server for every request of a file")
-SERVER = Instead("mlserver.MLServer serves every protocol")
-METRICS = Instead("the server counts calls and serves metrics")
-OPENAPI = Instead("the server describes its models at /v2/docs/dataplane.json")
-STUBS = Instead("the stubs in mlserver.grpc.dataplane_pb2_grpc call a server")
-IMAGE = Instead("`server dockerfile FOLDER` writes the files of an image")
-WORKERS = Instead("the server runs worker processes where parallel_workers asks for them")
-KAFKA = Instead("kafka_enabled in the settings serves a topic")
-BATCHING = Instead("the server batches where max_batch_size and max_batch_time ask for it")
-CUSTOM = Instead("@custom_handler adds a route")
-GRPC = Instead("grpc.__version__ is the version of the library")
-EVENT_LOOP = Instead("mlserver.utils.AsyncManager runs a coroutine")
+SENTENCES = {
+    "INFER": "`server infer` asks a server for every request of a file",
+    "SERVER": "mlserver.MLServer serves every protocol",
+    "METRICS": "the server counts calls and serves metrics",
+    "OPENAPI": "the server describes its models at /v2/docs/dataplane.json",
+    "STUBS": "the stubs in mlserver.grpc.dataplane_pb2_grpc call a server",
+    "IMAGE": "`server dockerfile FOLDER` writes the files of an image",
+    "WORKERS": "the server runs worker processes where parallel_workers asks for them",
+    "KAFKA": "kafka_enabled in the settings serves a topic",
+    "BATCHING": "the server batches where max_batch_size and max_batch_time ask for it",
+    "CUSTOM": "@custom_handler adds a route",
+    "GRPC": "grpc.__version__ is the version of the library",
+    "EVENT_LOOP": "mlserver.utils.AsyncManager runs a coroutine",
+}
 
 TYPES = (
-    "BaseModel Datatype Headers InferenceErrorResponse InferenceRequest InferenceResponse"
-    " MetadataModelErrorResponse MetadataModelResponse MetadataServerErrorResponse MetadataServerResponse"
-    " MetadataTensor Parameters RepositoryIndexRequest RepositoryIndexResponse RepositoryIndexResponseItem"
-    " RepositoryLoadErrorResponse RepositoryUnloadErrorResponse RequestInput RequestOutput ResponseOutput State"
-    " TensorData"
+    "BaseModel, Datatype, Headers, InferenceErrorResponse, InferenceRequest, InferenceResponse, "
+    "MetadataModelErrorResponse, MetadataModelResponse, MetadataServerErrorResponse, MetadataServerResponse, "
+    "MetadataTensor, Parameters, RepositoryIndexRequest, RepositoryIndexResponse, RepositoryIndexResponseItem, "
+    "RepositoryLoadErrorResponse, RepositoryUnloadErrorResponse, RequestInput, RequestOutput, ResponseOutput, State, "
+    "TensorData"
 )
 MESSAGES = (
-    "DESCRIPTOR InferParameter InferTensorContents ModelInferRequest ModelInferResponse ModelMetadataRequest"
-    " ModelMetadataResponse ModelReadyRequest ModelReadyResponse ModelRepositoryParameter"
-    " ModelStreamInferResponse RepositoryIndexRequest RepositoryIndexResponse RepositoryModelLoadRequest"
-    " RepositoryModelLoadResponse RepositoryModelUnloadRequest RepositoryModelUnloadResponse ServerLiveRequest"
-    " ServerLiveResponse ServerMetadataRequest ServerMetadataResponse ServerReadyRequest ServerReadyResponse"
-)
-CLOUDEVENTS = (
-    "CLOUDEVENTS_HEADER_ENDPOINT CLOUDEVENTS_HEADER_ID CLOUDEVENTS_HEADER_INFERENCE_SERVICE"
-    " CLOUDEVENTS_HEADER_MODEL_ID CLOUDEVENTS_HEADER_NAMESPACE CLOUDEVENTS_HEADER_REQUEST_ID"
-    " CLOUDEVENTS_HEADER_SOURCE CLOUDEVENTS_HEADER_SPECVERSION CLOUDEVENTS_HEADER_SPECVERSION_DEFAULT"
-    " CLOUDEVENTS_HEADER_TYPE CloudEventsMiddleware CloudEventsTypes get_namespace"
+    "DESCRIPTOR, InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse, ModelMetadataRequest, "
+    "ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse, ModelRepositoryParameter, "
+    "ModelStreamInferResponse, RepositoryIndexRequest, RepositoryIndexResponse, RepositoryModelLoadRequest, "
+    "RepositoryModelLoadResponse, RepositoryModelUnloadRequest, RepositoryModelUnloadResponse, ServerLiveRequest, "
+    "ServerLiveResponse, ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse"
 )
 
-MODULES: dict[str, dict[str, Target]] = {
-    "mlserver": {
-        "MLModel": "mlserver.model",
-        "MLServer": Late("mlserver.server"),
-        "ModelSettings Settings": "inferstream.settings",
-        "__version__": "mlserver.version",
-        "log register": "mlserver.metrics.context",
-    },
-    "mlserver.batch_processing": {
-        "BatchInputItem BatchOutputItem CHOICES_TRANSPORT get_headers process_batch": ".commands",
-        "logger": "mlserver.logging",
-        "FINALIZER_REPORT_FREQUENCY RETRY_SLEEP_TIME TritonRequest consume finalize"
-        " infer_result_to_infer_response postprocess_items preprocess_items process_items produce"
-        " send_requests setup_logging": INFER,
-        "click_async": EVENT_LOOP,
-    },
-    "mlserver.batching": {
-        "AdaptiveBatcher": "mlserver.batching.adaptive",
-        "BatchedRequests": "mlserver.batching.requests",
-        "load_batching": "mlserver.batching.hooks",
-    },
-    "mlserver.batching.adaptive": {"AdaptiveBatcher": BATCHING},
-    "mlserver.batching.hooks": {
-        "InvalidBatchingMethod": ".errors",
-        "adaptive_batching load_batching": ".stages",
-        "not_implemented_warning": BATCHING,
-    },
-    "mlserver.batching.requests": {"BatchedRequests _merge_parameters": ".stages"},
-    "mlserver.batching.shape": {"Shape": ".stages"},
-    "mlserver.cache": {"LocalCache": "mlserver.cache.local", "ResponseCache": "mlserver.cache.cache"},
-    "mlserver.cache.cache": {"ResponseCache": ".stages"},
-    "mlserver.cache.local": {"LocalCache": "mlserver.cache.local.local"},
-    "mlserver.cache.local.local": {"LocalCache": ".stages"},
-    "mlserver.cli": {"main": "mlserver.cli.main"},
-    "mlserver.cli.build": {
-        "generate_dockerfile write_dockerfile": ".commands",
-        "build_image": Instead("`server build FOLDER --tag TAG` builds an image"),
-    },
-    "mlserver.cli.constants": {
-        "DefaultBaseImage DockerfileName DockerfileTemplate Dockerignore DockerignoreName": IMAGE,
-    },
-    "mlserver.cli.init_project": {
-        "init_cookiecutter_project": Instead("`server init` writes a model folder"),
-    },
-    "mlserver.cli.main": {
-        "build dockerfile infer init_project main root start": ".commands",
-        "click_async": EVENT_LOOP,
-    },
-    "mlserver.cli.serve": {
-        "DEFAULT_SETTINGS_FILENAME": "inferstream.settings:SETTINGS_FILE",
-        "load_settings": ".server",
-    },
-    "mlserver.cloudevents": {CLOUDEVENTS: ".stages"},
-    "mlserver.codecs": {
-        "Base64Codec CodecError DatetimeCodec DecodedParameterName InputCodec InputCodecLike NumpyCodec"
-        " NumpyRequestCodec RequestCodec RequestCodecLike StringCodec StringRequestCodec decode_args"
-        " get_decoded get_decoded_or_raw has_decoded register_input_codec"
-        " register_request_codec": "inferstream.codecs",
-        "PandasCodec": Late("mlserver.codecs.pandas"),
-        "decode_inference_request decode_request_input encode_inference_response"
-        " encode_response_output": "mlserver.codecs.utils",
-    },
-    "mlserver.codecs.base": {
-        "InputCodec InputCodecLike RequestCodec RequestCodecLike": "inferstream.codecs.base",
-        "find_input_codec find_request_codec register_input_codec"
-        " register_request_codec": "inferstream.codecs.registry",
-        "find_input_codec_by_payload find_input_codec_by_type_hint find_request_codec_by_payload"
-        " find_request_codec_by_type_hint _CodecRegistry _codec_registry": ".codecs",
-        "deprecated": Instead("a codec overrides encode_output, decode_input and the like"),
-    },
-    "mlserver.codecs.base64": {"Base64Codec": "inferstream.codecs.base64"},
-    "mlserver.codecs.datetime": {"DatetimeCodec": "inferstream.codecs.datetime"},
-    "mlserver.codecs.decorator": {
-        "PredictFunc SignatureCodec": ".codecs",
-        "decode_args": "inferstream.codecs.signature",
-    },
-    "mlserver.codecs.errors": {
-        "CodecError CodecNotFound InputsNotFound OutputNotFound": "inferstream.errors"
-    },
-    "mlserver.codecs.json": {
-        "JSONEncoderWithArray decode_from_bytelike_json_to_dict decode_json_input_or_output encode_to_json"
-        " encode_to_json_bytes": "inferstream.codecs.json",
-    },
-    "mlserver.codecs.lists": {
-        "ListElement ListPayload as_list": ".codecs",
-        "is_list_of": "inferstream.codecs.lists",
-    },
-    "mlserver.codecs.numpy": {
-        "NumpyCodec NumpyRequestCodec to_datatype": "inferstream.codecs.numpy",
-        "convert_nan to_dtype _encode_data _to_ndarray": ".codecs",
-    },
-    "mlserver.codecs.pandas": {"PandasCodec": "inferstream.codecs.pandas"},
-    "mlserver.codecs.string": {
-        "StringCodec StringRequestCodec": "inferstream.codecs.string",
-        "decode_str encode_str": ".codecs",
-    },
-    "mlserver.codecs.utils": {
-        "Codec InputOrOutput Parametrised Tagged _save_decoded decode_inference_request decode_request_input"
-        " encode_inference_response encode_response_output": ".codecs",
-        "DecodedParameterName get_decoded get_decoded_or_raw has_decoded": "inferstream.codecs",
-        "DefaultInputPrefix": "inferstream.codecs.base:INPUT_PREFIX",
-        "DefaultOutputPrefix": "inferstream.codecs.base:OUTPUT_PREFIX",
-        "SingleInputRequestCodec": "inferstream.codecs.base",
-        "inject_batch_dimension": "inferstream.codecs.numpy:batch_shape",
-    },
-    "mlserver.context": {
-        "model_context": ".telemetry",
-        "model_name_var model_version_var": "inferstream.telemetry.context",
-    },
-    "mlserver.env": {
-        "compute_hash_of_file compute_hash_of_string": ".settings",
-        "Environment": Instead(
-            "environment_tarball or environment_path in a model's settings names an environment"
-        ),
-    },
-    "mlserver.errors": {
-        "InferenceError ModelParametersMissing": ".errors",
-        "InvalidModelURI ModelNotFound ModelNotReady": "inferstream.errors",
-        "MLServerError": "inferstream.errors:ModelError",
-    },
-    "mlserver.grpc": {"GRPCServer": "mlserver.grpc.server"},
-    "mlserver.grpc.converters": {
-        "InferInputTensorConverter InferOutputTensorConverter ModelInferRequestConverter"
-        " ModelInferResponseConverter": ".converters",
-        "InferRequestedOutputTensorConverter InferTensorContentsConverter ModelMetadataResponseConverter"
-        " ParametersConverter RepositoryIndexRequestConverter RepositoryIndexResponseConverter"
-        " RepositoryIndexResponseItemConverter ServerMetadataResponseConverter"
-        " TensorMetadataConverter": "inferstream.protos.converters",
-    },
-    "mlserver.grpc.dataplane_pb2": {MESSAGES: "inferstream.protos.dataplane_pb2"},
-    "mlserver.grpc.dataplane_pb2_grpc": {
-        "GRPCInferenceServiceServicer GRPCInferenceServiceStub"
-        " add_GRPCInferenceServiceServicer_to_server": "inferstream.protos.dataplane_pb2_grpc",
-        "GRPCInferenceService": STUBS,
-        "GRPC_GENERATED_VERSION GRPC_VERSION": GRPC,
-    },
-    "mlserver.grpc.interceptors": {
-        "LoggingInterceptor PromServerInterceptor wrap_async_iterator_inc_counter": METRICS,
-    },
-    "mlserver.grpc.logging": {"logger": ".telemetry:GRPC", "gRPCLoggerName": ".telemetry:GRPC.name"},
-    "mlserver.grpc.model_repository": {"ModelRepositoryServicer": SERVER},
-    "mlserver.grpc.model_repository_pb2": {MESSAGES: "inferstream.protos.dataplane_pb2"},
-    "mlserver.grpc.model_repository_pb2_grpc": {
-        "ModelRepositoryServiceServicer ModelRepositoryServiceStub"
-        " add_ModelRepositoryServiceServicer_to_server": "inferstream.protos.dataplane_pb2_grpc",
-        "ModelRepositoryService": STUBS,
-        "GRPC_GENERATED_VERSION GRPC_VERSION": GRPC,
-    },
-    "mlserver.grpc.server": {"DefaultGrpcWorkers GRPCServer": SERVER},
-    "mlserver.grpc.servicers": {"InferenceServicer": SERVER},
-    "mlserver.grpc.utils": {
-        "STATUS_CODE_MAPPING handle_mlserver_error handle_mlserver_stream_error to_headers to_metadata": ".grpc",
-    },
-    "mlserver.handlers": {
-        "DataPlane": "mlserver.handlers.dataplane",
-        "ModelRepositoryHandlers": "mlserver.handlers.model_repository",
-        "custom_handler get_custom_handlers": "inferstream.handlers",
-    },
-    "mlserver.handlers.custom": {
-        "CustomHandler custom_handler get_custom_handlers": "inferstream.handlers",
-        "register_custom_handler": ".model",
-    },
-    "mlserver.handlers.dataplane": {
-        "DataPlane": Instead(
-            "mlserver.MLServer serves models, and a model's own methods answer without a server"
-        ),
-    },
-    "mlserver.handlers.model_repository": {
-        "ModelRepositoryHandlers": SERVER,
-        "NO_VERSION_KEY": Instead("a model without a version has the version None"),
-    },
-    "mlserver.kafka": {"KafkaServer": "mlserver.kafka.server"},
-    "mlserver.kafka.errors": {"InvalidMessageHeaders": ".errors"},
-    "mlserver.kafka.handlers": {
-        "KafkaHandlers": KAFKA,
-        "MLSERVER_MODEL_NAME_HEADER MLSERVER_MODEL_VERSION_HEADER": ".settings",
-    },
-    "mlserver.kafka.logging": {"logger": ".telemetry:KAFKA", "loggerName": ".telemetry:KAFKA.name"},
-    "mlserver.kafka.message": {"KafkaMessage": KAFKA},
-    "mlserver.kafka.server": {"KafkaMethodTypes KafkaServer": KAFKA},
-    "mlserver.logging": {
-        "LoggerName ModelLoggerFormatter apply_logging_file configure_logger get_logger logger": ".telemetry",
-    },
-    "mlserver.metrics": {
-        "MetricsServer": "mlserver.metrics.server",
-        "REGISTRY": "mlserver.metrics.registry",
-        "configure_metrics": "mlserver.metrics.prometheus",
-        "log register": "mlserver.metrics.context",
-    },
-    "mlserver.metrics.context": {
-        "SELDON_MODEL_NAME_LABEL SELDON_MODEL_VERSION_LABEL log register": ".telemetry",
-        "model_name_var model_version_var": "inferstream.telemetry.context",
-    },
-    "mlserver.metrics.errors": {"InvalidModelContext MetricNotFound": ".telemetry"},
-    "mlserver.metrics.logging": {"logger": ".telemetry:METRICS", "loggerName": ".telemetry:METRICS.name"},
-    "mlserver.metrics.prometheus": {
-        "PROMETHEUS_MULTIPROC_DIR configure_metrics": ".telemetry",
-        "PrometheusEndpoint stop_metrics": METRICS,
-    },
-    "mlserver.metrics.registry": {"MetricsRegistry REGISTRY": ".telemetry"},
-    "mlserver.metrics.server": {"MetricsServer": METRICS},
-    "mlserver.middleware": {"InferenceMiddleware InferenceMiddlewares": ".stages"},
-    "mlserver.model": {"MLModel": ".model"},
-    "mlserver.parallel": {
-        "InferencePool": "mlserver.parallel.pool",
-        "InferencePoolRegistry": "mlserver.parallel.registry",
-        "Worker": "mlserver.parallel.worker",
-        "configure_inference_pool": "mlserver.parallel.utils",
-    },
-    "mlserver.parallel.dispatcher": {
-        "QUEUE_METRIC_NAME": ".telemetry",
-        "AsyncResponses Dispatcher": WORKERS,
-    },
-    "mlserver.parallel.errors": {"EnvironmentNotFound WorkerError WorkerStop": ".errors"},
-    "mlserver.parallel.logging": {
-        "logger": ".telemetry:PARALLEL",
-        "gRPCLoggerName": ".telemetry:PARALLEL.name",
-    },
-    "mlserver.parallel.messages": {
-        "Message ModelRequestMessage ModelResponseMessage ModelUpdateMessage ModelUpdateType": WORKERS,
-    },
-    "mlserver.parallel.model": {"ModelMethods ParallelModel": WORKERS},
-    "mlserver.parallel.pool": {"InferencePool InferencePoolHook PredictMethod WorkerRegistry": WORKERS},
-    "mlserver.parallel.registry": {"ENV_HASH_ATTR InferencePoolRegistry": WORKERS},
-    "mlserver.parallel.utils": {
-        "configure_inference_pool": ".settings",
-        "END_OF_QUEUE cancel_task terminate_queue": WORKERS,
-    },
-    "mlserver.parallel.worker": {"IGNORED_SIGNALS Worker": WORKERS},
-    "mlserver.raw": {"extract_raw inject_raw pack unpack": ".codecs"},
-    "mlserver.registry": {
-        "ModelInitialiser ModelRegistryHook ModelReloadHook model_initialiser": ".settings",
-        "MultiModelRegistry SingleModelRegistry": Instead("mlserver.MLServer keeps the models"),
-    },
-    "mlserver.repository": {
-        "DEFAULT_MODEL_SETTINGS_FILENAME ModelRepository"
-        " SchemalessModelRepository": "mlserver.repository.repository",
-        "ModelRepositoryFactory": Late("mlserver.repository.factory"),
-    },
-    "mlserver.repository.factory": {"ModelRepositoryFactory": ".server"},
-    "mlserver.repository.load": {"load_model_settings": ".settings"},
-    "mlserver.repository.repository": {
-        "DEFAULT_MODEL_SETTINGS_FILENAME": "inferstream.settings:MODEL_SETTINGS_FILE",
-        "ModelRepository": "inferstream.repository",
-        "SchemalessModelRepository": "inferstream.repository:FolderRepository",
-    },
-    "mlserver.rest": {"RESTServer": "mlserver.rest.server"},
-    "mlserver.rest.app": {"APIRoute": CUSTOM, "create_app": SERVER},
-    "mlserver.rest.endpoints": {"Endpoints ModelRepositoryEndpoints": SERVER},
-    "mlserver.rest.errors": {"APIErrorResponse handle_mlserver_error": ".rest"},
-    "mlserver.rest.logging": {
-        "logger": ".telemetry:REST",
-        "loggerName": ".telemetry:REST.name",
-        "HealthEndpointFilter disable_health_access_logs": Instead("the server logs no health probes"),
-    },
-    "mlserver.rest.openapi": {"get_model_schema get_model_schema_uri get_openapi_schema": OPENAPI},
-    "mlserver.rest.openapi.schema": {
-        "MODEL_NAME_PARAMETER MODEL_VERSION_PARAMETER get_model_schema get_model_schema_uri"
-        " get_openapi_schema": OPENAPI,
-    },
-    "mlserver.rest.requests": {"Request": "starlette.requests"},
-    "mlserver.rest.responses": {"Response ServerSentEvent": ".rest"},
-    "mlserver.rest.server": {"RESTServer": SERVER},
-    "mlserver.rest.utils": {"matches to_scope": CUSTOM, "to_status_code": SERVER},
-    "mlserver.server": {"HANDLED_SIGNALS MLServer": ".server"},
-    "mlserver.settings": {
-        "BaseSettings": "inferstream.settings.environment:EnvironmentModel",
-        "CORSSettings ModelParameters ModelSettings Settings": "inferstream.settings",
-        "DEFAULT_ENVIRONMENTS_DIR DEFAULT_METRICS_DIR DEFAULT_PARALLEL_WORKERS": ".settings",
-        "ENV_FILE_SETTINGS": "inferstream.settings.environment:ENV_FILE",
-        "ENV_PREFIX_MODEL_SETTINGS": "inferstream.settings:MLSERVER_MODEL_PREFIX",
-        "ENV_PREFIX_SETTINGS": "inferstream.settings:MLSERVER_PREFIX",
-    },
-    "mlserver.tracing": {"get_tracer_provider": ".telemetry"},
-    "mlserver.types": {TYPES: "inferstream.types"},
-    "mlserver.types.base": {"BaseModel": "inferstream.types"},
-    "mlserver.types.dataplane": {TYPES: "inferstream.types"},
-    "mlserver.types.model_repository": {TYPES: "inferstream.types"},
-    "mlserver.utils": {
-        "AsyncManager EventLoopBackend extract_headers generate_uuid get_wrapped_method insert_headers"
-        " install_uvloop_event_loop schedule_with_callback": ".model",
-        "get_model_uri to_absolute_path": "inferstream.repository.uri",
-    },
-    "mlserver.version": {"__version__": "inferstream.compat.names:VERSION"},
-    "mlserver_sklearn": {
-        "SKLearnModel STANDS_IN": "mlserver_sklearn.sklearn",
-        "__version__": "mlserver_sklearn.version",
-    },
-    "mlserver_sklearn.sklearn": {
-        "PREDICT_FN_KEY PREDICT_OUTPUT PREDICT_PROBA_OUTPUT PREDICT_TRANSFORM SKLearnModel STANDS_IN": ".runtimes",
-        "VALID_OUTPUTS": ".runtimes:SKLEARN_OUTPUTS",
-        "WELLKNOWN_MODEL_FILENAMES": ".runtimes:SKLEARN_FILES",
-    },
-    "mlserver_sklearn.version": {"__version__": "inferstream.compat.names:VERSION"},
-    "mlserver_xgboost": {
-        "XGBoostModel STANDS_IN": "mlserver_xgboost.xgboost",
-        "__version__": "mlserver_xgboost.version",
-    },
-    "mlserver_xgboost.xgboost": {
-        "PREDICT_OUTPUT PREDICT_PROBA_OUTPUT STANDS_IN XGBoostModel": ".runtimes",
-        "VALID_OUTPUTS": ".runtimes:XGBOOST_OUTPUTS",
-        "WELLKNOWN_MODEL_FILENAMES": ".runtimes:XGBOOST_FILES",
-    },
-    "mlserver_xgboost.version": {"__version__": "inferstream.compat.names:VERSION"},
-    "mlserver_lightgbm": {
-        "LightGBMModel STANDS_IN": "mlserver_lightgbm.lightgbm",
-        "__version__": "mlserver_lightgbm.version",
-    },
-    "mlserver_lightgbm.lightgbm": {
-        "LightGBMModel STANDS_IN": ".runtimes",
-        "WELLKNOWN_MODEL_FILENAMES": ".runtimes:LIGHTGBM_FILES",
-    },
-    "mlserver_lightgbm.version": {"__version__": "inferstream.compat.names:VERSION"},
-}
+TABLE = f"""
+mlserver: from mlserver.model import MLModel
+  late mlserver.server import MLServer
+  from inferstream.settings import ModelSettings, Settings
+  from mlserver.version import __version__
+  from mlserver.metrics.context import log, register
+mlserver.batch_processing: from .commands import BatchInputItem, BatchOutputItem, CHOICES_TRANSPORT, get_headers,
+      process_batch
+  from mlserver.logging import logger
+  no FINALIZER_REPORT_FREQUENCY, RETRY_SLEEP_TIME, TritonRequest, consume, finalize, infer_result_to_infer_response,
+      postprocess_items, preprocess_items, process_items, produce, send_requests, setup_logging: INFER
+  no click_async: EVENT_LOOP
+mlserver.batching: from mlserver.batching.adaptive import AdaptiveBatcher
+  from mlserver.batching.requests import BatchedRequests
+  from mlserver.batching.hooks import load_batching
+mlserver.batching.adaptive: no AdaptiveBatcher: BATCHING
+mlserver.batching.hooks: from .errors import InvalidBatchingMethod
+  from .stages import adaptive_batching, load_batching
+  no not_implemented_warning: BATCHING
+mlserver.batching.requests: from .stages import BatchedRequests, _merge_parameters
+mlserver.batching.shape: from .stages import Shape
+mlserver.cache: from mlserver.cache.local import LocalCache
+  from mlserver.cache.cache import ResponseCache
+mlserver.cache.cache: from .stages import ResponseCache
+mlserver.cache.local: from mlserver.cache.local.local import LocalCache
+mlserver.cache.local.local: from .stages import LocalCache
+mlserver.cli: from mlserver.cli.main import main
+mlserver.cli.build: from .commands import generate_dockerfile, write_dockerfile
+  no build_image: `server build FOLDER --tag TAG` builds an image
+mlserver.cli.constants: no DefaultBaseImage, DockerfileName, DockerfileTemplate, Dockerignore, DockerignoreName: IMAGE
+mlserver.cli.init_project: no init_cookiecutter_project: `server init` writes a model folder
+mlserver.cli.main: from .commands import build, dockerfile, infer, init_project, main, root, start
+  no click_async: EVENT_LOOP
+mlserver.cli.serve: from inferstream.settings import SETTINGS_FILE as DEFAULT_SETTINGS_FILENAME
+  from .server import load_settings
+mlserver.cloudevents: from .stages import CLOUDEVENTS_HEADER_ENDPOINT, CLOUDEVENTS_HEADER_ID,
+      CLOUDEVENTS_HEADER_INFERENCE_SERVICE, CLOUDEVENTS_HEADER_MODEL_ID, CLOUDEVENTS_HEADER_NAMESPACE,
+      CLOUDEVENTS_HEADER_REQUEST_ID, CLOUDEVENTS_HEADER_SOURCE, CLOUDEVENTS_HEADER_SPECVERSION,
+      CLOUDEVENTS_HEADER_SPECVERSION_DEFAULT, CLOUDEVENTS_HEADER_TYPE, CloudEventsMiddleware, CloudEventsTypes,
+      get_namespace
+mlserver.codecs: from inferstream.codecs import Base64Codec, CodecError, DatetimeCodec, DecodedParameterName,
+      InputCodec, InputCodecLike, NumpyCodec, NumpyRequestCodec, RequestCodec, RequestCodecLike, StringCodec,
+      StringRequestCodec, decode_args, get_decoded, get_decoded_or_raw, has_decoded, register_input_codec,
+      register_request_codec
+  late mlserver.codecs.pandas import PandasCodec
+  from mlserver.codecs.utils import decode_inference_request, decode_request_input, encode_inference_response,
+      encode_response_output
+mlserver.codecs.base: from inferstream.codecs.base import InputCodec, InputCodecLike, RequestCodec, RequestCodecLike
+  from inferstream.codecs.registry import find_input_codec, find_request_codec, register_input_codec,
+      register_request_codec
+  from .codecs import find_input_codec_by_payload, find_input_codec_by_type_hint, find_request_codec_by_payload,
+      find_request_codec_by_type_hint, _CodecRegistry, _codec_registry
+  no deprecated: a codec overrides encode_output, decode_input and the like
+mlserver.codecs.base64: from inferstream.codecs.base64 import Base64Codec
+mlserver.codecs.datetime: from inferstream.codecs.datetime import DatetimeCodec
+mlserver.codecs.decorator: from .codecs import PredictFunc, SignatureCodec
+  from inferstream.codecs.signature import decode_args
+mlserver.codecs.errors: from inferstream.errors import CodecError, CodecNotFound, InputsNotFound, OutputNotFound
+mlserver.codecs.json: from inferstream.codecs.json import JSONEncoderWithArray, decode_from_bytelike_json_to_dict,
+      decode_json_input_or_output, encode_to_json, encode_to_json_bytes
+mlserver.codecs.lists: from .codecs import ListElement, ListPayload, as_list
+  from inferstream.codecs.lists import is_list_of
+mlserver.codecs.numpy: from inferstream.codecs.numpy import NumpyCodec, NumpyRequestCodec, to_datatype
+  from .codecs import convert_nan, to_dtype, _encode_data, _to_ndarray
+mlserver.codecs.pandas: from inferstream.codecs.pandas import PandasCodec
+mlserver.codecs.string: from inferstream.codecs.string import StringCodec, StringRequestCodec
+  from .codecs import decode_str, encode_str
+mlserver.codecs.utils: from .codecs import Codec, InputOrOutput, Parametrised, Tagged, _save_decoded,
+      decode_inference_request, decode_request_input, encode_inference_response, encode_response_output
+  from inferstream.codecs import DecodedParameterName, get_decoded, get_decoded_or_raw, has_decoded
+  from inferstream.codecs.base import INPUT_PREFIX as DefaultInputPrefix, OUTPUT_PREFIX as DefaultOutputPrefix,
+      SingleInputRequestCodec
+  from inferstream.codecs.numpy import batch_shape as inject_batch_dimension
+mlserver.context: from .telemetry import model_context
+  from inferstream.telemetry.context import model_name_var, model_version_var
+mlserver.env: from .settings import compute_hash_of_file, compute_hash_of_string
+  no Environment: environment_tarball or environment_path in a model's settings names an environment
+mlserver.errors: from .errors import InferenceError, ModelParametersMissing
+  from inferstream.errors import InvalidModelURI, ModelNotFound, ModelNotReady, ModelError as MLServerError
+mlserver.grpc: from mlserver.grpc.server import GRPCServer
+mlserver.grpc.converters: from .converters import InferInputTensorConverter, InferOutputTensorConverter,
+      ModelInferRequestConverter, ModelInferResponseConverter
+  from inferstream.protos.converters import InferRequestedOutputTensorConverter, InferTensorContentsConverter,
+      ModelMetadataResponseConverter, ParametersConverter, RepositoryIndexRequestConverter,
+      RepositoryIndexResponseConverter, RepositoryIndexResponseItemConverter, ServerMetadataResponseConverter,
+      TensorMetadataConverter
+mlserver.grpc.dataplane_pb2: from inferstream.protos.dataplane_pb2 import {MESSAGES}
+mlserver.grpc.dataplane_pb2_grpc: from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceServicer,
+      GRPCInferenceServiceStub, add_GRPCInferenceServiceServicer_to_server
+  no GRPCInferenceService: STUBS
+  no GRPC_GENERATED_VERSION, GRPC_VERSION: GRPC
+mlserver.grpc.interceptors: no LoggingInterceptor, PromServerInterceptor, wrap_async_iterator_inc_counter: METRICS
+mlserver.grpc.logging: from .telemetry import GRPC as logger, GRPC.name as gRPCLoggerName
+mlserver.grpc.model_repository: no ModelRepositoryServicer: SERVER
+mlserver.grpc.model_repository_pb2: from inferstream.protos.dataplane_pb2 import {MESSAGES}
+mlserver.grpc.model_repository_pb2_grpc: from inferstream.protos.dataplane_pb2_grpc import
+      ModelRepositoryServiceServicer, ModelRepositoryServiceStub, add_ModelRepositoryServiceServicer_to_server
+  no ModelRepositoryService: STUBS
+  no GRPC_GENERATED_VERSION, GRPC_VERSION: GRPC
+mlserver.grpc.server: no DefaultGrpcWorkers, GRPCServer: SERVER
+mlserver.grpc.servicers: no InferenceServicer: SERVER
+mlserver.grpc.utils: from .grpc import STATUS_CODE_MAPPING, handle_mlserver_error, handle_mlserver_stream_error,
+      to_headers, to_metadata
+mlserver.handlers: from mlserver.handlers.dataplane import DataPlane
+  from mlserver.handlers.model_repository import ModelRepositoryHandlers
+  from inferstream.handlers import custom_handler, get_custom_handlers
+mlserver.handlers.custom: from inferstream.handlers import CustomHandler, custom_handler, get_custom_handlers
+  from .model import register_custom_handler
+mlserver.handlers.dataplane: no DataPlane: mlserver.MLServer serves models, and a model's own methods answer without a
+      server
+mlserver.handlers.model_repository: no ModelRepositoryHandlers: SERVER
+  no NO_VERSION_KEY: a model without a version has the version None
+mlserver.kafka: from mlserver.kafka.server import KafkaServer
+mlserver.kafka.errors: from .errors import InvalidMessageHeaders
+mlserver.kafka.handlers: no KafkaHandlers: KAFKA
+  from .settings import MLSERVER_MODEL_NAME_HEADER, MLSERVER_MODEL_VERSION_HEADER
+mlserver.kafka.logging: from .telemetry import KAFKA as logger, KAFKA.name as loggerName
+mlserver.kafka.message: no KafkaMessage: KAFKA
+mlserver.kafka.server: no KafkaMethodTypes, KafkaServer: KAFKA
+mlserver.logging: from .telemetry import LoggerName, ModelLoggerFormatter, apply_logging_file, configure_logger,
+      get_logger, logger
+mlserver.metrics: from mlserver.metrics.server import MetricsServer
+  from mlserver.metrics.registry import REGISTRY
+  from mlserver.metrics.prometheus import configure_metrics
+  from mlserver.metrics.context import log, register
+mlserver.metrics.context: from .telemetry import SELDON_MODEL_NAME_LABEL, SELDON_MODEL_VERSION_LABEL, log, register
+  from inferstream.telemetry.context import model_name_var, model_version_var
+mlserver.metrics.errors: from .telemetry import InvalidModelContext, MetricNotFound
+mlserver.metrics.logging: from .telemetry import METRICS as logger, METRICS.name as loggerName
+mlserver.metrics.prometheus: from .telemetry import PROMETHEUS_MULTIPROC_DIR, configure_metrics
+  no PrometheusEndpoint, stop_metrics: METRICS
+mlserver.metrics.registry: from .telemetry import MetricsRegistry, REGISTRY
+mlserver.metrics.server: no MetricsServer: METRICS
+mlserver.middleware: from .stages import InferenceMiddleware, InferenceMiddlewares
+mlserver.model: from .model import MLModel
+mlserver.parallel: from mlserver.parallel.pool import InferencePool
+  from mlserver.parallel.registry import InferencePoolRegistry
+  from mlserver.parallel.worker import Worker
+  from mlserver.parallel.utils import configure_inference_pool
+mlserver.parallel.dispatcher: from .telemetry import QUEUE_METRIC_NAME
+  no AsyncResponses, Dispatcher: WORKERS
+mlserver.parallel.errors: from .errors import EnvironmentNotFound, WorkerError, WorkerStop
+mlserver.parallel.logging: from .telemetry import PARALLEL as logger, PARALLEL.name as gRPCLoggerName
+mlserver.parallel.messages: no Message, ModelRequestMessage, ModelResponseMessage, ModelUpdateMessage, ModelUpdateType:
+      WORKERS
+mlserver.parallel.model: no ModelMethods, ParallelModel: WORKERS
+mlserver.parallel.pool: no InferencePool, InferencePoolHook, PredictMethod, WorkerRegistry: WORKERS
+mlserver.parallel.registry: no ENV_HASH_ATTR, InferencePoolRegistry: WORKERS
+mlserver.parallel.utils: from .settings import configure_inference_pool
+  no END_OF_QUEUE, cancel_task, terminate_queue: WORKERS
+mlserver.parallel.worker: no IGNORED_SIGNALS, Worker: WORKERS
+mlserver.raw: from .codecs import extract_raw, inject_raw, pack, unpack
+mlserver.registry: from .settings import ModelInitialiser, ModelRegistryHook, ModelReloadHook, model_initialiser
+  no MultiModelRegistry, SingleModelRegistry: mlserver.MLServer keeps the models
+mlserver.repository: from mlserver.repository.repository import DEFAULT_MODEL_SETTINGS_FILENAME, ModelRepository,
+      SchemalessModelRepository
+  late mlserver.repository.factory import ModelRepositoryFactory
+mlserver.repository.factory: from .server import ModelRepositoryFactory
+mlserver.repository.load: from .settings import load_model_settings
+mlserver.repository.repository: from inferstream.settings import MODEL_SETTINGS_FILE as DEFAULT_MODEL_SETTINGS_FILENAME
+  from inferstream.repository import ModelRepository, FolderRepository as SchemalessModelRepository
+mlserver.rest: from mlserver.rest.server import RESTServer
+mlserver.rest.app: no APIRoute: CUSTOM
+  no create_app: SERVER
+mlserver.rest.endpoints: no Endpoints, ModelRepositoryEndpoints: SERVER
+mlserver.rest.errors: from .rest import APIErrorResponse, handle_mlserver_error
+mlserver.rest.logging: from .telemetry import REST as logger, REST.name as loggerName
+  no HealthEndpointFilter, disable_health_access_logs: the server logs no health probes
+mlserver.rest.openapi: no get_model_schema, get_model_schema_uri, get_openapi_schema: OPENAPI
+mlserver.rest.openapi.schema: no MODEL_NAME_PARAMETER, MODEL_VERSION_PARAMETER, get_model_schema, get_model_schema_uri,
+      get_openapi_schema: OPENAPI
+mlserver.rest.requests: from starlette.requests import Request
+mlserver.rest.responses: from .rest import Response, ServerSentEvent
+mlserver.rest.server: no RESTServer: SERVER
+mlserver.rest.utils: no matches, to_scope: CUSTOM
+  no to_status_code: SERVER
+mlserver.server: from .server import HANDLED_SIGNALS, MLServer
+mlserver.settings: from inferstream.settings.environment import EnvironmentModel as BaseSettings
+  from inferstream.settings import CORSSettings, ModelParameters, ModelSettings, Settings
+  from .settings import DEFAULT_ENVIRONMENTS_DIR, DEFAULT_METRICS_DIR, DEFAULT_PARALLEL_WORKERS
+  from inferstream.settings.environment import ENV_FILE as ENV_FILE_SETTINGS
+  from inferstream.settings import MLSERVER_MODEL_PREFIX as ENV_PREFIX_MODEL_SETTINGS, MLSERVER_PREFIX as
+      ENV_PREFIX_SETTINGS
+mlserver.tracing: from .telemetry import get_tracer_provider
+mlserver.types: from inferstream.types import {TYPES}
+mlserver.types.base: from inferstream.types import BaseModel
+mlserver.types.dataplane: from inferstream.types import {TYPES}
+mlserver.types.model_repository: from inferstream.types import {TYPES}
+mlserver.utils: from .model import AsyncManager, EventLoopBackend, extract_headers, generate_uuid, get_wrapped_method,
+      insert_headers, install_uvloop_event_loop, schedule_with_callback
+  from inferstream.repository.uri import get_model_uri, to_absolute_path
+mlserver.version: from inferstream.compat.names import VERSION as __version__
+mlserver_sklearn: from mlserver_sklearn.sklearn import SKLearnModel, STANDS_IN
+  from mlserver_sklearn.version import __version__
+mlserver_sklearn.sklearn: from .runtimes import PREDICT_FN_KEY, PREDICT_OUTPUT, PREDICT_PROBA_OUTPUT,
+      PREDICT_TRANSFORM, SKLearnModel, STANDS_IN, SKLEARN_OUTPUTS as VALID_OUTPUTS, SKLEARN_FILES as
+      WELLKNOWN_MODEL_FILENAMES
+mlserver_sklearn.version: from inferstream.compat.names import VERSION as __version__
+mlserver_xgboost: from mlserver_xgboost.xgboost import XGBoostModel, STANDS_IN
+  from mlserver_xgboost.version import __version__
+mlserver_xgboost.xgboost: from .runtimes import PREDICT_OUTPUT, PREDICT_PROBA_OUTPUT, STANDS_IN, XGBoostModel,
+      XGBOOST_OUTPUTS as VALID_OUTPUTS, XGBOOST_FILES as WELLKNOWN_MODEL_FILENAMES
+mlserver_xgboost.version: from inferstream.compat.names import VERSION as __version__
+mlserver_lightgbm: from mlserver_lightgbm.lightgbm import LightGBMModel, STANDS_IN
+  from mlserver_lightgbm.version import __version__
+mlserver_lightgbm.lightgbm: from .runtimes import LightGBMModel, STANDS_IN, LIGHTGBM_FILES as WELLKNOWN_MODEL_FILENAMES
+mlserver_lightgbm.version: from inferstream.compat.names import VERSION as __version__
+"""
+"""Each module with its names, in the form of import statements. Indented lines continue a module.
+
+`late` imports at first use. `no` lists names that inferstream does not have, and a sentence or its key.
+Targets that begin with a dot are in `compat/mlserver`.
+"""
+
+
+def _parsed(table: str) -> dict[str, dict[str, Target]]:
+    modules: dict[str, dict[str, Target]] = {}
+    entries: dict[str, Target] = {}
+    for line in table.replace("\n      ", " ").strip().splitlines():
+        if line[0] != " ":
+            module, _, line = line.partition(": ")
+            entries = modules[module] = {}
+        kind, _, entry = line.strip().partition(" ")
+        if kind == "no":
+            names, _, sentence = entry.partition(": ")
+            entries.update(dict.fromkeys(names.split(", "), Instead(SENTENCES.get(sentence, sentence))))
+            continue
+        home, _, names = entry.partition(" import ")
+        for each in names.split(", "):
+            name, _, other = each.partition(" as ")
+            target = f"{home}:{name}" if other else home
+            entries[other or name] = Late(target) if kind == "late" else target
+    return modules
+
+
+MODULES = _parsed(TABLE)
+"""The table as {module: {name: target}}. A target is a module that has the name, or `module:object`."""

@@ -4,7 +4,7 @@ import asyncio
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's, where it can be had."""
+    """A loop of uvloop where that is installed."""
     try:
         import uvloop
     except ImportError:

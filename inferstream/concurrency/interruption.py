@@ -1,4 +1,4 @@
-"""Cancelling a task that may be in model code, which may linger in its `finally`, or swallow the cancel."""
+"""Cancelling a task that may run model code. Model code may linger in its `finally`, or swallow the cancel."""
 
 import asyncio
 import logging
@@ -7,11 +7,11 @@ from collections.abc import Callable
 logger = logging.getLogger("inferstream.model")
 
 PATIENCE = 5.0
-"""Seconds between one cancel and the next of a task that does not end."""
+"""Seconds between two cancels of a task that does not end."""
 
 
 class Interruption:
-    """Cancels `task` now, and again every `PATIENCE` seconds for as long as `lingers()` says that it must."""
+    """Cancels `task` now, and again every `PATIENCE` seconds while `lingers()` is true."""
 
     def __init__(self, task: asyncio.Task[object], lingers: Callable[[], bool]) -> None:
         self._task = task
@@ -31,7 +31,7 @@ class Interruption:
         self._timer = self._task.get_loop().call_later(PATIENCE, self._strike)
 
     def take_back(self) -> None:
-        """The task has been interrupted and goes on with something else: its cancels no longer count."""
+        """Undo the cancels of a task that continues with other work."""
         if self._timer is not None:
             self._timer.cancel()
         for _ in range(self._cancels):
@@ -40,10 +40,7 @@ class Interruption:
 
 
 class Reminder:
-    """Looks after the current task, which a library cancels once: if it lingers, it is cancelled again.
-
-    Used as `with Reminder():` around what may run model code; costs one timer.
-    """
+    """`with Reminder():` cancels the current task again if model code lingers after a library's only cancel."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -63,7 +60,7 @@ class Reminder:
         self._timer = self._schedule()
 
     def __enter__(self) -> None:
-        """The timer runs already."""
+        """The timer was started by `__init__`."""
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()

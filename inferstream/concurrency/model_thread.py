@@ -1,4 +1,4 @@
-"""A thread of a model's own, with an event loop of its own, for coroutines that may block it."""
+"""A thread with an event loop for one model, for coroutines that may block it."""
 
 import asyncio
 import logging
@@ -18,18 +18,15 @@ logger = logging.getLogger("inferstream.model")
 
 
 class ThreadJob(Protocol):
-    """What runs in the thread, or waits there for its turn."""
-
     def abandoned(self, error: Exception) -> None:
-        """The thread has ended before it did."""
+        """The thread ended before this work did."""
 
 
 class ModelThread:
     """Runs the coroutines of one model away from the server's event loop.
 
-    A coroutine that blocks holds up this thread alone. Two coroutines run at the same time only where
-    they await, as on any event loop. The thread is a daemon: model code that never returns must not keep
-    the process from ending.
+    A coroutine that blocks holds up only this thread. The thread is a daemon: model code that never returns must
+    not keep the process alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -42,11 +39,10 @@ class ModelThread:
 
     @property
     def calls(self) -> int:
-        """Calls and streams that have not ended, those included whose callers have left."""
         return len(self._running)
 
     def start(self, running: ThreadJob, begin: Callable[[], None]) -> None:
-        """Call `begin` in the thread and in a copy of this context. Raises RuntimeError once the thread has ended."""
+        """Call `begin` in the thread, in a copy of this context. Raises RuntimeError after the thread has ended."""
         with self._lock:
             if self._ended:
                 raise RuntimeError("the model's thread has ended")
@@ -54,7 +50,7 @@ class ModelThread:
         self.loop.call_soon_threadsafe(begin, context=copy_context())
 
     def ended(self, running: ThreadJob) -> None:
-        """Forget what has ended; called on the event loop that started it."""
+        """Forget finished work. The event loop that started it calls this."""
         self._running.discard(running)
 
     async def call(
@@ -64,11 +60,10 @@ class ModelThread:
         request: RequestContext | None = None,
         took: Callable[[float], None] | None = None,
     ) -> Any:
-        """Call a function, and await what it returns, in the thread and in a copy of this context.
+        """Call a function in the thread, in a copy of this context, and await its result.
 
-        A call that is cancelled before it began never begins. One that is cancelled later is cancelled
-        where it awaits; a stretch that blocks runs to its end, and nobody waits for it.
-        `request.thread` is done when the call has let go of the thread. `took` is told the seconds.
+        A cancelled call that has not begun never begins. A call that runs is cancelled at its next await.
+        `request.thread` is done when the call has left the thread. `took` gets the seconds.
         """
         call = _Call(self, function, arguments)
         if request is not None:
@@ -89,12 +84,12 @@ class ModelThread:
         try:
             raise error
         finally:
-            del error  # its traceback refers to this frame: a cycle
+            del error  # its traceback refers to this frame, which would be a cycle
 
     def close(self) -> None:
-        """End the thread once the call that runs in it has ended; does not wait for that."""
+        """End the thread after its current call; does not wait for that."""
         self._closing = True
-        with suppress(RuntimeError):  # it has been closed before
+        with suppress(RuntimeError):  # already closed
             self.loop.call_soon_threadsafe(self.loop.stop)
 
     def _serve(self) -> None:
@@ -103,7 +98,7 @@ class ModelThread:
             while not self._closing:
                 try:
                     self.loop.run_forever()
-                except BaseException as error:  # a task of the model's raised SystemExit
+                except BaseException as error:  # a task of the model raised SystemExit
                     logger.error("a task of a model ended with %s", type(error).__name__, exc_info=error)
             tasks = asyncio.all_tasks(self.loop)
             for task in tasks:
@@ -120,8 +115,6 @@ class ModelThread:
 
 
 class _Call:
-    """One call on its way through the thread, and what came of it."""
-
     __slots__ = (
         "_arguments",
         "_begun",
@@ -154,9 +147,9 @@ class _Call:
         self._task = self._thread.loop.create_task(self._run())
 
     def leave(self) -> None:
-        """The caller waits no longer. A call that has not begun checks this first."""
+        """The caller no longer waits. A call checks this before it begins."""
         self._left = True
-        with suppress(RuntimeError):  # the thread has been closed meanwhile
+        with suppress(RuntimeError):  # the thread was closed meanwhile
             self._thread.loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
@@ -171,24 +164,24 @@ class _Call:
                 self.value = self._function(*self._arguments)
                 if isawaitable(self.value):
                     self.value = await self.value
-        except BaseException as error:  # the caller gets any of them
+        except BaseException as error:  # the caller gets every error
             self.error = error
         self.seconds = perf_counter() - started
         self._task = None
         self._let_go()
 
     def abandoned(self, error: Exception) -> None:
-        if not self.over.done():  # else its event loop has not heard of its end yet
+        if not self.over.done():  # otherwise `_end` is already scheduled
             self.error = error
             self._let_go()
 
     def _let_go(self) -> None:
         self.over.set_result(None)
-        del self._function, self._arguments  # what a call was given must not outlive it
+        del self._function, self._arguments  # arguments must not outlive their call
         try:
             self._home.call_soon_threadsafe(self._end)
         except RuntimeError:
-            return  # the loop has closed under a call that outlived the shutdown grace
+            return  # the loop was closed: the call outlived the shutdown grace
 
     def _end(self) -> None:
         self._thread.ended(self)

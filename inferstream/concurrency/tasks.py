@@ -1,4 +1,4 @@
-"""Tasks that run beside the rest."""
+"""Background tasks."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,17 +8,13 @@ T = TypeVar("T")
 
 
 class Tasks:
-    """Keeps tasks until they end: an event loop holds on to none, and one that nobody holds may vanish.
-
-    `ended` is called with each task that ends.
-    """
+    """Keeps references to tasks until they end, because an event loop keeps none. Calls `ended` with each of them."""
 
     def __init__(self, ended: Callable[[asyncio.Task[Any]], object] | None = None) -> None:
         self._running: set[asyncio.Task[Any]] = set()
         self._ended = ended
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run this beside the rest."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._running.add(task)
         task.add_done_callback(self._end)
@@ -33,15 +29,13 @@ class Tasks:
         return len(self._running)
 
     def cancel(self) -> None:
-        """Cancel all that run."""
         for task in self._running:
             task.cancel()
 
     async def one_ended(self) -> None:
-        """Wait until one of those that run has ended."""
         await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
 
     async def all_ended(self) -> None:
-        """Wait until none runs, also of those that start meanwhile."""
+        """Wait until no task runs, including tasks that start meanwhile."""
         while self._running:
             await asyncio.wait(self._running)

@@ -1,24 +1,23 @@
-"""Waiting to be woken."""
+"""A wait that another task ends."""
 
 import asyncio
 
 
 class Wakeup:
-    """Lets one task wait until it is woken. A wake-up that comes while nobody waits is lost.
+    """Lets one task wait until another wakes it. A wake-up without a waiter is lost.
 
     So a waiter checks its condition before each wait: `while not ready: await wakeup.wait()`.
     """
 
-    # With the class: setting it up for each object would be a part of a small request.
+    # A class attribute, because setting it for each object would cost part of a small request.
     _waiting: asyncio.Future[None] | None = None
 
     def wait(self) -> asyncio.Future[None]:
-        """What to await; it ends with the next wake-up."""
+        """A future that the next wake-up ends."""
         waiting = self._waiting = asyncio.get_running_loop().create_future()
         return waiting
 
     def wake(self) -> None:
-        """End the wait, if there is one."""
         waiting = self._waiting
         if waiting is not None and not waiting.done():
             waiting.set_result(None)

@@ -1,4 +1,4 @@
-"""May this operation be done here? The only place that answers, for every door alike."""
+"""Which operations are allowed. Every door uses these checks."""
 
 from ipaddress import ip_address
 
@@ -6,7 +6,7 @@ from ..errors import PermissionDenied
 
 
 class Access:
-    """Repository operations run code from disk, so beyond loopback they are closed unless opened by a setting."""
+    """Repository operations run code from disk. Beyond loopback they are closed unless a setting opens them."""
 
     def __init__(self, host: str, allow_open_repository: bool) -> None:
         self.repository_open = allow_open_repository or is_loopback(host)
@@ -21,7 +21,7 @@ class Access:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server bound to `host`."""
+    """Whether only this machine can reach a server that listens on `host`."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""The one way to a model: a door asks for admission once, and opens its calls through it."""
+"""Access to a model: a door asks for one admission and opens its calls through it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 
 class Admission:
-    """Permission to call one model, as it is served at this moment.
+    """Permission to call one model as it is served now.
 
-    `principal` names the client, where a door knows one. Where the model has been withdrawn since, `open` asks
-    for what serves in its place.
+    `principal` names the client where the door knows it. After the model is withdrawn, `open` looks for its successor.
     """
 
     __slots__ = ("_events", "_find", "_served", "model", "principal", "version")
@@ -43,17 +42,15 @@ class Admission:
 
     @property
     def signature(self) -> Signature:
-        """What the model takes and returns."""
         return self._served.execution.signature
 
     @property
     def inputs(self) -> Sequence[MetadataTensor]:
-        """The inputs that the model declares."""
         return self._served.execution.signature.declared_inputs
 
     @property
     def streams(self) -> bool:
-        """Whether the model makes streams of its own."""
+        """Whether the model has a streaming method of its own."""
         return self._served.execution.capabilities.streams
 
     @property
@@ -63,12 +60,11 @@ class Admission:
 
     @property
     def takes_any(self) -> bool:
-        """Whether requests may hold objects where the protocol has texts and numbers."""
+        """Whether requests may hold objects beyond the protocol's texts and numbers."""
         return self._served.takes_any
 
     @property
     def stream_dialect(self) -> Literal["mlserver", "triton"] | None:
-        """The dialect that the model's settings name for gRPC streams."""
         return self._served.execution.settings.grpc_stream_dialect
 
     def call(
@@ -81,11 +77,10 @@ class Admission:
         task: asyncio.Task[object] | None = None,
         priority: int = 0,
     ) -> Call:
-        """A call of the model, for `open`; the parameters of `Call` say what each argument is.
+        """Make a call of the model for `open`. `Call` describes the arguments.
 
-        The request gets an id if it has none, and `headers` as `parameters.headers`. Of the request's own
-        parameters `priority` wins over the argument, and the earlier of two deadlines counts.
-        Raises InvalidRequest for a wrong `priority` or `timeout`.
+        Sets a missing request id, and `headers` as `parameters.headers`. The parameter `priority` overrides the
+        argument; the earlier of two deadlines counts. Raises InvalidRequest for a wrong `priority` or `timeout`.
         """
         call = Call(
             operation,
@@ -104,7 +99,7 @@ class Admission:
         return call
 
     def identify(self, request: InferenceRequest, headers: Mapping[str, str]) -> Parameters:
-        """Give a later request of a call an id if it has none, and its headers; `call` does so for the first."""
+        """Set the headers of a later request, and its id if it has none. `call` does this for the first request."""
         parameters = identify(request, headers)
         if self._events is not None:
             self._events.add_to(request, self.model)
@@ -113,13 +108,13 @@ class Admission:
     def open(self, call: Call) -> Awaitable[Reply]:
         """Open the reply to a call.
 
-        Raises what a stage or the model refuses with, at once or when awaited. Raises ModelNotFound,
-        ModelNotReady or Draining where the model has been withdrawn since its admission.
+        Raises the errors of stages and model, at once or when awaited. Raises ModelNotFound, ModelNotReady or Draining
+        if the model was withdrawn after its admission.
         """
         if self._served.withdrawn:
             self._served = self._find(self.model, self.version)
         return self._served.handler(call)
 
     def left_unopened(self) -> None:
-        """Count a call that its client has cancelled before `open` was reached."""
+        """Count a call that its client cancelled before `open`."""
         self._served.meters.left_unopened()

@@ -1,4 +1,4 @@
-"""One inference on its way in: what is asked, of which model, until when."""
+"""One inference call: its request, model and deadline."""
 
 import asyncio
 import os
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Operation(Enum):
-    """What the caller wants back: exactly one response, or as many as the model makes."""
+    """Whether a caller wants exactly one response, or all that the model makes."""
 
     INFER = "infer"
     STREAM = "stream"
 
 
 class Interruptible:
-    """Work of a task for a client that can be ended from outside."""
+    """Work of a task for a client. Other code can end it."""
 
     __slots__ = ("_interruption", "expired", "failure", "reply", "task")
 
@@ -33,15 +33,14 @@ class Interruptible:
         self.task = task
         self.failure: Exception | None = None
         self.expired = False
-        """Whether it has been ended because its time was over."""
+        """Whether it ended because its deadline passed."""
         self.reply: Reply | None = None
         self._interruption: Interruption | None = None
 
     def started(self) -> None:
-        """Its turn has come in the process that runs the model: from now on it may have had effects."""
+        """Called when it begins in the process of the model. From now on it may have effects."""
 
     def fail(self, error: Exception) -> None:
-        """End this from outside with `error`, whether it is still opening or already streams."""
         self.expired = self.expired or isinstance(error, DeadlineExceeded)
         if self.reply is not None:
             self.reply.fail(error)
@@ -51,27 +50,27 @@ class Interruptible:
                 self._interruption = Interruption(self.task, lambda: self.task is not None)
 
     def failed(self) -> Exception:
-        """The failure, handed over to be raised: kept here, it would keep its frames, and they the call."""
+        """Take the failure to raise it. A stored failure would keep its frames alive, and these the call."""
         failure, self.failure = self.failure, None
         assert failure is not None
         return failure
 
     def take_back_cancel(self) -> None:
-        """The task that was opening this call has been told, and goes on to say so."""
+        """Undo the cancel of the task that was opening this call, so that it can report the failure."""
         if self._interruption is not None:
             self._interruption.take_back()
             self._interruption = None
 
 
 class Call(Interruptible):
-    """One inference request, whatever door it came in by.
+    """One inference request from any door.
 
-    `more` yields the later requests of a bidirectional stream, and is None when there can be none.
-    `deadline` is a point in time on the event loop's clock, in seconds. `task` is the task that opens
-    the call, for doors that know it already: asking costs a system call on Python 3.11.
-    `priority` is 1 for the highest to 9 for the lowest, and 0 until the dataplane knows the model's default.
-    `principal` names the client, or is None where the door knows no name.
-    `trace` says which span the call lies in, to whoever carries it to another process.
+    `more` yields the later requests of a bidirectional stream; None for other calls.
+    `deadline` is a time on the event loop's clock, in seconds.
+    `task` opens the call. A door passes it if known, because looking it up costs a system call on Python 3.11.
+    `priority` is 1 (highest) to 9 (lowest), and 0 until the dataplane applies the model's default.
+    `principal` names the client, or is None.
+    `trace` carries the span of the call to another process.
     """
 
     __slots__ = (
@@ -90,7 +89,7 @@ class Call(Interruptible):
     )
 
     merged = False
-    """Whether it runs for other calls, each of which is counted for itself."""
+    """Whether it runs for other calls, which are counted on their own."""
 
     def __init__(
         self,
@@ -112,22 +111,22 @@ class Call(Interruptible):
         self.headers = headers
         self.more = more
         self.deadline = deadline
-        self.failure = None  # these are set here, because calling the base costs as much as setting them all
+        self.failure = None  # set here, because a call of the base costs as much as all assignments
         self.expired = False
         self.task = task
         self.priority = priority
         self.principal = principal
         self.waits = False
-        """Whether it waits in a queue for its turn."""
+        """Whether it waits in a queue."""
         self.waited = 0.0
-        """Seconds for which it has waited there."""
+        """Seconds that it waited in queues."""
         self.trace: Mapping[str, str] | None = None
         self.reply = None
         self._interruption = None
 
 
 class MergedCall(Call):
-    """A call that runs for others: a batch."""
+    """A batch, which runs for several calls."""
 
     __slots__ = ()
 
@@ -135,7 +134,7 @@ class MergedCall(Call):
 
 
 def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameters:
-    """Give a request an id if it has none, and its transport's headers as `parameters.headers`."""
+    """Set the transport's headers as `parameters.headers`, and an id if the request has none."""
     if not request.id:
         request.__dict__["id"] = new_id()
     parameters = request.parameters
@@ -149,25 +148,21 @@ def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameter
 
 
 class Ids:
-    """UUIDs (RFC 9562, version 4) as text: random where a process begins, and counted on from there.
-
-    A random one for each request would cost ten times as much.
-    """
+    """UUIDs (RFC 9562, version 4) from a random start and a counter. Random ones would cost ten times as much."""
 
     def __init__(self) -> None:
         self.begin()
         os.register_at_fork(after_in_child=self.begin)
 
     def begin(self) -> None:
-        """Go on elsewhere than any other process."""
+        """Start at a random number. A forked child does this again."""
         digits = uuid4().hex
         self._process = f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-"
         self._next = count(getrandbits(47)).__next__
 
     def new(self) -> str:
-        """One that nobody else has."""
         return f"{self._process}{self._next():012x}"
 
 
 new_id = Ids().new
-"""Makes an id for a request that has none."""
+"""Makes an id for a request without one."""

@@ -1,4 +1,4 @@
-"""Does an input agree with its shape, its datatype and what the model declares?"""
+"""Checks of inputs against their shape, their datatype and the model's declaration."""
 
 from collections.abc import Sequence
 from math import prod
@@ -20,11 +20,11 @@ MAX_ELEMENTS = 2**48
 
 
 MLSERVER = "mlserver_"
-"""How the names of MLServer's runtimes begin, under which settings files find ours too."""
+"""Prefix of the names of MLServer's runtimes. Settings files find our runtimes under these names too."""
 
 
 def strictness_of(settings: ModelSettings, for_mlserver: bool) -> Strictness:
-    """What the setting `input_validation` means for a model, whose class may be written for MLServer."""
+    """The meaning of the setting `input_validation` for a model, which may be written for MLServer."""
     chosen = settings.input_validation
     if chosen != "auto":
         return chosen
@@ -32,19 +32,19 @@ def strictness_of(settings: ModelSettings, for_mlserver: bool) -> Strictness:
 
 
 class Checks(Protocol):
-    """What requests to a model are held against."""
+    """The checks of requests to one model."""
 
     def check(self, request: InferenceRequest) -> None:
-        """Raise InvalidRequest, naming the culprit, unless the request fits the protocol and the model."""
+        """Raise InvalidRequest, naming the fault, unless the request fits the protocol and the model."""
 
     def counts_rows(self, tensor: RequestInput) -> bool:
-        """Whether a valid input's first dimension is a number of rows, as far as can be known."""
+        """Whether the first dimension of a valid input counts rows, as far as the declaration says."""
 
 
 def checks_of(signature: Signature, strictness: Strictness) -> Checks:
-    """The checks of a model, chosen once when it loads; annotated inputs count if `strict`, annotated outputs never.
+    """The checks of a model, chosen when it loads. Annotated inputs count only if `strict`, annotated outputs never.
 
-    Raises TypeError for a signature of other things than tensors.
+    Raises TypeError unless the signature consists of tensors.
     """
     for tensor in (*(signature.inputs or ()), *(signature.outputs or ())):
         if not isinstance(tensor, MetadataTensor):
@@ -57,7 +57,7 @@ def checks_of(signature: Signature, strictness: Strictness) -> Checks:
 
 
 class NoDeclaration:
-    """Checks as little as MLServer does: what could harm the server, and not what the values are."""
+    """Checks as little as MLServer does: what could harm the server, but no values."""
 
     def check(self, request: InferenceRequest) -> None:
         inputs = request.inputs
@@ -76,12 +76,12 @@ class NoDeclaration:
 
 
 class Declaration:
-    """What a model declares of its inputs and outputs, indexed once when it loads.
+    """A model's declared inputs and outputs, indexed once when the model loads.
 
-    A `strict` one takes the declared inputs and no others, in the declared shapes. Else inputs may be missing or
-    undeclared, and a shape may differ from the declared one by trailing ones ([N] and [N, 1], as MLServer's
-    codecs send) and by one leading batch dimension, and that of texts count their characters.
-    Without `shapes` inputs may have any, as codecs take them.
+    If `strict`, a request has exactly the declared inputs in the declared shapes. Otherwise inputs may be missing or
+    undeclared. A shape may then differ by trailing ones ([N] and [N, 1], as MLServer's codecs send) or by one leading
+    batch dimension, and a shape of texts may count characters.
+    Without `shapes` any shape is accepted, as codecs do.
     """
 
     __slots__ = ("_inputs", "_outputs", "_required", "_shapes", "_strict")
@@ -100,7 +100,6 @@ class Declaration:
         self._required = [tensor.name for tensor in inputs if strict and not _optional(tensor)]
 
     def check(self, request: InferenceRequest) -> None:
-        """Raise InvalidRequest, naming the culprit, unless the request fits the protocol and the model."""
         inputs = request.inputs
         if len(inputs) > MAX_TENSORS:
             raise InvalidRequest(f"{len(inputs)} inputs are more than the {MAX_TENSORS} allowed")
@@ -119,7 +118,6 @@ class Declaration:
             self._check_outputs(request.outputs)
 
     def counts_rows(self, tensor: RequestInput) -> bool:
-        """Whether a valid input's first dimension is a number of rows, as far as the declaration says."""
         shape = tensor.shape
         if not shape or (tensor.datatype == "BYTES" and counts_characters(tensor)):
             return False
@@ -128,7 +126,7 @@ class Declaration:
             return True
         sizes = declared.shape
         if len(sizes) == len(shape) and sizes[0] == -1:
-            return True  # as the input is valid, the rest of its shape fits
+            return True  # the input is valid, so the rest of its shape fits
         return fits([shape[0] + 1, *shape[1:]], sizes, self._strict)
 
     def _check_declared(self, tensor: RequestInput) -> None:
@@ -154,7 +152,6 @@ class Declaration:
 
 
 def _check_wanted(outputs: Sequence[RequestOutput]) -> set[str]:
-    """The names of the outputs that a request asks for. Raises InvalidRequest."""
     if len(outputs) > MAX_TENSORS:
         raise InvalidRequest(f"{len(outputs)} outputs are more than the {MAX_TENSORS} allowed")
     names = {output.name for output in outputs}
@@ -168,13 +165,12 @@ def _optional(tensor: MetadataTensor) -> bool:
 
 
 def duplicate(tensors: Sequence[object]) -> str:
-    """The first name that more than one of the tensors has."""
     names = [str(tensor.name) for tensor in tensors]  # type: ignore[attr-defined]  # inputs or outputs
     return next(name for name in names if names.count(name) > 1)
 
 
 def fits(shape: list[int], declared: list[int], strict: bool) -> bool:
-    """Whether a shape is the declared one, or near enough to it unless `strict`."""
+    """Whether a shape matches the declared one: exactly if `strict`, otherwise approximately."""
     if _matches(shape, declared):
         return True
     if strict:
@@ -193,10 +189,7 @@ def _matches(shape: list[int], declared: list[int]) -> bool:
 
 
 def check_input(tensor: RequestInput, strict: bool = False) -> None:
-    """Raise InvalidRequest unless name, shape, datatype and data of one input agree.
-
-    Unless `strict`, a shape of texts may count their characters too.
-    """
+    """Raise InvalidRequest unless one input is consistent. Unless `strict`, a shape of texts may count characters."""
     name, shape = tensor.name, tensor.shape
     if not name or len(name) > MAX_NAME_BYTES or not name.isprintable():
         raise InvalidRequest(f"input name {name[:40]!r} is empty, too long or not printable")
@@ -217,9 +210,9 @@ def check_input(tensor: RequestInput, strict: bool = False) -> None:
 
 
 def counts_characters(tensor: RequestInput | ResponseOutput) -> bool:
-    """Whether a shape goes on behind the texts, [11] or [1, 11] for one of eleven letters.
+    """Whether a shape also counts the characters of texts: [11] or [1, 11] for one text of eleven letters.
 
-    MLServer's documentation writes requests and models so, counting letters or bytes as it comes.
+    MLServer's documentation has such requests and models. It counts letters in some and bytes in others.
     """
     shape = tensor.shape
     if tensor.datatype != "BYTES" or prod(shape) == 1:

@@ -1,4 +1,4 @@
-"""CloudEvents headers as MLServer makes them, which loggers and routers of its deployments read."""
+"""CloudEvents headers as MLServer sends them, for loggers and routers of its deployments."""
 
 from functools import lru_cache, partial
 from pathlib import Path
@@ -14,12 +14,12 @@ RESPONSE = "io.seldon.serving.inference.response"
 
 
 def wanted(setting: bool | None) -> bool:
-    """Whether there are to be such headers: who reads them runs in Kubernetes, so unasked only there."""
+    """Whether to send these headers. Their readers run in Kubernetes, so the default is on only there."""
     return bool(_namespace()) if setting is None else setting
 
 
 class CloudEvents:
-    """The headers of requests to and responses of any model of one server."""
+    """The headers of requests and responses of all models of one server."""
 
     def __init__(self, server_name: str) -> None:
         self._server = server_name
@@ -27,7 +27,7 @@ class CloudEvents:
         self.of_model = lru_cache(1024)(self._of_model)
 
     def add_to(self, request: InferenceRequest, model: str) -> None:
-        """Let a request that has an id show these headers with its own, made when a model looks."""
+        """Add these headers to a request with an id. They are made when a model reads them."""
         parameters = request.parameters
         headers = None if parameters is None else parameters.headers
         if type(headers) is Headers:

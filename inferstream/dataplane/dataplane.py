@@ -1,4 +1,4 @@
-"""Everything a door can ask for: inference, metadata, readiness and the repository."""
+"""The interface for doors: inference, metadata, readiness and the repository."""
 
 from typing import Literal, NamedTuple
 
@@ -6,18 +6,14 @@ from ..errors import Draining, InvalidRequest, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import Settings
 from ..signature import Signature
-from ..types import (
-    MetadataModelResponse,
-    MetadataServerResponse,
-    RepositoryIndexResponseItem,
-)
+from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem
 from .access import Access
 from .admission import Admission
 from .cloudevents import CloudEvents, wanted
 from .serving import Serving
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
-"""What of the protocol's extensions is implemented, in Triton's spelling."""
+"""Implemented extensions of the protocol, in Triton's spelling."""
 
 
 class TextModel(NamedTuple):
@@ -33,14 +29,14 @@ class TextModel(NamedTuple):
 
 
 class DataPlane:
-    """The face of the server's inside; no method knows which transport asks."""
+    """The operations of the server, for every transport."""
 
     def __init__(self, settings: Settings, registry: Serving, access: Access) -> None:
         self._settings = settings
         self._registry = registry
         self._access = access
         self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
-        """What makes CloudEvents headers, where the settings want them."""
+        """Makes CloudEvents headers; None where the settings turn them off."""
         self._metadata = MetadataServerResponse(
             name=settings.server_name,
             version=settings.server_version,
@@ -48,32 +44,27 @@ class DataPlane:
         )
 
     def admit(self, model: str, version: str | None = None, principal: str | None = None) -> Admission:
-        """Permission to call a model. A door asks once, as soon as it knows the model's name.
+        """Admit a client to a model. A door asks once, as soon as it knows the model's name.
 
-        A model whose queue is full refuses here, before the request is parsed.
-        Raises ModelNotFound, ModelNotReady, Draining, Overloaded.
+        A full queue refuses before the request is parsed. Raises ModelNotFound, ModelNotReady, Draining, Overloaded.
         """
         served = self._registry.serving(model, version)
         if served.gate is not None:
-            served.gate.check(model)
+            served.gate(model)
         return Admission(served, self._registry.serving, model, version, self.events, principal)
 
     def custom_routes(self) -> list[tuple[CustomHandler, str]]:
-        """REST routes of models' own, and the model of each; the same list until a model comes or goes."""
+        """REST routes of models, each with its model's name; the same list until a model is loaded or unloaded."""
         return self._registry.routes
 
     async def call_route(self, name: str, request: HttpRequest) -> HttpResponse:
-        """Call a route of a model's own. The server waits for it, and ends it, as it does with an inference.
-
-        Raises ModelNotFound, ModelNotReady, Draining, or what the model fails with.
-        """
+        """Call a REST route; draining waits for it and ends it. Raises ModelNotFound, ModelNotReady, Draining."""
         if self._registry.draining:
             raise Draining
         served = self._registry.get(name)
         return await served.live.run(served.execution.ask(request))
 
     def stream_dialect(self, name: str) -> Literal["mlserver", "triton"] | None:
-        """The dialect a model's settings name for gRPC streams."""
         try:
             return self._registry.get(name).execution.settings.grpc_stream_dialect
         except (ModelNotFound, ModelNotReady):
@@ -81,26 +72,25 @@ class DataPlane:
 
     @property
     def ready(self) -> bool:
-        """Whether every model that should serve does, and the server is not draining."""
+        """Whether every wanted model is ready, and the server is not draining."""
         return self._registry.ready
 
     def model_ready(self, name: str, version: str | None = None) -> bool:
-        """Whether this model answers; False when it is loading or failed. Raises ModelNotFound."""
+        """Whether this model serves; False while it loads or after it failed. Raises ModelNotFound."""
         return self._registry.get(name, version).ready and not self._registry.draining
 
     def server_metadata(self) -> MetadataServerResponse:
         return self._metadata
 
     async def model_metadata(self, name: str, version: str | None = None) -> MetadataModelResponse:
-        """What the model says of itself. Raises ModelNotFound, ModelNotReady."""
+        """Raises ModelNotFound, ModelNotReady."""
         return await self._registry.serving(name, version).execution.metadata()
 
     def signature(self, name: str, version: str | None = None) -> Signature:
-        """What a model takes and returns. Raises ModelNotFound, ModelNotReady."""
+        """The inputs and outputs of a model. Raises ModelNotFound, ModelNotReady."""
         return self._registry.get(name, version).execution.signature
 
     def models(self) -> list[tuple[str, str | None]]:
-        """Name and version of every model that is loaded."""
         return self._registry.names()
 
     def text_models(self) -> list[TextModel]:
@@ -144,16 +134,15 @@ class DataPlane:
         return await self._registry.index(ready=bool(ready))
 
     async def load(self, name: str) -> None:
-        """Load, or load anew, every version of a model; returns when it is ready.
+        """Load or reload every version of a model; returns when it is ready.
 
-        Raises PermissionDenied, ModelNotFound, ModelLoadFailed; a version that was serving goes on
-        serving when its successor fails.
+        Raises PermissionDenied, ModelNotFound, ModelLoadFailed. If loading fails, the version that serves stays.
         """
         self._access.check_repository()
         await self._registry.load(name)
 
     async def unload(self, name: str) -> None:
-        """Take a model out of service once its calls in progress are done. Raises PermissionDenied, ModelNotFound."""
+        """Unload a model after its calls in progress. Raises PermissionDenied, ModelNotFound."""
         self._access.check_repository()
         if not await self._registry.unload(name):
             raise ModelNotFound(name)

@@ -1,4 +1,4 @@
-"""The one contract of the serving path: awaiting a handler opens the reply to a call."""
+"""The contract of the serving path: a handler opens the reply to a call."""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,4 +6,4 @@ from .call import Call
 from .reply import Reply
 
 Handler = Callable[[Call], Awaitable[Reply]]
-"""Ends when the first response is there; whatever fails earlier is raised and can still become a status."""
+"""Returns when the first response exists. Earlier errors are raised, so that they can still become a status."""

@@ -1,11 +1,11 @@
-"""The stages of a model, put around it once, when it loads."""
+"""The stages of a model, put around it when it loads."""
 
 from typing import TYPE_CHECKING
 
 from ..errors import ModelLoadFailed
 from ..settings import Settings
-from ..telemetry.batches import BatchMeters
 from ..telemetry.metrics import Meters
+from ..telemetry.stages import BatchMeters
 from ..telemetry.steps import StepMeters
 from .execution.base import Execution
 from .stages.base import Pipeline, Shared, StageFactory
@@ -27,17 +27,17 @@ STAGES: tuple[StageFactory, ...] = (
     batching,
     limits,
     caching,
-    validation,  # refuses a bad request before it costs anything
-    deadline,  # waiting in the queue counts
+    validation,  # before a bad request has any cost
+    deadline,  # includes the time in the queue
     live,
-    metrics,  # sees refusals too
+    metrics,  # includes refusals
     tracing,
 )
 """From the inside out."""
 
 
 def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> Shared:
-    """Make what the stages of all models share, and decide on the order of their meters at a scrape."""
+    """Make the parts that all models share. The order here is the order of their meters at a scrape."""
     meters.show(BatchMeters)
     store = store_of(settings, meters)
     meters.show(StepMeters)
@@ -45,7 +45,7 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
 
 
 def build_pipeline(execution: Execution, shared: Shared) -> Pipeline:
-    """Put the stages around a model. Raises ModelLoadFailed where one of them is no handler."""
+    """Put the stages around a model. Raises ModelLoadFailed if a stage is not a handler."""
     name, version = execution.settings.name, execution.settings.version
     meters = shared.meters.of(name, version)
     execution.meter(meters.queue, meters.of(StepMeters) if execution.capabilities.steps else None)

@@ -1,4 +1,4 @@
-"""What a request says of its own urgency: Triton's parameters `priority` and `timeout`."""
+"""The parameters `priority` and `timeout` of a request, as Triton defines them."""
 
 import asyncio
 
@@ -7,20 +7,17 @@ from ..types import Parameters
 from .call import Call
 
 HIGHEST, LOWEST = 1, 9
-"""Priorities that differ: 1 goes first, and what is above 9 counts as 9."""
+"""1 is first; all numbers above 9 count as 9."""
 
 LONGEST = 10**15
-"""Microseconds that a request may give itself at most: thirty years."""
+"""Microseconds; the longest timeout of a request, thirty years."""
 
 PRIORITY = "priority"
 TIMEOUT = "timeout"
 
 
 def apply_parameters(call: Call, parameters: Parameters) -> None:
-    """Let a call's priority and deadline be what its request's parameters say.
-
-    The priority wins over a header's; of several deadlines the earliest counts. Raises InvalidRequest.
-    """
+    """Apply the parameters `priority`, over a header's, and `timeout`, if earlier. Raises InvalidRequest."""
     said = parameters.__pydantic_extra__
     if not said:
         return
@@ -40,7 +37,7 @@ def _limit(call: Call, timeout: object) -> None:
 
 
 def as_priority(stated: object, where: str) -> int:
-    """A priority as calls carry it; 0 leaves it to the model. Raises InvalidRequest that names `where`."""
+    """A priority for a call; 0 selects the model's default. Raises InvalidRequest that names `where`."""
     if type(stated) is not int or stated < 0:
         raise InvalidRequest(
             f"{where} must be a whole number, {HIGHEST} for the highest priority and more for lower ones, "

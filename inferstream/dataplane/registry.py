@@ -1,4 +1,4 @@
-"""Loads what the repository holds, and unloads it; one change of a model at a time."""
+"""Loads and unloads the models of the repository; one change of a model at a time."""
 
 import asyncio
 import logging
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 logger = logging.getLogger("inferstream.dataplane")
 
 STILL_SERVING = "the old version goes on serving"
-"""What is said of a load that failed and changed nothing for clients."""
+"""Part of the message of a failed load that changed nothing for clients."""
 
 LoadModel = Callable[[ModelSettings], Awaitable[Execution]]
-"""Loads a model where its settings say that it should run. Raises ModelLoadFailed."""
+"""Loads a model where its settings place it. Raises ModelLoadFailed."""
 
 
 class OtherFrontEnds(Protocol):
-    """Whoever else has to serve what is served here."""
+    """The other front ends, which must serve the same models."""
 
     @property
     def ready(self) -> bool:
-        """Whether each has come up."""
+        """Whether all of them have started."""
 
     async def add(self, settings: ModelSettings, execution: Execution) -> Elsewhere:
-        """Have a model loaded there, from the settings that `execution` was loaded from. Raises ModelLoadFailed."""
+        """Load a model there, from the settings that `execution` was loaded from. Raises ModelLoadFailed."""
 
     async def agree(self) -> None:
-        """Wait until each knows what is known here of models that are not served."""
+        """Wait until they know the states of models that do not serve."""
 
 
 class Registry(Serving):
-    """What is loaded, what failed to, and what is on its way."""
+    """The models that are loaded, have failed or are loading."""
 
     def __init__(
         self,
@@ -60,19 +60,16 @@ class Registry(Serving):
         self._others = others
         self._changing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._wanted: set[ModelKey] = set()
-        """What start-up found, and what therefore should serve."""
+        """Versions found at start-up, which should serve."""
         self._sources: dict[ModelKey, str] = {}
-        """The settings file that each version comes from which is served or known not to be."""
+        """The settings file of each version."""
         self._outdated: dict[ModelKey, str] = {}
-        """Why what is served is not what the repository holds."""
+        """Why a serving version differs from the repository."""
         self.started = False
 
     @property
     def ready(self) -> bool:
-        """Whether start-up is over, everything found at start is loaded, and every model is ready.
-
-        A model that somebody tries to load later, and that fails, takes nobody else out of service.
-        """
+        """Whether start-up is over and every model found at start is ready. Later failed loads do not count."""
         return (
             self.started
             and not self.leaving
@@ -83,10 +80,7 @@ class Registry(Serving):
         )
 
     async def names_at(self, paths: Sequence[Path]) -> list[str]:
-        """Names of the models, on disk or known from there, that any of these absolute paths belongs to.
-
-        These are the models whose folders hold a path, or lie in it. Code outside every folder belongs to all.
-        """
+        """Names of models whose folders hold, or lie in, any of these absolute paths. Code outside belongs to all."""
         sources = {(name, source) for (name, _), source in self._sources.items()}
         sources |= {(found.name, found.source or "") for found in await self._repository.list()}
         sources |= {(model.name, model.source) for model in await self._repository.broken()}
@@ -102,10 +96,7 @@ class Registry(Serving):
         return sorted({name for name, source in sources if shared or source in touched})
 
     async def start(self) -> None:
-        """Load everything the repository holds, all at once; a model that fails leaves the others alone.
-
-        Raises the first failure when the settings are strict.
-        """
+        """Load all models of the repository at once. Raises the first failure if the settings are strict."""
         if self._settings.load_models_at_startup:
             found = await self._repository.list()
             broken = await self._repository.broken()
@@ -126,10 +117,7 @@ class Registry(Serving):
         self.started = True
 
     async def load(self, name: str) -> None:
-        """Load every version of a model on disk, then retire those that are no longer there.
-
-        Where one fails nothing is retired: what was served goes on, and log, index and error say so.
-        """
+        """Load every version on disk, then retire versions that are gone. If one fails, nothing is retired."""
         async with self._changing[name]:
             try:
                 await self._load_found(name, await self._find(name))
@@ -137,7 +125,6 @@ class Registry(Serving):
                 await self._agree()
 
     async def _find(self, name: str) -> list[ModelSettings]:
-        """The versions on disk that have usable settings, where there are any."""
         try:
             return await self._repository.find(name)
         except InferstreamError as error:
@@ -159,7 +146,7 @@ class Registry(Serving):
         return [key for key in {**self._served, **self._states} if key[0] == name]
 
     def _outdated_by(self, error: InferstreamError, keys: list[ModelKey]) -> bool:
-        """Whether any of these versions serves on after a failure; note it then, and say so in the error."""
+        """Whether any of these versions still serves after a failure. Notes it, and adds it to the error."""
         serving = [key for key in keys if key in self._served]
         if serving:
             error.message = f"{error.message.rstrip('.')}; {STILL_SERVING}."
@@ -196,7 +183,6 @@ class Registry(Serving):
         await self._take_out(gone)
 
     async def _take_out(self, gone: list[ModelKey]) -> None:
-        """Retire versions that are no longer in the repository."""
         retired = []
         for key in gone:
             self._forget([key])
@@ -211,7 +197,7 @@ class Registry(Serving):
         await self._withdraw(retired)
 
     async def unload(self, name: str) -> bool:
-        """Retire every version of a model, once its calls in progress are done; False if there is none."""
+        """Retire every version of a model after its calls in progress; False without any."""
         async with self._changing[name]:
             keys = self._known(name)
             retired = [self._served.pop(key) for key in keys if key in self._served]
@@ -220,7 +206,7 @@ class Registry(Serving):
             retiring = [self._retire(served) for served in retired]
             await self._withdraw(retired)
             if retiring:
-                await asyncio.wait(retiring)  # they go on when whoever asked for this has left
+                await asyncio.wait(retiring)  # retiring continues if the caller leaves
             await self._agree()
             return bool(keys)
 
@@ -229,16 +215,13 @@ class Registry(Serving):
             await self._others.agree()
 
     async def _load_version(self, settings: ModelSettings, gone: Sequence[ModelKey] = ()) -> None:
-        """Load one version beside the one that serves, and take its place only when it is ready.
-
-        What is `gone` from the repository serves until this does.
-        """
+        """Load one version beside the one that serves, and replace that, and versions in `gone`, when ready."""
         key = (settings.name, settings.version)
         self._sources[key] = settings.source or ""
         if key not in self._served:
             self._states[key] = (State.LOADING, "loading")
         try:
-            # A copy, because runtimes change their settings and the repository remembers these.
+            # A copy, because runtimes change their settings and the repository keeps these.
             served = await self._loaded(settings, settings.model_copy(deep=True))
         except InferstreamError as error:
             self._outdated_by(error, [key, *gone])
@@ -257,7 +240,7 @@ class Registry(Serving):
             await served.elsewhere.serve()
 
     async def _loaded(self, settings: ModelSettings, own: ModelSettings) -> ServedModel:
-        """A version that can take over, here and in every other front end; where one fails, all let go of it."""
+        """Load a version here and in every other front end. If one fails, all unload it."""
         execution = await self._load(own)
         pipeline = await self._around(execution)
         if self._others is None:
@@ -269,7 +252,6 @@ class Registry(Serving):
             raise
 
     async def _withdraw(self, retired: list[ServedModel]) -> None:
-        """Let no front end give these another call."""
         await asyncio.gather(*(served.elsewhere.withdraw() for served in retired if served.elsewhere))
 
     async def index(self, ready: bool) -> list[RepositoryIndexResponseItem]:

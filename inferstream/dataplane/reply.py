@@ -1,8 +1,7 @@
-"""What a model answers: the first response and, for a stream, the rest."""
+"""The reply to a call: the first response and, for a stream, the rest."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from types import TracebackType
 from typing import NoReturn, Protocol, Self
 
 from ..concurrency.interruption import Interruption
@@ -11,7 +10,7 @@ from ..types import InferenceResponse
 
 
 class Watcher:
-    """Sees the responses of a reply, and its end. A subclass overrides the methods that it wants called.
+    """Observes the responses of a reply, and its end. A subclass overrides the methods that it needs.
 
     Neither method may raise or wait. `Call.fail` ends a reply from within `item`.
     """
@@ -19,24 +18,36 @@ class Watcher:
     __slots__ = ()
 
     sees_items = False
-    """Whether the class overrides `item`; a reply does not call `item` otherwise."""
+    """Whether the class overrides `item`; otherwise a reply does not call it."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.sees_items = cls.item is not Watcher.item
 
     def item(self, response: InferenceResponse) -> None:
-        """Each response in turn: the first when the watcher is added, each other before its reader gets it."""
+        """Called with the first response when the watcher is added, with each other one before the reader gets it."""
 
     def end(self, error: BaseException | None) -> None:
-        """The end, exactly once: None when the reply ended by itself, `Abandoned` when its reader left."""
+        """Called once at the end: with None after the last response, with `Abandoned` if the reader left."""
+
+
+class AtEnd(Watcher):
+    """Calls `function` at the end of a reply, with its error or None."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Callable[[BaseException | None], object]) -> None:
+        self._function = function
+
+    def end(self, error: BaseException | None) -> None:
+        self._function(error)
 
 
 ItemSeen = Callable[[InferenceResponse], None]
 
 
 class Responses(Protocol):
-    """The responses after the first: an async generator, or whatever else can be closed."""
+    """The responses after the first: an async generator, or another object with `aclose`."""
 
     async def __anext__(self) -> InferenceResponse: ...
 
@@ -44,24 +55,24 @@ class Responses(Protocol):
 
 
 class Reply:
-    """Awaiting a handler gives a reply holding the first response; iterating it gives them all.
+    """A reply with one response, which has already ended.
 
-    This one holds all there is, and has ended when it is made. One that is not `single` is a `StreamReply`,
-    which is to be used as `async with reply`; for those who do not ask it is right with both.
+    A handler returns it with the first response; iteration gives all responses. A reply that is not `single` is a
+    `StreamReply`, which needs `async with reply`. `async with` also works for this one.
     """
 
     __slots__ = ("first",)
 
     single = True
-    """Whether this is a whole answer rather than the start of a stream."""
+    """Whether this is a complete reply and not the start of a stream."""
 
     def __init__(self, first: InferenceResponse | None) -> None:
         self.first = first
 
     def watch(self, watcher: Watcher) -> Self:
-        """Tell `watcher` of every response and of the end; a single answer has already ended.
+        """Show `watcher` every response and the end. A single reply has already ended.
 
-        Watchers are told of a response in the order in which they were added, and of the end in reverse.
+        Watchers see a response in the order in which they were added, and the end in reverse order.
         """
         if watcher.sees_items and self.first is not None:
             watcher.item(self.first)
@@ -69,10 +80,10 @@ class Reply:
         return self
 
     def fail(self, error: Exception) -> None:
-        """End from outside: the reader gets `error` at its pending or its next step."""
+        """End the reply: the reader gets `error` at its pending or next step."""
 
     async def aclose(self, error: BaseException | None) -> None:
-        """Run the model's `finally` now and tell the watchers that the reply ended with `error`."""
+        """Run the model's `finally` now, and end the watchers with `error`."""
 
     def __aiter__(self) -> AsyncIterator[InferenceResponse]:
         return _only(self.first)
@@ -80,9 +91,7 @@ class Reply:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         pass
 
 
@@ -100,10 +109,9 @@ async def _only(response: InferenceResponse | None) -> AsyncIterator[InferenceRe
 
 
 class StreamReply(Reply):
-    """The start of a stream, and the rest of it; without any response it has no `first`.
+    """The start of a stream and the rest of it; `first` is None without any response.
 
-    Leaving its `async with` closes the model's generator, so its `finally` has run when the block is left,
-    and then tells each watcher the end, exactly once.
+    The end of its `async with` closes the model's generator, which runs its `finally`, and then ends each watcher once.
     """
 
     __slots__ = (
@@ -126,7 +134,7 @@ class StreamReply(Reply):
         self._first_read = first is None
         self._watchers: list[Watcher] = []
         self._item: ItemSeen | None = None
-        """Tells all watchers that override `item`; None without any, because that is the cheapest to test."""
+        """Calls all watchers that override `item`; None without any, because that test is cheapest."""
         self._reader: asyncio.Task[object] | None = None
         self._failure: Exception | None = None
         self._interruption: Interruption | None = None
@@ -189,7 +197,7 @@ class StreamReply(Reply):
         return response
 
     def _failed(self) -> Exception:
-        """The failure, handed over to be raised: kept here, it would keep its frames, and they the reply."""
+        """Take the failure to raise it. A stored failure would keep its frames alive, and these the reply."""
         failure, self._failure = self._failure, None
         assert failure is not None
         return failure
@@ -200,7 +208,7 @@ class StreamReply(Reply):
             self._interruption = None
 
     async def _end_despite_model(self) -> NoReturn:
-        """The model swallowed a cancel and went on; the cancel stands all the same."""
+        """The model swallowed a cancel and returned a response. The cancel still counts."""
         if self._failure is None:
             await self.aclose(asyncio.CancelledError())
             raise asyncio.CancelledError
@@ -219,12 +227,10 @@ class StreamReply(Reply):
                 watcher.end(error)
 
     async def __aenter__(self) -> Self:
-        # Once per stream: asking for the current task costs as much as a small response does.
+        # Once per stream, because a lookup of the current task costs as much as a small response.
         self._reader = asyncio.current_task()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if not self._closed:
             await self.aclose(error or Abandoned())

@@ -1,4 +1,4 @@
-"""The models that this front end serves, by name and version; they come and go without losing a call."""
+"""The models that this front end serves, by name and version. Changes lose no call."""
 
 import asyncio
 import logging
@@ -28,31 +28,29 @@ class Elsewhere(Protocol):
     """The same model in the other front ends of this server."""
 
     async def serve(self) -> None:
-        """Let it answer there too, in the place of one of the same name and version."""
+        """Serve it there, in place of the same name and version."""
 
     async def withdraw(self) -> None:
-        """Give it no more calls there."""
+        """Send it no more calls there."""
 
     async def released(self) -> None:
-        """Wait until nobody there holds on to it."""
+        """Wait until no other front end uses it."""
 
 
 class ServedModel:
-    """One version of one model, loaded, with its pipeline."""
-
     def __init__(
         self, execution: Execution, pipeline: Pipeline, elsewhere: "Elsewhere | None" = None
     ) -> None:
         self.execution = execution
         self.elsewhere = elsewhere
         self.withdrawn = False
-        """Whether it gets no more calls: it is retired, or the server stops."""
+        """Whether it gets no more calls, because it is retired or the server stops."""
         self.priority = execution.settings.default_priority
         self.text = pipeline.text
         self.created = int(time())
         """When it was loaded, in seconds since 1970."""
         self.takes_any = execution.strictness == "off"
-        """Whether requests may hold values that other servers' protocols have no place for."""
+        """Whether requests may hold values beyond the protocols of other servers."""
         self.live = pipeline.live
         self.handler = pipeline.handler
         self.gate = pipeline.gate
@@ -64,7 +62,7 @@ class ServedModel:
         return self.execution.ready
 
     async def retire(self, grace: float) -> None:
-        """Unload once the calls in progress are done, or have had `grace` seconds to be."""
+        """Unload after the calls in progress, or after `grace` seconds."""
         try:
             async with asyncio.timeout(grace):
                 await self.live.emptied()
@@ -73,12 +71,12 @@ class ServedModel:
         for act in self._at_retirement:
             act()
         if self.elsewhere is not None:
-            await self.elsewhere.released()  # its workers, if it has any, run the calls of all front ends
+            await self.elsewhere.released()  # workers run the calls of all front ends
         await self.execution.unload()
 
 
 class Serving(ABC):
-    """What is loaded, and what is known of the rest; who changes it is a subclass's business."""
+    """The models that are loaded, and the states of others. A subclass changes them."""
 
     def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
         self._settings = settings
@@ -86,17 +84,17 @@ class Serving(ABC):
         self._served: dict[ModelKey, ServedModel] = {}
         self._defaults: dict[str, ServedModel] = {}
         self.routes: list[tuple[CustomHandler, str]] = []
-        """REST routes of models' own and the names of these models, made anew whenever a model comes or goes."""
+        """REST routes of models with the models' names. A new list whenever a model is loaded or unloaded."""
         self._states: dict[ModelKey, tuple[State, str]] = {}
         self._retiring: dict[asyncio.Task[None], ServedModel] = {}
         self.leaving = False
-        """Not ready any more, but still serving: the time a load balancer needs to notice."""
+        """Not ready, but still serving while a load balancer notices."""
         self.draining = False
 
     @property
     @abstractmethod
     def ready(self) -> bool:
-        """Whether everything that should serve does."""
+        """Whether every model that should serve does."""
 
     @abstractmethod
     async def index(self, ready: bool) -> list[RepositoryIndexResponseItem]:
@@ -108,10 +106,10 @@ class Serving(ABC):
 
     @abstractmethod
     async def unload(self, name: str) -> bool:
-        """Retire every version of a model, once its calls in progress are done; False if there is none."""
+        """Retire every version of a model after its calls in progress; False without any."""
 
     def serving(self, name: str, version: str | None = None) -> ServedModel:
-        """The model that answers now. Raises Draining, ModelNotFound, ModelNotReady."""
+        """The model, if it is ready. Raises Draining, ModelNotFound, ModelNotReady."""
         if self.draining:
             raise Draining
         served = self.get(name, version)
@@ -120,7 +118,7 @@ class Serving(ABC):
         return served
 
     def get(self, name: str, version: str | None = None) -> ServedModel:
-        """The model, ready or not. Raises ModelNotFound, and ModelNotReady where loading is under way or failed."""
+        """The model, ready or not. Raises ModelNotFound, and ModelNotReady while loading or after a failed load."""
         served = self._served.get((name, version)) if version else self._defaults.get(name)
         if served is None:
             states = {
@@ -135,7 +133,7 @@ class Serving(ABC):
 
     @property
     def unserved(self) -> dict[ModelKey, tuple[State, str]]:
-        """What is known of models that load or did not load, and why."""
+        """States and reasons of models that are loading or failed to load."""
         return self._states
 
     def default(self, name: str) -> ServedModel | None:
@@ -150,7 +148,7 @@ class Serving(ABC):
         return sorted(self._served, key=lambda key: (key[0], key[1] or ""))
 
     def summary(self) -> list[tuple[str, str, str, str]]:
-        """Name, version, what it answers and state of every model, for people."""
+        """Name, version, capabilities and state of every model, for people."""
         rows = [
             (
                 name,
@@ -167,7 +165,7 @@ class Serving(ABC):
         return sorted(rows)
 
     async def _around(self, execution: Execution) -> Pipeline:
-        """A model with its stages; where that fails, the model is unloaded again. Raises ModelLoadFailed."""
+        """Put the stages around a model. If that fails, unload it. Raises ModelLoadFailed."""
         try:
             return build_pipeline(execution, self._shared)
         except BaseException:
@@ -175,7 +173,7 @@ class Serving(ABC):
             raise
 
     def _put(self, key: ModelKey, served: ServedModel) -> None:
-        """Let this answer from now on, and retire what did."""
+        """Serve this version from now on, and retire the version in its place."""
         self._states.pop(key, None)
         old = self._served.get(key)
         self._served[key] = served
@@ -191,10 +189,9 @@ class Serving(ABC):
         return task
 
     def _choose_default(self, name: str) -> None:
-        """Without a version the unversioned model answers, else the highest version.
+        """Choose the unversioned model, else the highest version, for calls without a version.
 
-        Sorted first: with numbers and texts mixed there may be no highest, and the choice must not depend
-        on the order of loading.
+        Sorted first: numbers and texts together may have no highest, and the choice must not depend on the load order.
         """
         versions = [key for key in self._served if key[0] == name]
         if versions:
@@ -206,7 +203,7 @@ class Serving(ABC):
         ]
 
     async def stop(self, grace: float) -> None:
-        """Refuse new calls, let those in progress finish for `grace` seconds, and end the rest."""
+        """Refuse new calls, give those in progress `grace` seconds, and end the rest."""
         self.draining = True
         for served in self._served.values():
             served.withdrawn = True
@@ -229,7 +226,7 @@ class Serving(ABC):
 
 
 def _compared(one: ModelKey, other: ModelKey) -> int:
-    """Above 0 if `one` is the newer version: unversioned above all, two numbers as numbers, else as texts."""
+    """Above 0 if `one` is newer: unversioned first, two numbers as numbers, others as texts."""
     first, second = one[1], other[1]
     if not first or not second:
         return (not first) - (not second)

@@ -1,1 +1,1 @@
-"""Code of users: the folders it is imported from, and the class that an import path names."""
+"""Imports of model code: its folders, and the classes that import paths name."""

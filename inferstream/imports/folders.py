@@ -1,4 +1,4 @@
-"""Imports of model code: one at a time, from the model's own folder and from the folders that all models share."""
+"""Imports of model code, one at a time, from the model's own folder and from folders that all models share."""
 
 import asyncio
 import importlib
@@ -21,40 +21,40 @@ from typing import Any, NamedTuple
 logger = logging.getLogger("inferstream.repository")
 
 importing = threading.RLock()
-"""Held during each import of model code. `sys.path` and `sys.modules` change during an import. Two threads that
-import modules of one import cycle from two ends deadlock, and Python then hands out half-initialised modules."""
+"""Held during each import of model code, which changes `sys.path` and `sys.modules`. Two threads that enter one
+import cycle at different modules deadlock, and Python then returns partially initialised modules."""
 
 LOOP_PATIENCE = 5.0
-"""Seconds that an import on an event loop waits for an import elsewhere; health probes wait with it."""
+"""Seconds that an import on an event loop waits for another import. Health probes wait with it."""
 
 CLOCK_STEP = 20_000_000
 """Nanoseconds by which the time of a file's change may lag behind the clock."""
 
 STANDS_IN = "STANDS_IN"
-"""Attribute of modules of ours that stand in for a package that is not installed: what a folder has goes first."""
+"""Attribute of our modules that replace a package that is not installed. A module in a folder wins over them."""
 
 LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
 
 _alone: ContextVar[object] = ContextVar("imports_alone", default=None)
-"""What began the block in which imports take turns: its event loop, or else its thread. None outside of one."""
+"""The event loop, or else the thread, that entered the block in which imports take turns. None outside of it."""
 _model_folders: set[str] = set()
 _shared_folders: list[str] = []
 _server_names: set[str] = set()
-"""Top-level names that were imported before the first folder was shared: the server's own, never imported anew."""
+"""Top-level names imported before the first folder was shared. They are the server's own and stay imported."""
 
 INSTALLED = tuple({f"{path}{os.sep}" for path in (*map(get_path, LIBRARIES), *getsitepackages())})
 _installed: set[str] = set()
-"""Modules that are no model's, remembered because there are thousands of them and each load asks."""
+"""Modules outside of model folders, cached because there are thousands and each load checks them."""
 
 FileStamp = tuple[int, int, int]
 _stamps: dict[str, FileStamp | None] = {}
-"""What the file of each shared module was when the module was imported; None where that is not known."""
+"""The stamp of each shared module's file at the import of the module; None if it is unknown."""
 _looked = 0
-"""When the stamps were taken, in ns since the epoch."""
+"""The time of the stamps, in ns since the epoch."""
 
 
 class Found(NamedTuple):
-    """An imported module that came from a model's folder or a shared one; a package may have several folders."""
+    """An imported module from a model's folder or a shared folder. A package may have several folders."""
 
     name: str
     top: str
@@ -65,7 +65,8 @@ class Found(NamedTuple):
 def share_folders(folders: Sequence[str | Path]) -> None:
     """Let every model import from these folders.
 
-    They go to the end of `sys.path`, so no file in them hides the standard library or an installed package.
+    They are added to the end of `sys.path`, so their files hide no module of the standard library or of an
+    installed package.
     """
     if not _shared_folders:
         _server_names.update(name.partition(".")[0] for name in sys.modules)
@@ -83,11 +84,11 @@ def shared_folders() -> list[str]:
 
 
 def import_from(folder: Path, name: str) -> ModuleType:
-    """The module `name`, looked for in `folder` first.
+    """Import the module `name`. The search starts in `folder`.
 
-    The import starts without this folder's older modules, so a reload finds changed code, and without
-    modules of other model folders that have the same name. Shared modules stay until one of their files
-    changes. The folder stays at the end of `sys.path` for later imports inside functions.
+    Older modules of this folder are removed first, so a reload finds changed code. So are modules of the same name
+    from other model folders. Shared modules stay until one of their files changes. The folder stays at the end of
+    `sys.path` for later imports inside functions.
     """
     global _looked
     entry = str(folder)
@@ -114,8 +115,8 @@ def import_from(folder: Path, name: str) -> ModuleType:
 def _stale(folder: str) -> list[str]:
     """Modules that an import for `folder` must not find in `sys.modules`.
 
-    These have a name that this folder has; or they come from another model's folder, and a shared folder
-    has their name; or they are shared, and shared code has changed.
+    These are modules with a name in this folder, modules of another model's folder with a name in a shared
+    folder, and all shared modules if shared code has changed.
     """
     found = [*_found()]
     own = _names_in(folder)
@@ -132,7 +133,7 @@ def _stale(folder: str) -> list[str]:
 def _shared_code_changed(found: Iterable[Found]) -> bool:
     """Whether a file of a shared module has changed since the module was imported."""
     for module in _shared(found):
-        # One without a stamp was imported inside a function, after the last look.
+        # A module without a stamp was imported inside a function, after the last check.
         stamp = _stamps.setdefault(module.name, _stamp(module.file, _looked))
         if stamp is None or stamp != _stamp(module.file):
             return True
@@ -148,7 +149,7 @@ def _shared(found: Iterable[Found]) -> Iterator[Found]:
 
 
 def _stamp(file: str | None, since: int | None = None) -> FileStamp | None:
-    """What tells a file from its earlier contents; None if there is no file, or if it has changed `since`."""
+    """The identity and version of a file; None if there is no file, or if it has changed `since`."""
     try:
         stat = os.stat(file or "")
     except OSError:
@@ -159,7 +160,7 @@ def _stamp(file: str | None, since: int | None = None) -> FileStamp | None:
 
 
 def _names_in(folder: str) -> frozenset[str]:
-    """Names that may be imported from a folder, among others that cannot and do no harm."""
+    """Names that can be imported from a folder, among other names that cannot."""
     try:
         changed = os.stat(folder).st_mtime_ns
         recent = changed > time.time_ns() - CLOCK_STEP
@@ -174,7 +175,7 @@ def _listed(folder: str, changed: int) -> frozenset[str]:
 
 
 def _found() -> Iterator[Found]:
-    """Modules of models and shared modules, as far as they are imported."""
+    """The imported modules of model folders and shared folders."""
     folders = _model_folders.union(_shared_folders)
     for name in {*sys.modules} - _installed:
         top = name.partition(".")[0]
@@ -193,7 +194,7 @@ def _found() -> Iterator[Found]:
 
 
 def _attributes(name: str) -> dict[str, Any]:
-    """The attributes of an imported module, read past whatever it does when it is asked for one."""
+    """The attributes of an imported module, read without its `__getattr__`."""
     try:
         attributes: dict[str, Any] = object.__getattribute__(sys.modules.get(name), "__dict__")
     except AttributeError:  # None, or something else that is no module
@@ -202,7 +203,7 @@ def _attributes(name: str) -> dict[str, Any]:
 
 
 def _above(path: str, levels: int = 1) -> str:
-    """So many folders up; links are not followed, since a file may be a link to somewhere else."""
+    """The folder `levels` above. Links are not followed, because a file may link to another place."""
     for _ in range(levels):
         path = path[: path.rfind(os.sep)]
     return path
@@ -210,10 +211,10 @@ def _above(path: str, levels: int = 1) -> str:
 
 @contextmanager
 def importing_alone() -> Iterator[None]:
-    """Import each module, with all that it imports, before another thread in such a block imports anything.
+    """Let imports in such blocks take turns: a thread imports a module completely before another thread starts.
 
-    This holds for what the block awaits and for its `asyncio.to_thread`, not for other threads it starts:
-    a module may start threads and wait for them while it is imported.
+    This applies to code that the block awaits and to its `asyncio.to_thread`. It does not apply to other threads
+    that it starts: a module may start threads and wait for them during its import.
     """
     _wrap_imports()
     token = _alone.set(_event_loop() or threading.current_thread())
@@ -224,11 +225,11 @@ def importing_alone() -> Iterator[None]:
 
 
 def _wrap_imports() -> None:
-    """Let the import system ask for a turn.
+    """Make the import system take turns.
 
-    Statements, `import_module` and lazy module attributes all go through this one function, which only
-    runs for modules that are not imported yet. A finder would be asked too late: the module's own lock
-    is taken by then, and two locks in two orders are a deadlock.
+    Statements, `import_module` and lazy module attributes all call this one function, and only for modules that are
+    not imported yet. A finder runs too late: the thread then holds the module's own lock, and two locks in
+    different orders deadlock.
     """
     find: Any = _bootstrap._find_and_load  # type: ignore[attr-defined]
     if not hasattr(find, "in_turn"):
@@ -256,7 +257,7 @@ def _initialised(name: str) -> bool:
 
 
 def _take_turn(name: str) -> bool:
-    """Take the lock. On the block's event loop, which others wait for, give up after a while for the rest of it."""
+    """Take the lock. On the block's event loop, give up after LOOP_PATIENCE for the rest of the block."""
     if _event_loop() is not _alone.get():
         return importing.acquire()
     if importing.acquire(timeout=LOOP_PATIENCE):

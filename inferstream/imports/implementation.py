@@ -1,4 +1,4 @@
-"""From the import path in a settings file to a class, found beside that file, installed, or a runtime of ours."""
+"""Resolves the import path in a settings file to a class: beside the file, installed, or a runtime of ours."""
 
 import importlib
 from importlib.metadata import entry_points
@@ -10,22 +10,21 @@ from ..errors import InvalidSettings
 from .folders import STANDS_IN, import_from, importing
 
 RUNTIMES = "inferstream.runtimes"
-"""Entry points: the name is what settings files call a runtime, the value is its class."""
+"""Entry points. The name is the import path in settings files, the value is the class of a runtime."""
 
 RESERVED = {
     "mlserver_catboost": "CatBoost",
     "mlserver_huggingface": "Hugging Face",
     "mlserver_mlflow": "MLflow",
 }
-"""MLServer's packages whose place a runtime of ours is to take."""
+"""MLServer's packages that will get a runtime of ours."""
 
 
 def resolve_class(path: str, source: str | None) -> type[Any]:
     """The class that `path` (module.Class) names, with the folder of the file `source` first on the path.
 
-    Where no such module is, a registered runtime of this name answers: what a user has, or has installed
-    under MLServer's name, is what he gets.
-    Raises InvalidSettings when the path names no class; errors of the imported code pass as they are.
+    A registered runtime of this name is used only if there is no such module, so a user's own or installed package
+    wins. Raises InvalidSettings when the path names no class. Errors of the imported code are not changed.
     """
     module_name, _, class_name = path.rpartition(".")
     if not module_name or not class_name.isidentifier():
@@ -54,7 +53,7 @@ def _module(name: str, source: str | None) -> ModuleType:
 
 
 def _runtime(path: str) -> Any:
-    """The class registered under the name `path`, or None. Raises InvalidSettings for names we keep for later."""
+    """The class registered under the name `path`, or None. Raises InvalidSettings for reserved names."""
     for point in entry_points(group=RUNTIMES, name=path):
         return point.load()
     package = path.partition(".")[0]

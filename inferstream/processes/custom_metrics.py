@@ -1,4 +1,4 @@
-"""Metrics of model code, on the way to the process that keeps their numbers."""
+"""Metrics of model code, sent to the process that keeps their numbers."""
 
 import asyncio
 import threading
@@ -10,10 +10,7 @@ from .frames import Frame, Logged, Registered
 
 
 class CustomMetricSender:
-    """Tells another process what model code registers and logs here, from whatever thread it does so.
-
-    Each value leaves at once, before the response of the call that has logged it.
-    """
+    """Sends metrics of model code from any thread. Each value goes before the response of the call that logged it."""
 
     def __init__(self, send: Callable[[Frame], object]) -> None:
         self._send = send
@@ -21,11 +18,9 @@ class CustomMetricSender:
         self._thread = threading.get_ident()
 
     def registered(self, name: str, description: str) -> None:
-        """Model code has registered a metric."""
         self._tell(Registered(name, description))
 
     def logged(self, model: str, version: str, values: dict[str, float]) -> None:
-        """Model code has logged a metric."""
         self._tell(Logged(model, version, values))
 
     def _tell(self, frame: Frame) -> None:
@@ -39,4 +34,4 @@ RECEIVERS: dict[type[Frame], Callable[[Any], object]] = {
     Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
     Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
 }
-"""What the process that keeps the numbers does with each of these frames."""
+"""Handlers of these frames in the process that keeps the numbers."""

@@ -1,4 +1,4 @@
-"""Descriptors on their way from one process to another, over sockets that keep messages whole."""
+"""Passes file descriptors between processes, over sockets that keep message boundaries."""
 
 import asyncio
 import logging
@@ -11,24 +11,21 @@ from . import shared_memory
 logger = logging.getLogger("inferstream.worker")
 
 _ROOM = 4096
-"""Bytes a message may have."""
+"""The largest message in bytes."""
 
 Arrived = Callable[[bytes, socket.socket, int, int], None]
-"""Takes a message and one end of a way: the socket, and the memory of requests and of responses.
-
-The socket is the receiver's; the memory is closed when this returns.
-"""
+"""Takes a message and a connection: a socket to keep, and the memory of requests and responses, closed on return."""
 
 
 def intake() -> tuple[socket.socket, socket.socket]:
-    """The two ends of what descriptors are passed through."""
+    """Two connected sockets for passing descriptors."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     return ours, theirs
 
 
 def pass_connection(worker: socket.socket, caller: socket.socket, message: bytes) -> None:
-    """Give a worker and one who calls it a new way between them. Raises OSError when either cannot take it."""
+    """Connect a worker and a caller. Raises OSError if either cannot take the connection."""
     with shared_memory.created() as requests, shared_memory.created() as responses:
         to_caller, to_worker = socket.socketpair()
         with to_caller, to_worker:
@@ -37,7 +34,7 @@ def pass_connection(worker: socket.socket, caller: socket.socket, message: bytes
 
 
 class Intake:
-    """The receiving end; it closes when the other does."""
+    """The receiving socket. It closes when the other one does."""
 
     def __init__(self, end: socket.socket, arrived: Arrived) -> None:
         end.setblocking(False)
@@ -60,7 +57,7 @@ class Intake:
         for descriptor in found:
             os.set_inheritable(
                 descriptor, False
-            )  # what comes this way is inheritable, and Python 3.11 cannot ask for less
+            )  # received descriptors are inheritable; Python 3.11 has no flag
         end, *memory = found
         try:
             self._arrived(message, socket.socket(fileno=end), *memory)
@@ -71,7 +68,6 @@ class Intake:
                 os.close(descriptor)
 
     def close(self) -> None:
-        """Take nothing more."""
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()

@@ -1,4 +1,4 @@
-"""What frames between two processes have in common: typed MessagePack, never pickle."""
+"""The base of frames between two processes: typed MessagePack, never pickle."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ class Frame(msgspec.Struct, array_like=True, gc=False):
 
 
 class Failure(Frame):
-    """An error of our tree: its code and everything a door may put on the wire."""
+    """An error with its code and everything that a door may send to a client."""
 
     code: str
     message: str
@@ -24,26 +24,22 @@ class Failure(Frame):
 
 
 class Logged(Frame, tag=40):
-    """Values that model code has logged as metrics."""
-
     model: str
     version: str
     values: dict[str, float]
 
 
 class Registered(Frame, tag=41):
-    """A metric that model code has registered."""
-
     name: str
     description: str
 
 
 UNENCODABLE = (TypeError, ValueError, OverflowError, NotImplementedError, msgspec.MsgspecError)
-"""What packing and encoding raise for values that only live inside a process."""
+"""Raised by packing and encoding for values that exist only inside a process."""
 
 
 def encode_foreign(value: Any) -> Any:
-    """What MessagePack does not know and JSON writers do: NumPy's numbers, arrays and odd mappings."""
+    """Encode what MessagePack does not support and JSON writers do: NumPy numbers, arrays and other mappings."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -54,7 +50,6 @@ def encode_foreign(value: Any) -> Any:
 
 
 def pack_failure(error: InferstreamError) -> Failure:
-    """An error as the part of a frame."""
     return Failure(
         error.code.value,
         error.message,
@@ -65,7 +60,7 @@ def pack_failure(error: InferstreamError) -> Failure:
 
 
 def unpack_failure(failure: Failure) -> InferstreamError:
-    """The error that another process raised, as a door would have seen it here."""
+    """The error of another process, as a door would get it here."""
     if failure.status_code is not None:
         return ModelError(failure.message, failure.status_code)
     if failure.retry_after is not None:

@@ -15,17 +15,14 @@ logger = logging.getLogger("inferstream.worker")
 
 _LENGTH = struct.Struct("<Q")
 _ROOM = 2**18
-"""Bytes read at once: what a unix socket holds at most by default."""
+"""Bytes read at once: the default capacity of a unix socket."""
 
 TOGETHER = 0.0005
-"""Seconds within which small frames wait for each other; after a longer silence one leaves at once."""
+"""Seconds within which small frames wait for each other. After a longer silence a frame is sent at once."""
 
 
 class Link:
-    """Sends and receives frames; those that are ready together leave in one system call.
-
-    `received` is called for each frame, `lost` once when the other end is gone.
-    """
+    """Sends and receives frames, several per system call. Calls `received` for each frame, `lost` once at the end."""
 
     def __init__(
         self,
@@ -52,7 +49,7 @@ class Link:
         self._loop.add_reader(self._descriptor, self._read)
 
     def send(self, frame: Frame) -> int:
-        """Send a frame soon; returns its size in bytes. Raises what msgspec does for a value it cannot encode."""
+        """Send a frame soon; returns its size in bytes. Raises msgspec's error for a value that it cannot encode."""
         data = self._encode(frame)
         size = len(data)
         if self._closed:
@@ -61,7 +58,7 @@ class Link:
         if self._scheduled or self._rest:
             return size
         if time.monotonic() - self._left > TOGETHER:
-            # A generator that computes between its items never lets the loop run: do not wait for it.
+            # A generator that computes between its items never lets the loop run, so do not wait for the loop.
             self._flush()
         else:
             self._scheduled = True
@@ -85,7 +82,7 @@ class Link:
         except BlockingIOError:
             return
         except OSError:
-            self._rest = memoryview(b"")  # the reading side notices, and says so
+            self._rest = memoryview(b"")  # the reading side reports it
 
     def _resume(self) -> None:
         self._write()
@@ -106,13 +103,13 @@ class Link:
         self._filled += count
         try:
             self._parse()
-        except Exception:  # a frame that breaks its receiver must not leave the calls behind it waiting
+        except Exception:  # after a broken frame, later calls must not wait for ever
             logger.exception("a frame could not be read; closing its socket")
             self._end()
         return True
 
     def drain(self) -> None:
-        """Read what a process that has ended left behind."""
+        """Read the remaining frames of a process that has ended."""
         while not self._closed and self._read():
             pass
 
@@ -145,7 +142,7 @@ class Link:
             self._lost()
 
     def close(self) -> None:
-        """Stop sending and receiving; `lost` is not called for it."""
+        """Stop sending and receiving, without a call of `lost`."""
         if self._closed:
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""Makes a process a part of the server that has started it."""
+"""Makes a process a part of the server that started it."""
 
 import ctypes
 import os
@@ -12,25 +12,25 @@ from ..telemetry.custom import CUSTOM
 _PR_SET_PDEATHSIG = 1
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What a terminal or a process supervisor sends to the whole group; the server decides what comes of it."""
+"""Signals that a terminal or a process supervisor sends to the whole group. Only the server acts on them."""
 
 
 def _die_with(parent: int, lifeline: int) -> None:
-    """Never outlive the server, however it ends and whatever model code is doing here."""
+    """End with the server, however it ends and whatever model code does here."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(0)
 
     def watch() -> None:
-        os.read(lifeline, 1)  # returns when the server's end is closed, which it is when the server is gone
+        os.read(lifeline, 1)  # returns when the server's end is closed, at the latest when the server ends
         os._exit(0)
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
 def _leave(end: int) -> None:
-    """What model code forks is no worker: it ends when asked to, and does not talk to the server."""
+    """Make a fork of model code no worker: it ends on signals, and does not write to the server."""
     for name in SIGNALS:
         signal.signal(name, signal.default_int_handler if name is signal.SIGINT else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
@@ -39,15 +39,15 @@ def _leave(end: int) -> None:
 
 
 def belong_to(parent: int, end: int, lifeline: int, *others: int) -> None:
-    """Make this process a part of the server: it ends with it, and leaves signals to it.
+    """Make this process a part of the server: it ends with the server, and ignores signals.
 
-    `end` is its socket to the server; neither that nor the other descriptors are for what model code starts.
+    `end` is its socket to the server. Processes that model code starts inherit none of these descriptors.
     """
     for descriptor in (end, lifeline, *others):
         os.set_inheritable(descriptor, False)
     _die_with(parent, lifeline)
     for name in SIGNALS:
-        # A handler and not SIG_IGN, which what model code executes would inherit: nobody could terminate it.
+        # A handler and not SIG_IGN: processes that model code executes would inherit that and ignore SIGTERM.
         signal.signal(name, lambda *_: None)
     os.register_at_fork(
         before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, SIGNALS),

@@ -1,4 +1,4 @@
-"""Starting a worker's process and learning of its end."""
+"""Starts a process and reports its end."""
 
 import asyncio
 import json
@@ -15,23 +15,23 @@ from pathlib import Path
 
 PACKAGE = str(Path(__file__).parents[1])
 
+REAPED = 0.25
+"""Seconds a process may take to end when its work is over, and to be gone once it is killed."""
+
 
 @dataclass(frozen=True)
 class Program:
-    """The script a process runs, in which Python, and the variables that differ from the server's own."""
+    """The script of a process, its Python, and the variables that differ from the server's."""
 
     script: str
     python: str
     variables: Mapping[str, str]
     module: str = "inferstream.server.worker"
-    """Whose `main` the script runs."""
+    """The module with the `main` that the script runs."""
 
 
 class Child:
-    """A process in a group of its own, with the server's end of the socket between both.
-
-    `memory` holds descriptors of what else it gets; `ended` is called once, when the process has.
-    """
+    """A process in its own group, with our end of the socket to it. Calls `ended` once when the process has ended."""
 
     def __init__(self, program: Program, memory: Sequence[int], ended: Callable[[], None]) -> None:
         with ExitStack() as undo, ExitStack() as theirs:
@@ -68,7 +68,7 @@ class Child:
 
         def wait() -> None:
             self._process.wait()
-            with suppress(RuntimeError):  # the loop has closed
+            with suppress(RuntimeError):  # the loop was closed
                 self._loop.call_soon_threadsafe(self._end)
 
         threading.Thread(target=wait, name=f"worker-{self.pid}", daemon=True).start()
@@ -85,24 +85,37 @@ class Child:
         self._ended()
 
     def _kill_group(self) -> None:
-        """End what the worker has started and left behind, while its number cannot be another's yet."""
+        """Kill what the worker started and left, before its number can be reused."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
     def _reap_group(self) -> None:
-        """Of what it left behind, reap what became ours (as process 1)."""
+        """Reap what the worker left and we inherited (as process 1)."""
         with suppress(ChildProcessError):
             while os.waitpid(-self.pid, os.WNOHANG)[0]:
                 pass
 
     def kill(self) -> None:
-        """End it now."""
         with suppress(ProcessLookupError):
             self._process.kill()
 
+    async def stopped(self, ended: asyncio.Event, seconds: float, late: Callable[[], None]) -> bool:
+        """Wait for `ended`. After `seconds`, call `late` and kill the process; False when that happened."""
+        try:
+            async with asyncio.timeout(seconds):
+                await ended.wait()
+                return True
+        except TimeoutError:
+            late()
+        finally:
+            self.kill()  # also when the caller is cancelled
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REAPED):
+                await ended.wait()
+        return False
+
     @property
     def how(self) -> str:
-        """How it ended, for people."""
         code = self._process.returncode
         if code is None:
             return "still runs"

@@ -1,4 +1,4 @@
-"""Converters between our types and gRPC messages, under the names MLServer's client code calls them by."""
+"""Converters between the protocol's types and gRPC messages, with MLServer's names."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,8 +24,6 @@ from .grpc_responses import dump_response
 
 
 class ServerMetadataResponseConverter:
-    """MetadataServerResponse."""
-
     @staticmethod
     def to_types(pb_object: pb.ServerMetadataResponse) -> MetadataServerResponse:
         return MetadataServerResponse(
@@ -40,8 +38,6 @@ class ServerMetadataResponseConverter:
 
 
 class TensorMetadataConverter:
-    """MetadataTensor."""
-
     @staticmethod
     def to_types(pb_object: pb.ModelMetadataResponse.TensorMetadata) -> MetadataTensor:
         return MetadataTensor(
@@ -61,8 +57,6 @@ class TensorMetadataConverter:
 
 
 class ModelMetadataResponseConverter:
-    """MetadataModelResponse."""
-
     @staticmethod
     def to_types(pb_object: pb.ModelMetadataResponse) -> MetadataModelResponse:
         return MetadataModelResponse(
@@ -88,8 +82,6 @@ class ModelMetadataResponseConverter:
 
 
 class ModelInferRequestConverter:
-    """InferenceRequest."""
-
     @staticmethod
     def to_types(pb_object: pb.ModelInferRequest) -> InferenceRequest:
         return wire.request_from(pb_object)
@@ -105,8 +97,6 @@ class ModelInferRequestConverter:
 
 
 class ModelInferResponseConverter:
-    """InferenceResponse."""
-
     @staticmethod
     def to_types(pb_object: pb.ModelInferResponse) -> InferenceResponse:
         return wire.response_from(pb_object)
@@ -117,8 +107,6 @@ class ModelInferResponseConverter:
 
 
 class InferInputTensorConverter:
-    """RequestInput."""
-
     @staticmethod
     def to_types(pb_object: pb.ModelInferRequest.InferInputTensor) -> RequestInput:
         if _has_no_contents(pb_object):
@@ -131,8 +119,6 @@ class InferInputTensorConverter:
 
 
 class InferRequestedOutputTensorConverter:
-    """RequestOutput."""
-
     @staticmethod
     def to_types(pb_object: pb.ModelInferRequest.InferRequestedOutputTensor) -> RequestOutput:
         request = wire.request_from(pb.ModelInferRequest(outputs=[pb_object]))
@@ -144,8 +130,6 @@ class InferRequestedOutputTensorConverter:
 
 
 class InferOutputTensorConverter:
-    """ResponseOutput."""
-
     @staticmethod
     def to_types(pb_object: pb.ModelInferResponse.InferOutputTensor) -> ResponseOutput:
         if _has_no_contents(pb_object):
@@ -159,12 +143,10 @@ class InferOutputTensorConverter:
 
 
 def _has_no_contents(message: wire.TensorMessage) -> bool:
-    """Whether a tensor's values are elsewhere: raw contents stand in the message that the tensor is part of."""
     return not message.contents.ListFields()
 
 
 def _without_values(message: wire.TensorMessage) -> dict[str, Any]:
-    """The fields of a tensor that has no contents."""
     return {
         "name": message.name,
         "datatype": message.datatype,
@@ -175,8 +157,6 @@ def _without_values(message: wire.TensorMessage) -> dict[str, Any]:
 
 
 class InferTensorContentsConverter:
-    """TensorData, of a datatype that has typed contents."""
-
     @staticmethod
     def to_types(pb_object: pb.InferTensorContents) -> TensorData:
         filled = pb_object.ListFields()
@@ -189,8 +169,6 @@ class InferTensorContentsConverter:
 
 
 class ParametersConverter:
-    """Parameters, which are a map in messages."""
-
     @staticmethod
     def to_types(pb_object: Mapping[str, pb.InferParameter]) -> Parameters | None:
         return wire.parameters_from(pb_object)
@@ -203,8 +181,6 @@ class ParametersConverter:
 
 
 class RepositoryIndexRequestConverter:
-    """RepositoryIndexRequest."""
-
     @staticmethod
     def to_types(pb_object: pb.RepositoryIndexRequest) -> RepositoryIndexRequest:
         return RepositoryIndexRequest(ready=pb_object.ready)
@@ -217,8 +193,6 @@ class RepositoryIndexRequestConverter:
 
 
 class RepositoryIndexResponseItemConverter:
-    """RepositoryIndexResponseItem, of one message in both homes of the repository's RPCs."""
-
     @staticmethod
     def to_types(pb_object: pb.RepositoryIndexResponse.ModelIndex) -> RepositoryIndexResponseItem:
         return RepositoryIndexResponseItem(
@@ -236,8 +210,6 @@ class RepositoryIndexResponseItemConverter:
 
 
 class RepositoryIndexResponseConverter:
-    """RepositoryIndexResponse."""
-
     @staticmethod
     def to_types(pb_object: pb.RepositoryIndexResponse) -> RepositoryIndexResponse:
         items = [RepositoryIndexResponseItemConverter.to_types(model) for model in pb_object.models]

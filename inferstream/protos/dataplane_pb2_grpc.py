@@ -1,4 +1,4 @@
-"""Client stubs, and what a server needs to add a servicer, as generated code offers them."""
+"""Client stubs, servicer bases and functions that add a servicer, with the interface of generated code."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Never
@@ -46,7 +46,7 @@ class GRPCInferenceServiceStub(_Stub):
 
 
 class ModelRepositoryServiceStub(_Stub):
-    """Callables for the repository's RPCs in their older home."""
+    """Callables for the repository RPCs of the older service."""
 
     service = LEGACY_SERVICE
 
@@ -76,11 +76,11 @@ def _refuse(context: "grpc.ServicerContext") -> Never:
 
 
 class GRPCInferenceServiceServicer:
-    """Base of servicers: each RPC is a method of its name, and those not overridden are unimplemented."""
+    """Base of servicers with one method per RPC. A method that is not overridden ends with UNIMPLEMENTED."""
 
 
 class ModelRepositoryServiceServicer:
-    """Base of servicers of the repository's RPCs in their older home."""
+    """Base of servicers of the repository RPCs of the older service."""
 
 
 for _servicer, _service in (
@@ -101,7 +101,7 @@ def add_GRPCInferenceServiceServicer_to_server(
 def add_ModelRepositoryServiceServicer_to_server(
     servicer: object, server: "grpc.Server | grpc.aio.Server"
 ) -> None:
-    """Register the RPCs that `servicer` has methods for, in their older home."""
+    """Register the RPCs that `servicer` has methods for, under the older service."""
     _add(LEGACY_SERVICE, servicer, server)
 
 

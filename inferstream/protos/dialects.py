@@ -1,4 +1,4 @@
-"""The dialects that streams and `generate` are answered in, and the names a client asks for one with."""
+"""The dialects of streams and `generate`, and the names by which clients request them."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeVar
@@ -9,14 +9,14 @@ Dialect = Literal["mlserver", "triton"]
 Name = TypeVar("Name", bound=str)
 
 HEADER = "x-stream-dialect"
-"""The header, or gRPC metadata, by which a client asks for a dialect and a response says which it is in."""
+"""The header, or gRPC metadata, that names the dialect a client requests, and the dialect of a response."""
 
 NAMES: dict[Dialect, tuple[str, ...]] = {"mlserver": ("v2",), "triton": ()}
 """The dialects of `generate`, and their other names."""
 
 
 def asked_dialect(word: str | None, names: Mapping[Name, tuple[str, ...]]) -> Name | None:
-    """The dialect a client asks for with the header's value; None without one.
+    """The dialect that the header's value `word` names; None without a value.
 
     `names` holds each dialect and its other names. Raises InvalidRequest for a name that is not among them.
     """

@@ -1,4 +1,4 @@
-"""Finds keys that a JSON object names twice, mostly without parsing it a second time."""
+"""Finds duplicate keys of JSON objects, usually without a second parse."""
 
 import json
 from typing import Any
@@ -9,12 +9,12 @@ _SPACED_COLONS = (b" :", b"\t:", b"\n:", b"\r:")
 
 
 def refuse_duplicate_keys(text: bytes, expected: int) -> None:
-    """Raise InvalidRequest when an object of the document names a key twice.
+    """Raise InvalidRequest when an object of the document has a key twice.
 
-    `expected` is the number of keys that were found, of which orjson has dropped the first of two equal ones.
-    Each key has a colon. As many colons as keys, in all or right behind a quotation mark where none stands
-    behind a space, say that no key was dropped. Other texts, with a colon in a string for example, are
-    parsed again, slowly.
+    `expected` is the number of keys after parsing; orjson keeps the last of two equal keys. Each key has a colon.
+    If the number of colons equals `expected`, there is no duplicate. The same is true of colons right after a
+    quotation mark, if no colon follows a space. Other texts, such as one with a colon in a string, are parsed
+    again, which is slow.
     """
     if text.count(b":") == expected:
         return

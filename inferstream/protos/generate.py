@@ -15,7 +15,7 @@ from .json_tensors import Document
 
 
 def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
-    """Whether a body on a generate route is a V2 request; otherwise it is Triton's flat object."""
+    """Whether the body of a generate route is a V2 request, and not Triton's flat object."""
     if not isinstance(document, dict):
         return True
     found = document.get("inputs")
@@ -27,10 +27,10 @@ def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
 
 
 def parse_flat(document: Any, text: bytes, inputs: Sequence[MetadataTensor]) -> InferenceRequest:
-    """A request out of a flat object, parsed from `text`: keys of declared inputs are tensors, others parameters.
+    """A request from a flat object, parsed from `text`. Keys of declared inputs become tensors, others parameters.
 
-    A model that declares no inputs takes every key but `id` and `parameters` as a tensor, typed by its
-    value. Raises InvalidRequest.
+    Without declared inputs, every key except `id` and `parameters` becomes a tensor, with the datatype of its value.
+    Raises InvalidRequest.
     """
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object.")
@@ -71,7 +71,7 @@ def parse_flat(document: Any, text: bytes, inputs: Sequence[MetadataTensor]) -> 
 
 
 def _keys(document: dict[str, Any]) -> int:
-    """How many keys a flat object and its parameters have; others are nested where none may be."""
+    """The number of keys of a flat object and its parameters, the only objects that may occur."""
     nested = document.get("parameters")
     return len(document) + (len(nested) if isinstance(nested, dict) else 0)
 
@@ -99,7 +99,7 @@ def _tensor(declared: MetadataTensor, value: Any) -> RequestInput:
 
 
 def _shape(declared: MetadataTensor, count: int) -> list[int]:
-    """All values go to the innermost variable dimension; other variable ones are 1."""
+    """The innermost variable dimension gets all values; other variable dimensions are 1."""
     fixed = prod(size for size in declared.shape if size != -1)
     if -1 not in declared.shape:
         return declared.shape if fixed == count else [count]
@@ -112,9 +112,9 @@ def _shape(declared: MetadataTensor, count: int) -> list[int]:
 
 
 def dump_flat(response: InferenceResponse, with_id: bool) -> bytes:
-    """A response as one flat object: reserved keys first, then parameters, then tensors.
+    """A response as one flat object. For equal names, reserved keys win over parameters, and these over tensors.
 
-    A tensor of one element is its bare value. Raises InvalidOutput for values that cannot be written.
+    A tensor of one element is a single value. Raises InvalidOutput for a value that JSON cannot hold.
     """
     document: dict[str, Any] = {}
     for tensor in response.outputs:

@@ -1,4 +1,4 @@
-"""Requests and responses from their gRPC messages, and requests to them; `grpc_responses` writes the answers."""
+"""Reads requests and responses from gRPC messages, and writes requests; `grpc_responses` writes responses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +41,7 @@ INT64_LIMIT = 2**63
 
 
 def parameters_from(message: Mapping[str, InferParameter]) -> Parameters | None:
-    """Parameters out of a map of InferParameter; None when it is empty."""
+    """Parameters from a map of InferParameter; None for an empty map."""
     if not message:
         return None
     known: dict[str, Any] = {}
@@ -59,9 +59,9 @@ def parameters_from(message: Mapping[str, InferParameter]) -> Parameters | None:
 
 
 def parameters_to(parameters: Parameters | None, message: Mapping[str, InferParameter]) -> None:
-    """Fill the map of a message, which makes an entry when it is looked up.
+    """Fill the map of a message. A lookup in the map makes an entry.
 
-    Values that InferParameter has no type for are left out, and so are headers.
+    Headers, and values of types that InferParameter does not have, are omitted.
     """
     if parameters is None:
         return
@@ -74,7 +74,7 @@ def parameters_to(parameters: Parameters | None, message: Mapping[str, InferPara
         elif kind is float:
             message[name].double_param = value
         elif kind is int and -INT64_LIMIT <= value < INT64_LIMIT:
-            # Preferred to uint64_param, which older stubs cannot read.
+            # Older stubs cannot read uint64_param.
             message[name].int64_param = value
         elif kind is int and 0 <= value < 2 * INT64_LIMIT:
             message[name].uint64_param = value
@@ -83,7 +83,7 @@ def parameters_to(parameters: Parameters | None, message: Mapping[str, InferPara
 def request_from(message: InferMessage) -> InferenceRequest:
     """The request in a ModelInferRequest; raw contents are not copied.
 
-    Raises InvalidRequest naming the input that mixes, lacks or misplaces its contents, or an id that is too long.
+    Raises InvalidRequest for mixed, missing or misplaced contents of an input, and for an id that is too long.
     """
     raw = message.raw_input_contents
     if raw and len(raw) != len(message.inputs):
@@ -115,7 +115,7 @@ def _tensor_from(message: TensorMessage, raw: bytes | memoryview | None, what: s
     datatype = message.datatype
     if datatype not in NAMES:
         raise InvalidRequest(f"{what}: unknown datatype {datatype!r}")
-    # Sliced, because `list` asks protobuf for one element after another: 0.8 µs instead of 1.6.
+    # A slice takes 0.8 µs. `list` takes 1.6 µs because it reads one element at a time.
     fields: dict[str, Any] = {"name": message.name, "datatype": datatype, "shape": message.shape[:]}
     if raw is not None:
         if message.HasField("contents") and message.contents.ListFields():
@@ -145,14 +145,14 @@ def _contents_from(message: TensorMessage, datatype: str, what: str) -> list[Any
 
 
 def wants_typed(message: InferMessage) -> bool:
-    """Whether a client that sent this request reads typed contents; whoever sends raw, or nothing, reads raw."""
+    """Whether the response has typed contents: if the request has. Otherwise it has raw contents."""
     return not message.raw_input_contents and any(
         tensor.HasField("contents") and tensor.contents.ListFields() for tensor in message.inputs
     )
 
 
 def contents_of(data: TensorData, datatype: str) -> list[Any]:
-    """The values of a tensor as typed contents hold them; a missing text is empty."""
+    """The values of a tensor for typed contents; a missing text is empty."""
     if datatype == "BYTES":
         return [to_bytes(value) for value in data.flat()]
     values: list[Any] = data.to_numpy(datatype).reshape(-1).tolist()
@@ -162,7 +162,7 @@ def contents_of(data: TensorData, datatype: str) -> list[Any]:
 def request_to(
     request: InferenceRequest, model_name: str, model_version: str | None = None, use_raw: bool = False
 ) -> ModelInferRequest:
-    """A ModelInferRequest for a client to send; `use_raw` puts every tensor into raw contents."""
+    """The message that a client sends; `use_raw` puts every tensor into raw contents."""
     message = ModelInferRequest(model_name=model_name, model_version=model_version or "", id=request.id or "")
     parameters_to(request.parameters, message.parameters)
     for tensor in request.inputs:
@@ -185,7 +185,7 @@ def request_to(
 
 
 def response_from(message: ModelInferResponse) -> InferenceResponse:
-    """The response in a ModelInferResponse, as a client receives it."""
+    """The response in a ModelInferResponse."""
     raw = message.raw_output_contents
     outputs = [
         ResponseOutput.trusted(_tensor_from(tensor, raw[i] if raw else None, f'output "{tensor.name}"'))

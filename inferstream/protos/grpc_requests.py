@@ -1,9 +1,9 @@
-"""Large ModelInferRequests out of their bytes, with the raw tensors left where they are.
+"""Reads large ModelInferRequests without a copy of their raw tensors.
 
-protobuf copies a raw tensor into its message, and again for whoever reads it there. A tensor of 16 MB that
-is looked at in place spares two copies of it, and the kernel filling as many new pages with zeros.
-A message is fields, each a key (number and wire type) and a value behind its length (protobuf's "Encoding");
-every field of this one is of that kind.
+protobuf copies a raw tensor into its message, and again for each reader. Reading a tensor of 16 MB in place saves
+two copies, and the kernel does not fill as many new pages with zeros. A message is a sequence of fields. Each field
+is a key (number and wire type), a length and a value (protobuf's "Encoding"); all fields of this message have that
+form.
 """
 
 from collections.abc import MutableMapping, Sequence
@@ -11,17 +11,17 @@ from collections.abc import MutableMapping, Sequence
 from .dataplane_pb2 import InferParameter, ModelInferRequest
 
 LARGE = 64 * 1024
-"""Bytes from which on it is worth looking for the tensors here."""
+"""Smallest size in bytes for which this is faster."""
 
 MANY = 1024
-"""Fields to look at; a message of more is not one of large tensors."""
+"""Most fields of a message of large tensors."""
 
 RAW = 7 << 3 | 2
 """Key of `raw_input_contents`."""
 
 
 class InferRequests:
-    """Reads ModelInferRequests, as their class does."""
+    """Reads ModelInferRequests, with the interface of their class."""
 
     DESCRIPTOR = ModelInferRequest.DESCRIPTOR
 
@@ -34,7 +34,7 @@ class InferRequests:
 
 
 class LargeRequest:
-    """A ModelInferRequest whose `raw_input_contents` are views of the bytes it came in."""
+    """A ModelInferRequest with views of the received bytes as its `raw_input_contents`."""
 
     __slots__ = ("_message", "raw_input_contents")
 
@@ -57,7 +57,7 @@ InferMessage = ModelInferRequest | LargeRequest
 
 
 def _split(data: bytes) -> tuple[bytes, list[memoryview]] | None:
-    """The message without its raw contents, and these; None for bytes that protobuf had better judge."""
+    """The message without its raw contents, and the raw contents; None for bytes that only protobuf can judge."""
     view = memoryview(data)
     rest: list[memoryview] = []
     raws: list[memoryview] = []
@@ -79,7 +79,7 @@ def _split(data: bytes) -> tuple[bytes, list[memoryview]] | None:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """The number at `position`, seven bits to the byte, and where it ends; past the end when `data` breaks off."""
+    """The number at `position`, seven bits per byte, and its end; an end beyond `data` if it is incomplete."""
     value = 0
     for shift in range(0, 70, 7):
         if position >= len(data):

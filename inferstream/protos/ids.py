@@ -1,9 +1,9 @@
-"""The length of request ids, which is the same on every transport."""
+"""The limit of the length of request ids, on every transport."""
 
 from ..errors import InvalidRequest
 
 MAX_ID = 1024
-"""Characters of a request's id. Responses repeat it, and so does each event of a stream."""
+"""Characters of a request's id. Each response, and each event of a stream, repeats the id."""
 
 
 def too_long_id(id: str) -> InvalidRequest:

@@ -1,4 +1,4 @@
-"""V2 requests to JSON and responses out of it, as a client needs them."""
+"""Writes V2 requests as JSON and reads V2 responses, for clients."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ HEADER_LENGTH = "inference-header-content-length"
 
 
 def dump_request(request: InferenceRequest, binary: bool = False) -> tuple[bytes, list[bytes | memoryview]]:
-    """A request as compact JSON, and the raw bytes of its tensors, in their order, if they are `binary`."""
+    """A request as compact JSON, and the raw bytes of its tensors in order if `binary`."""
     document: dict[str, Any] = {}
     if request.id is not None:
         document["id"] = request.id
@@ -44,9 +44,9 @@ def dump_request(request: InferenceRequest, binary: bool = False) -> tuple[bytes
 
 
 def load_response(body: bytes, header_length: str | None) -> InferenceResponse:
-    """A response, with binary tensors behind its JSON when `header_length` says where that ends.
+    """The response in `body`. `header_length` is the length of its JSON if binary tensors follow.
 
-    Raises InvalidRequest when it is not one.
+    Raises InvalidRequest if the body is not a V2 response.
     """
     text, tail = body, memoryview(b"")
     if header_length is not None:

@@ -1,4 +1,4 @@
-"""The responses of one V2 stream as server-sent events, the part that repeats written once."""
+"""Writes the responses of one V2 stream as server-sent events, and caches the parts that repeat."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ _CLOSING = b"}]}\n\n"
 class EventWriter:
     """Writes each response as an event.
 
-    A stream's responses mostly differ in their values alone. As long as they do, the JSON around the
-    values is kept from the last one: a token costs 1.4 µs instead of 2.9.
+    The responses of a stream usually differ in their values only. While they do, the writer reuses the JSON
+    around the values: a token costs 1.4 µs instead of 2.9.
     """
 
     __slots__ = ("_closing", "_facts", "_opening", "_shape")
@@ -24,7 +24,7 @@ class EventWriter:
         self._opening = self._closing = b""
 
     def __call__(self, response: InferenceResponse) -> bytes:
-        """The bytes of the event. Raises InvalidOutput when a value cannot be written."""
+        """The bytes of the event. Raises InvalidOutput for a value that JSON cannot hold."""
         outputs = response.outputs
         if len(outputs) != 1 or response.parameters is not None:
             return _whole(response)

@@ -1,4 +1,4 @@
-"""V2 requests out of JSON, with and without binary tensors behind it."""
+"""Reads V2 requests from JSON, with or without binary tensors after it."""
 
 import json
 import re
@@ -26,20 +26,20 @@ from .json_tensors import LARGE, Document, load_tensors
 MAX_PARAMETERS = 256
 
 BinaryOutputs = tuple[bool, dict[str, bool]]
-"""Which outputs the client wants as binary: the default, and the exceptions by name (protocol §3.1)."""
+"""The outputs that the client requests as binary: the default, and exceptions by name (protocol §3.1)."""
 
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def load(body: bytes | memoryview) -> Any:
-    """The JSON document in `body`. Raises InvalidRequest for anything that is not one."""
+    """The JSON document in `body`. Raises InvalidRequest."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         reason = str(error)
     text = bytes(body)
     if (b"NaN" in text or b"Infinity" in text) and not _LONE_SURROGATE.search(text):
-        # Not JSON, yet Triton's client writes non-finite floats so; `json` reads them and orjson does not.
+        # Triton's client writes NaN and Infinity, which are not JSON. `json` reads them; orjson does not.
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
@@ -56,11 +56,10 @@ def load_request(text: bytes) -> Any:
 def build_request(
     document: Any, text: bytes, tail: memoryview | None, *, nested: bool = False
 ) -> tuple[InferenceRequest, BinaryOutputs | None]:
-    """A V2 request out of the parsed JSON `text` and the binary tensors in `tail` (None: all of it is JSON).
+    """A V2 request from `document`, its JSON `text`, and the binary tensors in `tail` (None: there are none).
 
-    With `nested`, parameters may be objects and lists, and data an object.
-    Also which of its outputs are wanted as binary (None: none of them).
-    Raises InvalidRequest naming the field that is wrong.
+    With `nested`, parameters may be objects and lists, and data an object. Also returns the outputs that the client
+    requests as binary (None: there are none). Raises InvalidRequest, which names the wrong field.
     """
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object.")
@@ -89,7 +88,9 @@ def build_request(
         parameters, count = _parameters(sent, "parameters", nested)
         keys += count
         default = _flag(parameters, "binary_data_output", "parameters")
-        _refuse_reserved(parameters)
+        for name in parameters.__pydantic_extra__ or ():
+            if name.startswith("triton_"):
+                raise InvalidRequest(f'parameters: "{name}" is reserved')
         fields["parameters"] = parameters
         present.add("parameters")
     named: dict[str, bool] = {}
@@ -159,7 +160,7 @@ def _slice(name: str, size: Any, tail: memoryview | None, position: int) -> memo
 
 
 def _parameters(present: Any, where: str, nested: bool) -> tuple[Parameters, int]:
-    """Parameters, and how many JSON keys they held; null values are absent ones."""
+    """Parameters, and the number of their JSON keys. A null value is an absent parameter."""
     if type(present) is not dict:
         raise InvalidRequest(f"{where} must be an object, got {_kind(present)}")
     if len(present) > MAX_PARAMETERS:
@@ -167,10 +168,8 @@ def _parameters(present: Any, where: str, nested: bool) -> tuple[Parameters, int
     known: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for name, value in present.items():
-        if value is None:
+        if value is None or name == "headers":  # the transport's own headers replace them
             continue
-        if name == "headers":
-            continue  # the transport's own headers take their place
         if isinstance(value, (dict, list)):
             if not nested:
                 raise InvalidRequest(
@@ -196,14 +195,8 @@ def _flag(parameters: Parameters, name: str, where: str) -> bool:
     return bool(value)
 
 
-def _refuse_reserved(parameters: Parameters) -> None:
-    for name in parameters.__pydantic_extra__ or ():
-        if name.startswith("triton_"):
-            raise InvalidRequest(f'parameters: "{name}" is reserved')
-
-
 def _outputs(present: Any, nested: bool) -> tuple[list[RequestOutput], dict[str, bool], int]:
-    """The requested outputs, which of them name a binary form, and how many JSON keys they held."""
+    """The requested outputs, their `binary_data` by name, and the number of their JSON keys."""
     if type(present) is not list:
         raise InvalidRequest(f'"outputs" must be a list, got {_kind(present)}')
     outputs: list[RequestOutput] = []
@@ -226,7 +219,7 @@ def _outputs(present: Any, nested: bool) -> tuple[list[RequestOutput], dict[str,
 
 
 def check_id(value: Any) -> str:
-    """A request id that can be logged and echoed. Raises InvalidRequest."""
+    """A request id that is safe in logs and responses. Raises InvalidRequest."""
     if type(value) is not str:
         raise InvalidRequest(f"id must be a string, got {_kind(value)}")
     if not value.isprintable():
@@ -237,16 +230,14 @@ def check_id(value: Any) -> str:
 
 
 def raw_request(body: memoryview, inputs: Sequence[MetadataTensor]) -> tuple[InferenceRequest, BinaryOutputs]:
-    """A request whose whole body is the one input of the model (header length 0, protocol §3.1)."""
+    """A request with the whole body as the model's only input (header length 0, protocol §3.1)."""
     if len(inputs) != 1:
         raise InvalidRequest(
             f"A raw binary body needs a model that declares one input; this one declares {len(inputs)}."
         )
     declared = inputs[0]
     if declared.datatype == "BYTES":
-        shape, data = [1], TensorData([bytes(body)])
-        if len(declared.shape) > 1:
-            shape = [1] * len(declared.shape)
+        shape, data = [1] * max(len(declared.shape), 1), TensorData([bytes(body)])
     else:
         data = TensorData.from_raw(body, declared.datatype)
         shape = _raw_shape(declared, len(body))
@@ -258,7 +249,7 @@ def raw_request(body: memoryview, inputs: Sequence[MetadataTensor]) -> tuple[Inf
 
 def _raw_shape(declared: MetadataTensor, size: int) -> list[int]:
     if declared.shape.count(-1) > 1:
-        # The leading dimension is the batch, which is one for a raw body.
+        # The first dimension is the batch, which is 1 for a raw body.
         declared = declared.model_copy(update={"shape": [1, *declared.shape[1:]]})
     if declared.shape.count(-1) > 1:
         raise InvalidRequest(f'input "{declared.name}": a raw binary body allows one variable dimension')

@@ -1,4 +1,4 @@
-"""V2 responses as JSON, with and without binary tensors behind it."""
+"""Writes V2 responses as JSON, with or without binary tensors after it."""
 
 import base64
 from typing import Any
@@ -12,15 +12,15 @@ from ..types.datatypes import DTYPES
 from .json_requests import BinaryOutputs
 
 _AS_IT_IS = {name: dtype for name, dtype in DTYPES.items() if dtype.kind in "biuf" and dtype.isnative}
-"""The dtypes of nearly all arrays, which the JSON writer takes."""
+"""The dtypes that the JSON writer accepts, by datatype."""
 
 
 def dump_response(
     response: InferenceResponse, binary: BinaryOutputs | None = None
 ) -> tuple[bytes, list[bytes | memoryview]]:
-    """A response as compact JSON, and the raw bytes of each output wanted as binary, in output order.
+    """A response as compact JSON, and the raw bytes of each output requested as binary, in order.
 
-    Raises InvalidOutput when a value cannot be written.
+    Raises InvalidOutput for a value that JSON cannot hold.
     """
     document = head_of(response)
     blobs: list[bytes | memoryview] = []
@@ -52,7 +52,7 @@ def raw_of(tensor: ResponseOutput) -> bytes | memoryview:
 
 
 def head_of(response: InferenceResponse) -> dict[str, Any]:
-    """Everything of a response but its outputs."""
+    """The fields of a response except its outputs."""
     document: dict[str, Any] = {"model_name": response.model_name}
     if response.model_version is not None:
         document["model_version"] = response.model_version
@@ -64,7 +64,7 @@ def head_of(response: InferenceResponse) -> dict[str, Any]:
 
 
 def dump(document: Any) -> bytes:
-    """Compact JSON; NaN and infinities become null, which every client can read. Raises InvalidOutput."""
+    """Compact JSON. NaN and infinities become null, which every client can read. Raises InvalidOutput."""
     try:
         return orjson.dumps(document, _text_of, orjson.OPT_SERIALIZE_NUMPY)
     except TypeError as error:
@@ -72,7 +72,7 @@ def dump(document: Any) -> bytes:
 
 
 def json_values(data: TensorData, datatype: str) -> tuple[Any, bool]:
-    """The values of a tensor for the JSON writer, and whether they had to be base64 encoded."""
+    """The values of a tensor for the JSON writer, and whether they are base64 encoded."""
     if not data.checked and (values := data.values) is not None:
         return _as_texts(values) if datatype == "BYTES" else (values, False)
     if datatype == "BYTES":
@@ -104,7 +104,7 @@ def _text(values: Any) -> tuple[Any, bool]:
 
 
 def _as_texts(values: Any) -> tuple[Any, bool]:
-    """Unchecked values of BYTES, in the nesting they have; flat ones as base64 if one of them is not UTF-8."""
+    """Unchecked values of BYTES, nested as they are. If one is not UTF-8, all become base64 in a flat list."""
     try:
         return _readable(values), False
     except UnicodeDecodeError:
@@ -121,7 +121,7 @@ def _readable(value: Any) -> Any:
 
 
 def _text_of(value: Any) -> str:
-    """What the JSON writer asks for values it does not know."""
+    """The JSON writer's hook for types that it does not support."""
     if isinstance(value, bytes):
         return value.decode()
     raise TypeError(f"a {type(value).__name__} is no JSON")

@@ -1,9 +1,9 @@
 """The descriptor pool of the gRPC messages, and the names of the services in it.
 
-Triton's, KServe's and MLServer's clients define messages of the same full names, as grpcio-health-checking and
-grpcio-reflection do of gRPC's own services. In protobuf's default pool the second one imported would fail, and
-model code may well import one of them. The classes are made here at import: modules that protoc has generated
-refuse an older protobuf, and the server could not start beside a package that holds protobuf back.
+Triton's, KServe's and MLServer's clients define messages of the same full names. grpcio-health-checking and
+grpcio-reflection do so for gRPC's own services. In protobuf's default pool the second import of a name fails, and
+model code may import one of them. The classes are made here at import, because modules that protoc generates
+require a recent protobuf, and another package may need an older one.
 """
 
 from importlib.resources import files
@@ -16,11 +16,11 @@ from google.protobuf.message_factory import GetMessageClass
 
 SERVICE = "inference.GRPCInferenceService"
 LEGACY_SERVICE = "inference.model_repository.ModelRepositoryService"
-"""MLServer's older home of the repository's RPCs, with the same names and messages."""
+"""MLServer's older service of the repository RPCs, with the same names and messages."""
 
 HEALTH = "grpc.health.v1.Health"
 REFLECTION = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
-"""The names of the reflection service. The messages of both are the same on the wire: v1's serve both."""
+"""The names of the reflection service. Both have the same messages on the wire; v1's classes serve both."""
 
 POOL = DescriptorPool()
 for _name in ("dataplane.binpb", "standard.binpb"):

@@ -1,9 +1,9 @@
 """Server-sent events as bytes (WHATWG HTML, "Server-sent events")."""
 
 HEARTBEAT = b": \n\n"
-"""A comment: keeps proxies from closing an idle stream, and every client ignores it."""
+"""A comment. It keeps proxies from closing an idle stream; clients ignore it."""
 
 
 def event(payload: bytes) -> bytes:
-    """One `data:` event. `payload` is compact JSON, which holds no raw newline."""
+    """One `data:` event. `payload` is compact JSON, which contains no raw newline."""
     return b"data: " + payload + b"\n\n"

@@ -1,4 +1,4 @@
-"""What a WebSocket carries: V2 requests and responses that share one connection, told apart by their ids."""
+"""Messages of a WebSocket: V2 requests and responses that share one connection and have ids."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ from .json_responses import dump_response
 FINAL = "triton_final_response"
 PARTS = ("first", "next", "last")
 LENGTH = 4
-"""Bytes at the start of a binary message that say how long the JSON after them is, little-endian."""
+"""Bytes at the start of a binary message with the length of its JSON, little-endian."""
 
 EncodedMessage = tuple[bytes, bool]
 """A message and whether it is text."""
 
 
 class SocketMessage:
-    """One message of a client, understood as far as whom it concerns.
+    """One message of a client, parsed as far as its id.
 
-    `part` says which part of a request in several it is, and is None for a whole one.
-    Raises InvalidRequest for a message that concerns nobody.
+    `part` is the position of the message in a request of several messages, and None for a whole request.
+    Raises InvalidRequest for a message without a usable id or part.
     """
 
     __slots__ = ("_document", "_tail", "_text", "cancel", "id", "part", "size")
@@ -44,16 +44,16 @@ class SocketMessage:
 
     @property
     def bare(self) -> bool:
-        """Whether there is no request in it."""
+        """Whether the message contains no request."""
         return self._document.get("inputs") is None
 
     def request(self, *, nested: bool = False) -> tuple[InferenceRequest, BinaryOutputs | None]:
-        """The request, and which of its outputs are wanted as binary. Raises InvalidRequest."""
+        """The request, and the outputs that the client requests in binary form. Raises InvalidRequest."""
         return build_request(self._document, self._text, self._tail, nested=nested)
 
 
 def _split(message: bytes, text: bool) -> tuple[bytes, memoryview | None]:
-    """The JSON of a message, and the tensors behind it if it is a binary one."""
+    """The JSON of a message, and the tensors after it in a binary message."""
     if text:
         return message, None
     end = LENGTH + int.from_bytes(message[:LENGTH], "little")
@@ -66,7 +66,7 @@ def _split(message: bytes, text: bool) -> tuple[bytes, memoryview | None]:
 
 
 def dump(response: InferenceResponse, binary: BinaryOutputs | None, *, final: bool) -> EncodedMessage:
-    """A response as a message, binary if a tensor in it is. Raises InvalidOutput."""
+    """A response as a message, binary if one of its tensors is. Raises InvalidOutput."""
     text, blobs = dump_response(_marked(response, final), binary)
     if not blobs:
         return text, True
@@ -74,14 +74,14 @@ def dump(response: InferenceResponse, binary: BinaryOutputs | None, *, final: bo
 
 
 def _marked(response: InferenceResponse, final: bool) -> InferenceResponse:
-    """A copy that says whether it is the last: the response is the model's, which may send it again."""
+    """A copy that marks the last response. The model may send the original again."""
     sent = {} if response.parameters is None else dict(response.parameters.items())
     sent[FINAL] = final
     return InferenceResponse.trusted({**response.__dict__, "parameters": Parameters.trusted({}, sent)})
 
 
 def dump_end(model: str, version: str | None, request_id: str | None) -> EncodedMessage:
-    """The response that ends a stream and holds nothing else."""
+    """An empty response that ends a stream."""
     document: dict[str, Any] = {"model_name": model}
     if version is not None:
         document["model_version"] = version
@@ -90,7 +90,7 @@ def dump_end(model: str, version: str | None, request_id: str | None) -> Encoded
 
 
 def dump_error(request_id: str | None, error: InferstreamError) -> EncodedMessage:
-    """An error; the one with an id ends that request, the one without concerns a message and ends nothing."""
+    """An error. With an id it ends that request; without an id it refers to a message and ends nothing."""
     document = {} if request_id is None else {"id": request_id}
     document.update(error=error.message, code=error.code.value)
     return orjson.dumps(document), True

@@ -1,8 +1,7 @@
-"""Where models are found and how they become objects."""
+"""Finds models and loads them."""
 
-from .base import BrokenModel, ModelRepository
+from .base import BrokenModel, InMemoryRepository, ModelRepository
 from .folder import FolderRepository
-from .in_memory import InMemoryRepository
 from .loading import Awaiting, LoadedModel, load_model
 from .uri import get_model_uri, to_absolute_path
 

@@ -1,15 +1,17 @@
-"""What a model repository is: a place that lists models and finds them by name."""
+"""The base class of model repositories, and the repository of models in memory."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..errors import ModelNotFound
 from ..settings import ModelSettings
 
 
 class BrokenModel(NamedTuple):
-    """A model that is there and cannot be served; `reason` is fit for a client.
+    """A model with settings that cannot be used. Clients may read the `reason`.
 
-    `version` is the one that its settings named when they could be read last; `source` is their path.
+    `version` comes from the last settings that could be read. `source` is the path of the settings.
     """
 
     name: str
@@ -23,7 +25,7 @@ BrokenModels = list[BrokenModel]
 
 
 class ModelRepository(ABC):
-    """Subclass to keep models elsewhere, and name the class in `model_repository_implementation`."""
+    """Lists models and finds them by name. `model_repository_implementation` names a subclass to use."""
 
     @abstractmethod
     async def list(self) -> Versions:
@@ -34,5 +36,21 @@ class ModelRepository(ABC):
         """The settings of every version of one model. Raises ModelNotFound, InvalidSettings."""
 
     async def broken(self) -> BrokenModels:
-        """Models whose settings the last `list` could not use, with the reason; none unless the repository can tell."""
+        """Models with settings that the last `list` could not use. The default is none."""
         return []
+
+
+class InMemoryRepository(ModelRepository):
+    """The repository of settings that a program has in memory."""
+
+    def __init__(self, models: Sequence[ModelSettings]) -> None:
+        self._models = [*models]
+
+    async def list(self) -> Versions:
+        return self._models
+
+    async def find(self, name: str) -> Versions:
+        found = [settings for settings in self._models if settings.name == name]
+        if not found:
+            raise ModelNotFound(name)
+        return found

@@ -1,4 +1,4 @@
-"""Python environments that models bring along."""
+"""Python environments of models."""
 
 import asyncio
 import hashlib
@@ -16,7 +16,7 @@ from ..settings import ModelSettings
 async def environment_of(settings: ModelSettings, folder: Path) -> Path | None:
     """The folder of the model's own Python environment, unpacked under `folder`; None for the server's.
 
-    Relative paths start at the settings file. Raises ModelLoadFailed when there is no such environment.
+    Relative paths start at the settings file. Raises ModelLoadFailed for a missing environment.
     """
     parameters = settings.parameters
     if parameters is None or not (parameters.environment_path or parameters.environment_tarball):
@@ -37,13 +37,12 @@ async def environment_of(settings: ModelSettings, folder: Path) -> Path | None:
 
 
 def python_in(environment: Path) -> Path:
-    """The interpreter of an environment."""
     return environment / "bin" / "python"
 
 
 def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
-    """The folder that holds what is in the tarball, named by its content and therefore unpacked once."""
-    import tarfile  # late, as few models bring an environment
+    """The folder of the unpacked tarball. Its name is a hash of the tarball, so it is unpacked once."""
+    import tarfile  # late: few models have an environment
 
     with tarball.open("rb") as file:
         name = hashlib.file_digest(file, "sha256").hexdigest()
@@ -54,12 +53,12 @@ def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
     unpacking = Path(tempfile.mkdtemp(prefix="unpacking-", dir=folder))
     try:
         with tarfile.open(tarball) as archive:
-            # Environments hold links to absolute paths; "tar" allows those and refuses to write elsewhere.
+            # Environments contain links to absolute paths. "tar" allows them and refuses to write elsewhere.
             archive.extractall(unpacking, filter="tar")
         os.replace(unpacking, environment)
     except (OSError, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
         if environment.is_dir():
-            return environment  # another server was faster
+            return environment  # another server has unpacked it
         raise ModelLoadFailed(f"Model {model} did not load: {tarball.name} cannot be unpacked.") from error
     finally:
         shutil.rmtree(unpacking, ignore_errors=True)

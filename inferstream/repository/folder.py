@@ -23,17 +23,17 @@ logger = logging.getLogger("inferstream.repository")
 FolderKey = tuple[str, str | None]
 
 SettingsStamp = tuple[int, int, int]
-"""Inode, time of change in ns, size in bytes: different when a file is."""
+"""Inode, time of change in ns, size in bytes. It changes with the file."""
 
 MAX_NAME = 128
 PACKAGES = "site-packages"
-"""What is installed in a Python environment that lies in the repository; our own templates are there."""
+"""Folder of packages in a Python environment. Such an environment may be in the repository."""
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\:]|(^|/)\.{1,2}(/|$)|^/|/$|//")
 
 
 class FolderRepository(ModelRepository):
-    """Walks `root` anew at each call, so models may come and go while the server runs."""
+    """Reads the folder `root` at each call, so models may appear and disappear while the server runs."""
 
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).resolve()
@@ -59,7 +59,7 @@ class FolderRepository(ModelRepository):
         return versions
 
     def _scan(self) -> tuple[Versions, BrokenModels]:
-        """Every usable model, and every one that is not, in the order of their paths."""
+        """Usable models and broken models, in the order of their paths."""
         found: dict[FolderKey, ModelSettings] = {}
         broken: BrokenModels = []
         twice: set[FolderKey] = set()
@@ -78,14 +78,14 @@ class FolderRepository(ModelRepository):
         for key in twice:
             del found[key]
         if len(self._known) > 2 * (len(found) + len(broken)) + 16:
-            self._known.clear()  # most of it is gone from disk
+            self._known.clear()  # most of these files no longer exist
             self._named = {path: key for path, key in self._named.items() if path.exists()}
         if not found and not broken:
             return self._described()
         return [*found.values()], broken
 
     def _remembered(self, path: Path) -> ModelSettings | InvalidSettings:
-        """What a file holds, or what is wrong with it; read again only when it has changed."""
+        """The settings in a file, or their error. The file is read again only after a change."""
         try:
             stat = path.stat()
         except OSError as error:
@@ -105,7 +105,7 @@ class FolderRepository(ModelRepository):
         return self._without_root(f"two models of this name with {which}: {first.source} and {second}")
 
     def _without_root(self, text: str) -> str:
-        """Clients may read this, and need not know where the repository lives."""
+        """The text without the path of the repository, for clients."""
         return text.replace(f"{self._root}{os.sep}", "")
 
     def _described(self) -> tuple[Versions, BrokenModels]:
@@ -116,15 +116,14 @@ class FolderRepository(ModelRepository):
         return [] if single is None else [single], []
 
     def from_environment(self) -> ModelSettings | None:
-        """The one model that an orchestrator describes in variables alone, as if `settings.json` held it.
+        """The one model that environment variables alone describe; None if they do not.
 
-        Its code is looked for beside that file. Relative paths start at the working folder, as with MLServer.
+        Its code is searched beside `settings.json`. Relative paths start at the working folder, as with MLServer.
         Raises InvalidSettings.
         """
         if not ModelSettings.from_environment().get("implementation"):
             return None
         settings = validated(ModelSettings, {}, "environment")
-        assert isinstance(settings, ModelSettings)
         settings.name = settings.name or self._root.name
         check_name(settings.name, "environment")
         settings._source = str(self._root / SETTINGS_FILE)
@@ -138,7 +137,7 @@ class FolderRepository(ModelRepository):
 
 
 def settings_files(root: Path) -> Iterator[Path]:
-    """Every settings file under `root`, in the order of their paths; hidden folders and packages are left out."""
+    """Every settings file under `root`, in the order of their paths, except in hidden folders and packages."""
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")) and name != PACKAGES)
         if MODEL_SETTINGS_FILE in files:
@@ -146,7 +145,7 @@ def settings_files(root: Path) -> Iterator[Path]:
 
 
 def read_settings(path: Path, root: Path) -> ModelSettings:
-    """The settings in a file of the repository at `root`, named and complete. Raises InvalidSettings."""
+    """The settings in a file of the repository at `root`, with a name and a URI. Raises InvalidSettings."""
     if not path.resolve().is_relative_to(root):
         raise InvalidSettings(f"{path}: a link that leads out of the repository")
     settings = load_model_settings(path)
@@ -161,7 +160,7 @@ def read_settings(path: Path, root: Path) -> ModelSettings:
 
 
 def _complete(settings: ModelSettings, uri: str | None) -> None:
-    """Runtimes rely on `parameters.uri`; the folder of the settings is where artefacts usually are."""
+    """Set `parameters.uri`, which runtimes need. The default is the folder of the settings."""
     if settings.parameters is None:
         settings.parameters = ModelParameters()
     if settings.parameters.uri is None and uri is not None:
@@ -169,6 +168,6 @@ def _complete(settings: ModelSettings, uri: str | None) -> None:
 
 
 def check_name(name: str, source: str) -> None:
-    """Raise InvalidSettings for a name that could not be addressed safely."""
+    """Raise InvalidSettings for a name that is not safe in URLs and paths."""
     if not name or len(name) > MAX_NAME or _UNSAFE.search(name) or not name.isprintable():
         raise InvalidSettings(f'{source}: field "name": {name[:40]!r} is not a usable model name')

@@ -1,4 +1,4 @@
-"""What a folder of models would load, and what is wrong with it."""
+"""Lists the models that a folder would load, and their problems."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ from .presence import missing_class
 
 @dataclass(slots=True)
 class Finding:
-    """One settings file; what could not be read of it is empty."""
+    """One settings file. Fields that could not be read are empty."""
 
     source: str
     name: str
@@ -31,7 +31,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Inspection:
-    """A folder: `problems` are those of the server's own settings."""
+    """A folder. `problems` concern the server's settings."""
 
     models: list[Finding] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Inspection:
 
 
 def inspect_folder(root: Path, importing: bool = False) -> Inspection:
-    """Everything found under `root`; model code runs only if `importing`."""
+    """Inspect every model under `root`. Model code runs only if `importing`."""
     root = root.resolve()
     inspection = Inspection()
     server = _server_settings(root, inspection)
@@ -65,7 +65,7 @@ def inspect_folder(root: Path, importing: bool = False) -> Inspection:
 
 
 def _described(root: Path, server: Settings | None, importing: bool) -> Iterator[Finding]:
-    """The model that only variables describe, if any."""
+    """The model that environment variables alone describe, if any."""
     finding = Finding(source="environment", name=root.name)
     try:
         settings = FolderRepository(root).from_environment()
@@ -141,7 +141,7 @@ def _environment_problems(settings: ModelSettings) -> Iterator[str]:
 
 def _import_problems(settings: ModelSettings) -> Iterator[str]:
     try:
-        # What model code prints must not end up between our own lines.
+        # The output of model code must not mix with the command's own.
         with contextlib.redirect_stdout(sys.stderr):
             implementation = settings.implementation
     except InferstreamError as error:
@@ -159,7 +159,7 @@ def _import_problems(settings: ModelSettings) -> Iterator[str]:
 def _refuse_twins(
     seen: dict[tuple[str, str | None], Finding], finding: Finding, settings: ModelSettings
 ) -> None:
-    """The server serves neither of two models with one name and version, so both get the problem."""
+    """Report a duplicate name and version for both models: the server serves neither."""
     first = seen.setdefault((settings.name, settings.version), finding)
     if first is finding:
         return

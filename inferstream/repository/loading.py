@@ -1,4 +1,4 @@
-"""From settings to a loaded `MLModel`, and back."""
+"""Loads and unloads models."""
 
 import asyncio
 import inspect
@@ -20,33 +20,33 @@ from .suspension import is_async, may_suspend, never_suspends
 logger = logging.getLogger("inferstream.repository")
 
 UNLOAD_LIMIT = 5.0
-"""Seconds that `unload` may wait for a call that still holds the model's thread."""
+"""Seconds that `unload` may wait for a call that still runs in the model's thread."""
 
 
 Awaiting = Callable[[Awaitable[Any]], Awaitable[Any]]
-"""How to await a `load` or `unload` that runs on the server's event loop and may block it."""
+"""A function that awaits a `load` or `unload` that may block the server's event loop."""
 
 
 def plainly(awaitable: Awaitable[Any]) -> Awaitable[Any]:
-    """Await it as it is: nobody but the model needs this event loop to turn."""
+    """Await it directly, where the event loop serves this model only."""
     return awaitable
 
 
 class LoadedModel(NamedTuple):
-    """A model that has loaded, and the threads of its own."""
+    """A loaded model and its own threads."""
 
     model: MLModel
     never_suspends: bool = False
     """Whether its coroutines block their event loop from their first line to their last."""
     thread: ModelThread | None = None
-    """Where such coroutines run, unless the model keeps nothing that may belong to a thread."""
+    """Runs such coroutines of a model that may keep objects bound to a thread."""
     loader: ModelThread | None = None
-    """Where only `load` ran, and what it started still runs."""
+    """Ran `load` only. Tasks that `load` started still run there."""
     awaiting: Awaiting = plainly
-    """How to await what runs in no thread."""
+    """Awaits a `load` or `unload` that runs in no thread."""
 
     async def unload(self) -> None:
-        """Run the model's `unload`; what it raises is logged, because the model goes all the same."""
+        """Run the model's `unload` and log its errors. The model is removed in any case."""
         model = self.model
         with model_context(model.name, model.version):
             model.ready = False
@@ -60,7 +60,7 @@ class LoadedModel(NamedTuple):
                 self.close()
 
     def close(self) -> None:
-        """End its threads, each once the call that runs in it has ended."""
+        """End the threads after the calls that run in them."""
         for thread in (self.thread, self.loader):
             if thread is not None:
                 thread.close()
@@ -82,22 +82,20 @@ class LoadedModel(NamedTuple):
 async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting = plainly) -> LoadedModel:
     """Import the model's class, construct it and run its `load`, within `timeout` seconds.
 
-    A class whose coroutines never suspend is constructed and loaded in the thread that will run them, so
-    that whatever the model binds to its thread or event loop is there when it is used. One that keeps
-    nothing needs no thread yet. A `load` that is a coroutine of any other class runs on this event loop,
-    which may have to be stood in for while it blocks: `awaiting` awaits it.
-    What it imports, `load` included, it imports alone: models load in parallel threads.
-    Raises ModelLoadFailed with one line that says why, and as its cause what there is to log beside it.
-    `unload` has then been called.
+    If the coroutines of a class never suspend, it is constructed and loaded in the thread that will run them, so
+    that objects bound to a thread or an event loop work there. If such a class keeps no objects, it needs no thread
+    yet. For any other class, a `load` that is a coroutine runs on this event loop, and `awaiting` awaits it.
+    Models load in parallel threads, and their imports take turns, including those of `load`.
+    Raises ModelLoadFailed with the reason in one line and the original error as its cause, after `unload`.
     """
     with model_context(settings.name, settings.version), importing_alone():
         loaded: LoadedModel | None = None
         thread: ModelThread | None = None
         try:
             async with asyncio.timeout(timeout):
-                # Imports of frameworks take seconds, and health must answer meanwhile.
+                # Imports of frameworks take seconds. In a thread, they do not delay the health probes.
                 implementation = await asyncio.to_thread(_class_of, settings)
-                blocks, keeps = await asyncio.to_thread(_look_at, implementation)
+                blocks, keeps = await asyncio.to_thread(_analysed, implementation)
                 if blocks and keeps:
                     thread = ModelThread(f"model-{settings.name}")
                 construct = asyncio.to_thread if thread is None else thread.call
@@ -125,8 +123,8 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
         return loaded
 
 
-def _look_at(model: type[MLModel]) -> tuple[bool, bool]:
-    """Whether its coroutines never suspend, and whether it may keep something from call to call."""
+def _analysed(model: type[MLModel]) -> tuple[bool, bool]:
+    """Whether its coroutines never suspend, and whether it may keep objects from call to call."""
     return never_suspends(model), bool(get_custom_handlers(model)) or not keeps_nothing(model)
 
 
@@ -143,7 +141,7 @@ def _loads_apart(model: MLModel, thread: ModelThread | None) -> bool:
 
 
 def _being_cancelled() -> bool:
-    """Whether a cancel is meant for us, and not one that the model's own code let escape."""
+    """Whether this task is being cancelled. Model code may raise CancelledError without that."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -157,7 +155,7 @@ def _class_of(settings: ModelSettings) -> type[MLModel]:
 
 
 def _object_of(settings: ModelSettings) -> MLModel | None:
-    """The model that the program has given itself. Raises InvalidSettings while it serves already."""
+    """The model object that the program provides. Raises InvalidSettings if it serves already."""
     provided = settings.provided
     if provided is None or isinstance(provided, type):
         return None
@@ -168,7 +166,7 @@ def _object_of(settings: ModelSettings) -> MLModel | None:
 
 
 async def _run(method: Callable[[], Any], thread: ModelThread | None, awaiting: Awaiting) -> Any:
-    """Call `load` or `unload`, which authors write sync or async."""
+    """Call `load` or `unload`, which may be sync or async."""
     if thread is not None:
         return await thread.call(method)
     if inspect.iscoroutinefunction(method):
@@ -178,7 +176,7 @@ async def _run(method: Callable[[], Any], thread: ModelThread | None, awaiting: 
 
 
 def _ignore(unloading: asyncio.Future[Any]) -> None:
-    """Take note of how an abandoned `unload` ended, or asyncio would complain."""
+    """Read the result of an abandoned `unload`. Otherwise asyncio logs its error as never retrieved."""
     if not unloading.cancelled():
         unloading.exception()
 

@@ -1,4 +1,4 @@
-"""Whether the class that a settings file names is there, found out without importing anything."""
+"""Checks that the class of a settings file exists, without importing it."""
 
 import ast
 import sys
@@ -12,21 +12,21 @@ from ..imports.implementation import RUNTIMES
 
 
 def missing_class(path: str, folder: Path | None, own_environment: bool = False) -> str | None:
-    """Why `path` (module.Class) names no class, `folder` looked into first; None when it seems to.
+    """The reason why `path` (module.Class) names no class; None if the class seems to exist.
 
-    The code is read and never run, so a class that a module makes in an unusual way passes. So does a
-    module that is not here when the model has an environment of its own, which cannot be looked into.
+    `folder` is searched first. The code is read and not run, so a class that a module makes in an unusual way
+    passes. A missing module passes if the model has an environment of its own, which cannot be searched.
     """
     module_name, _, class_name = path.rpartition(".")
     if not module_name or not class_name.isidentifier():
         return f'implementation "{path}" is not of the form module.Class'
     spec = _find(module_name, folder)
     if spec is None and entry_points(group=RUNTIMES, name=path):
-        return None  # a runtime, found by its name
+        return None  # a registered runtime
     if spec is None:
         return None if own_environment else f'implementation "{path}": there is no module {module_name}'
     if spec.origin is None or not spec.origin.endswith(".py"):
-        return None  # compiled, or a namespace: nothing to read
+        return None  # compiled, or a namespace: there is no source
     try:
         tree = ast.parse(Path(spec.origin).read_bytes())
     except (SyntaxError, ValueError) as error:
@@ -41,14 +41,14 @@ def missing_class(path: str, folder: Path | None, own_environment: bool = False)
 
 
 def _find(module_name: str, folder: Path | None) -> ModuleSpec | None:
-    """The module's spec; unlike importlib's own search this imports no parent package."""
+    """The module's spec. Unlike importlib's own search, this imports no parent package."""
     search: list[str] | None = [*([str(folder)] if folder is not None else []), *sys.path]
     spec: ModuleSpec | None = None
     first = search
     for part in module_name.split("."):
         spec = PathFinder.find_spec(part, search)
         if spec is None and search == first and part in sys.modules:
-            module = sys.modules[part]  # installed in a way that no path shows
+            module = sys.modules[part]  # for example an editable installation
             spec = None if STANDS_IN in vars(module) else module.__spec__
         if spec is None:
             return None
@@ -57,7 +57,7 @@ def _find(module_name: str, folder: Path | None) -> ModuleSpec | None:
 
 
 def _bound(statements: list[ast.stmt]) -> Iterator[str]:
-    """Names that a module's body binds, in branches too."""
+    """Names that a module's body binds, including in branches."""
     for statement in statements:
         match statement:
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():

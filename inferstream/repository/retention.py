@@ -1,4 +1,4 @@
-"""Tells from a model's class whether its inference keeps anything from one call to the next."""
+"""Analyses a model's class: whether its inference keeps objects from one call to the next."""
 
 import inspect
 import logging
@@ -12,32 +12,21 @@ from .suspension import DEPTH
 
 _STORES = {"STORE_ATTR", "STORE_GLOBAL", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_GLOBAL", "DELETE_SUBSCR"}
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), logging.Logger)
-_UNBOUND = {
-    *("inferstream", "mlserver", "numpy", "builtins", "abc", "asyncio", "base64", "bisect", "collections"),
-    *(
-        "copy",
-        "dataclasses",
-        "datetime",
-        "decimal",
-        "enum",
-        "fractions",
-        "functools",
-        "hashlib",
-        "heapq",
-        "io",
-    ),
-    *("itertools", "json", "logging", "math", "operator", "os", "pathlib", "random", "re", "statistics"),
-    *("string", "struct", "sys", "textwrap", "threading", "time", "types", "typing", "uuid"),
-}
-"""Packages of which no module or class is bound to a thread or an event loop."""
+_PACKAGES = """
+inferstream mlserver numpy builtins abc asyncio base64 bisect collections copy dataclasses datetime decimal enum
+fractions functools hashlib heapq io itertools json logging math operator os pathlib random re statistics string
+struct sys textwrap threading time types typing uuid
+"""
+_UNBOUND = frozenset(_PACKAGES.split())
+"""Packages with modules and classes that are bound to no thread and no event loop."""
 _LIFE = ("__init__", "load", "unload", "metadata")
 
 
 def keeps_nothing(model: type[MLModel]) -> bool:
-    """Whether nothing that a model makes in one thread can be there when it runs in another.
+    """Whether a model can run in different threads because it shares no object between them.
 
-    True for a class that overrides only inference, in code that stores nothing outside of its own
-    variables. False where that cannot be told.
+    True for a class that overrides only inference, with code that stores nothing outside of its local variables.
+    False if the analysis cannot decide.
     """
     if any(getattr(model, name) is not getattr(MLModel, name) for name in _LIFE):
         return False
@@ -53,12 +42,12 @@ def keeps_nothing(model: type[MLModel]) -> bool:
             for name, value in vars(base).items()
             if not (name.startswith("__") and name.endswith("__"))
         )
-    except Exception:  # names may lead to objects that raise when they are looked at
+    except Exception:  # names may refer to objects that raise when they are read
         return False
 
 
 def _may_keep(value: Any, above: tuple[CodeType, ...]) -> bool:
-    """Whether a value that inference may reach by a name is more than a constant, or code that keeps nothing."""
+    """Whether a value that inference can read may keep an object: false for constants and code that keeps nothing."""
     if isinstance(value, staticmethod | classmethod):
         value = value.__func__
     if isinstance(value, property):

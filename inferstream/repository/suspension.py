@@ -1,4 +1,4 @@
-"""Tells from a coroutine's source whether it can wait for anything but its requests."""
+"""Analyses a coroutine's source: whether it can wait for anything except its requests."""
 
 import ast
 import builtins
@@ -15,7 +15,7 @@ from ..model import MLModel, StepModel
 logger = logging.getLogger("inferstream.repository")
 
 DEPTH = 8
-"""Calls within calls that are followed; deeper ones count as such that may wait."""
+"""Depth of nested calls that the analysis follows. Deeper calls count as calls that may wait."""
 
 _WAITING = {"GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH"}
 _OWN_WRAPPERS = "inferstream.codecs.signature"
@@ -23,10 +23,10 @@ _UNKNOWN = object()
 
 
 def never_suspends(model: type[MLModel]) -> bool:
-    """Whether a model's inference is `async def` and yet never lets the event loop go on.
+    """Whether a model's inference is `async def` and never yields to the event loop.
 
-    Such a coroutine blocks its loop from its first line to its last. False where that cannot be told. Where
-    True is wrong, the thread that then runs the model has an event loop to wait in.
+    Such a coroutine blocks its loop from its first line to its last. False if the analysis cannot decide. If True is
+    wrong, the model still works: the thread that runs it has an event loop.
     """
     if issubclass(model, StepModel):
         return False
@@ -45,12 +45,10 @@ def is_async(method: Callable[..., Any]) -> bool:
 
 
 def may_suspend(function: Callable[..., Any], owner: type) -> bool:
-    """Whether a method of `owner` may wait: False for `async def` code of which every wait is known not to."""
+    """Whether a method of `owner` may wait: False only for `async def` code with waits that never suspend."""
     try:
         return _may_suspend(function, owner)
-    except (
-        Exception
-    ) as error:  # code may be stranger than what is foreseen here, and is to be served all the same
+    except Exception as error:  # an analysis that fails must not keep the model from loading
         logger.debug("cannot tell whether %r waits", function, exc_info=error)
         return True
 
@@ -71,7 +69,7 @@ def _may_suspend(function: Callable[..., Any], owner: type) -> bool:
 
 
 class _Reader:
-    """Follows the waits of one function; `requests` are the names under which it has the requests."""
+    """Follows the waits of one function. `requests` are the names of its arguments that hold the requests."""
 
     def __init__(
         self, function: Any, owner: type, requests: frozenset[str], above: tuple[CodeType, ...]
@@ -84,7 +82,7 @@ class _Reader:
 
     def may_suspend(self) -> bool:
         if self._code in self._above:
-            return False  # a recursion waits for what the rest of it waits for
+            return False  # the other waits of a recursion decide
         if not any(True for _ in _waits(self._code)):
             return False
         tree = _source(self._function)
@@ -93,7 +91,7 @@ class _Reader:
         return any(not self._is_harmless(wait) for wait in _awaited(tree.body))
 
     def _is_harmless(self, wait: ast.expr | None) -> bool:
-        """Whether this is a wait for requests, or for a coroutine that never waits itself."""
+        """Whether this waits for requests, or for a coroutine that never waits."""
         if wait is None:
             return False
         if self._is_requests(wait):
@@ -133,7 +131,7 @@ class _Reader:
         if isinstance(of, ast.Call) and isinstance(of.func, ast.Name) and of.func.id == "super":
             return self._inherited(expression.attr)
         target = self._resolve(of)
-        if isinstance(target, ModuleType | type):  # without running code of theirs, which may import or raise
+        if isinstance(target, ModuleType | type):  # without running their code, which may import or raise
             return inspect.getattr_static(target, expression.attr, _UNKNOWN)
         return _UNKNOWN
 
@@ -149,7 +147,7 @@ class _Reader:
         return self._function.__globals__.get(name, getattr(builtins, name, _UNKNOWN))
 
     def _inherited(self, name: str) -> Any:
-        """What `super()` finds, seen from the class whose method this is."""
+        """The attribute that `super()` finds from the class of this method."""
         mro = self._owner.__mro__
         for index, holder in enumerate(mro):
             if any(getattr(value, "__code__", None) is self._code for value in vars(holder).values()):
@@ -179,7 +177,7 @@ def _waits(code: CodeType) -> Iterator[str]:
 
 
 def _source(function: Any) -> ast.AsyncFunctionDef | None:
-    """The function as it was written; None when that is not to be had, or is another by now."""
+    """The source of the function; None if it is missing or has changed."""
     try:
         text = textwrap.dedent(inspect.getsource(function.__code__))
         tree = ast.parse(text if text[:1] != " " else f"if 1:\n{text}").body[0]
@@ -193,7 +191,7 @@ def _source(function: Any) -> ast.AsyncFunctionDef | None:
 
 
 def _awaited(nodes: list[Any]) -> Iterator[ast.expr | None]:
-    """What each wait in this code waits for; None for one that nothing can be said of."""
+    """The expression of each wait in this code; None for a wait that cannot be analysed."""
     for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             continue

@@ -1,4 +1,4 @@
-"""Where a model's artefacts are."""
+"""Finds the artefacts of a model."""
 
 import os
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ from ..settings.model import ModelSettings
 
 
 async def get_model_uri(settings: ModelSettings, wellknown_filenames: Sequence[str] = ()) -> str:
-    """The artefact that `parameters.uri` names: a file, or in a folder the first well-known file, or the folder.
+    """The artefact of `parameters.uri`: a file, the first well-known file in a folder, or the folder.
 
-    A URI of another scheme than `file` is returned as it is. Raises InvalidModelURI.
+    A URI of another scheme than `file` does not change. Raises InvalidModelURI.
     """
     uri = settings.parameters.uri if settings.parameters is not None else None
     if not uri:
@@ -28,6 +28,6 @@ async def get_model_uri(settings: ModelSettings, wellknown_filenames: Sequence[s
 
 
 def to_absolute_path(model_settings: ModelSettings, uri: str) -> str:
-    """A relative path is relative to the settings file; where there is none, the path stays as it is."""
+    """The path relative to the settings file, if there is one."""
     source = model_settings.source
     return os.path.normpath(os.path.join(os.path.dirname(source), uri)) if source is not None else uri

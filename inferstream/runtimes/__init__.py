@@ -1,1 +1,1 @@
-"""Models of known frameworks that need no code: `MLModel` subclasses, found by name and never imported here."""
+"""Models of known frameworks that need no code. They are `MLModel` subclasses, and are found by name."""

@@ -1,11 +1,12 @@
-"""What runtimes share: an artefact read by its framework, whose methods are the outputs."""
+"""The base of runtimes: a framework reads an artefact, and the methods of the artefact are the outputs."""
 
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import TracebackType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,32 +19,36 @@ from ..model import MLModel
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse, Parameters, RequestOutput, ResponseOutput
-from .refusals import inputs_of, refusal
 
 logger = logging.getLogger("inferstream.runtimes")
 
 Function = Callable[..., Any]
 
+LIBRARIES = frozenset({"joblib", "lightgbm", "numpy", "pandas", "scipy", "sklearn", "xgboost"})
+"""Libraries that raise ValueError for wrong input."""
+
+LONGEST = 300
+"""Characters of a library's message that a client gets. Some messages quote the whole input."""
+
 
 class Runtime(MLModel):
-    """Serves what `open` reads: each output is one of its methods, called with the decoded request.
+    """Serves the artefact that `open` reads. Each output is the result of one method on the decoded request.
 
-    A request chooses among `functions` by its `outputs`; without any it gets `parameters.extra.predict_fn`,
-    `predict` by default.
+    The `outputs` of a request choose among `functions`. The default is `parameters.extra.predict_fn`, or `predict`.
     """
 
     artefacts: ClassVar[Sequence[str]]
-    """Names under which the artefact is looked for in a folder, in this order."""
+    """File names of the artefact in a folder, in the order of the search."""
 
     functions: ClassVar[Sequence[str]] = ("predict",)
-    """Methods that clients may ask for, where the artefact has them."""
+    """Methods that clients may request, if the artefact has them."""
 
     selects_outputs: ClassVar[bool | None] = True
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
         if settings.threads is None:
-            # Predictions compute: more at once than processors take memory, and no less time.
+            # Predictions compute. More threads than processors take more memory and save no time.
             settings.threads = settings.max_concurrency or processors.share()
         self._artefact: Any = None
         self._default = RequestOutput(name=str(self._extra("predict_fn", "predict")))
@@ -51,20 +56,20 @@ class Runtime(MLModel):
         self._features: int | None = None
 
     def open(self, path: Path) -> Any:
-        """Read the artefact; the framework is imported here and nowhere else. Runs in a thread."""
+        """Read the artefact and import the framework, which is imported nowhere else. Runs in a thread."""
         raise NotImplementedError
 
     def method(self, artefact: Any, name: str) -> Function | None:
-        """What answers the output `name`, if the artefact can."""
+        """The method for the output `name`, or None."""
         found = None if name.startswith("_") else getattr(artefact, name, None)
         return found if callable(found) else None
 
     def features(self, artefact: Any) -> int | None:
-        """How many columns the artefact takes, where it says so."""
+        """The number of columns that the artefact takes; None if it is unknown."""
         raise NotImplementedError
 
     def wanted(self, outputs: Sequence[RequestOutput]) -> Sequence[RequestOutput]:
-        """Those of a request's outputs to answer; none for the default."""
+        """The outputs to compute, among those of the request; none for the default."""
         return outputs
 
     async def load(self) -> bool:
@@ -74,7 +79,7 @@ class Runtime(MLModel):
 
     @property
     def _model(self) -> Any:
-        """What `open` has read, under the name that MLServer's runtimes give it; a subclass may replace it."""
+        """The artefact, under the name in MLServer's runtimes. A subclass may replace it."""
         return self._artefact
 
     @_model.setter
@@ -98,21 +103,20 @@ class Runtime(MLModel):
             return self.open(path)
 
     def _extra(self, name: str, default: Any = None) -> Any:
-        """A setting of the runtime's own."""
         parameters = self.settings.parameters
         setting = parameters.extra if parameters is not None else None
         return (setting or {}).get(name, default)
 
     @property
     def _threads(self) -> int:
-        """Threads for one prediction: one by default, because requests run beside each other as it is."""
+        """Threads for one prediction. The default is one, because requests run in parallel already."""
         setting = self._extra("n_jobs", 1)
         if not isinstance(setting, int):
             raise self._failed(f'"n_jobs" in parameters.extra is a number of threads, not {setting!r}')
         return setting
 
     def _check_functions(self, kind: str) -> None:
-        """Without a method nothing could be answered; a default that is written down has to exist."""
+        """Raise ModelLoadFailed if the artefact has no method, or not the method of `predict_fn`."""
         if not self._functions:
             raise self._failed(f"a {kind} has no {_listed(self.functions)}")
         if self._extra("predict_fn") is not None and self._default.name not in self._functions:
@@ -122,7 +126,7 @@ class Runtime(MLModel):
             )
 
     def _unreadable(self, path: Path, framework: str, error: Exception) -> ModelLoadFailed:
-        """Clients may read why a model did not load, and frameworks quote paths and stacks of C++."""
+        """An error without the framework's message, which may contain paths and stack traces of C++."""
         logger.error("model %s: %s cannot read %s", self.name, framework, path, exc_info=error)
         return self._failed(f"{framework} cannot read {path.name}; the server's log says why")
 
@@ -130,7 +134,7 @@ class Runtime(MLModel):
         return ModelLoadFailed(f"Model {self.name} did not load: {reason}.")
 
     def _import(self, module: str, extra: str) -> Any:
-        """A module of the framework. Raises ModelLoadFailed that says how to install it."""
+        """A module of the framework. Raises ModelLoadFailed with the command that installs it."""
         try:
             return import_module(module)
         except ModuleNotFoundError as error:
@@ -156,12 +160,12 @@ class Runtime(MLModel):
         return function
 
     def _check(self, features: Any, request: InferenceRequest) -> None:
-        """Refuse a wrong number of columns; of a data frame they have names, and frameworks check those."""
+        """Refuse a wrong number of columns. Frameworks check the column names of data frames themselves."""
         if not _is_frame(features):
             self._check_shape(features, request)
 
     def _check_shape(self, features: Any, request: InferenceRequest) -> None:
-        """Frameworks say this each in its own way, some with a stack trace of C++, some not at all."""
+        """Raise InvalidRequest for a wrong shape. Some frameworks raise C++ stack traces, others nothing."""
         if self._features is None:
             return
         shape = np.shape(features)
@@ -199,7 +203,7 @@ def _called(function: Function, features: Any, request: InferenceRequest) -> Any
 
 
 def _is_frame(result: Any) -> bool:
-    # What has not been imported has made no frame; importing it would take longer than the prediction.
+    # Without pandas there is no frame. Its import would take longer than the prediction.
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(result, pandas.DataFrame)
 
@@ -211,10 +215,40 @@ def _columns(frame: Any) -> list[ResponseOutput]:
 
 
 def _dense(result: Any) -> Any:
-    """Encoders and vectorizers answer sparse matrices, for which the protocol has no datatype."""
+    """A dense array: the protocol has no sparse matrices, which encoders and vectorizers return."""
     return result.toarray() if hasattr(result, "toarray") else result
 
 
 def _listed(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def refusal(error: ValueError, request: InferenceRequest) -> InvalidRequest | None:
+    """The framework's error as an error of the client; None if the model may have caused it.
+
+    It is an error of the client if only libraries' code ran below the runtime: clients must not read errors of a
+    custom transformer in a pipeline. Subclasses of ValueError have other causes, such as a model without training.
+    """
+    if type(error) is not ValueError or not LIBRARIES.issuperset(_packages(error.__traceback__)):
+        return None
+    message = " ".join(str(error).split())
+    if len(message) > LONGEST:
+        message = f"{message[:LONGEST]}..."
+    return InvalidRequest(f"{inputs_of(request)}: {message}")
+
+
+def inputs_of(request: InferenceRequest) -> str:
+    """The names of a request's inputs, for error messages."""
+    names = ", ".join(f'"{tensor.name}"' for tensor in request.inputs)
+    return f"{'input' if len(request.inputs) == 1 else 'inputs'} {names}"
+
+
+def _packages(traceback: TracebackType | None) -> Iterator[str]:
+    """Packages of the code that ran below the runtime's call, without the standard library."""
+    traceback = traceback.tb_next if traceback is not None else None
+    while traceback is not None:
+        package = str(traceback.tb_frame.f_globals.get("__name__")).partition(".")[0]
+        if package not in sys.stdlib_module_names:
+            yield package
+        traceback = traceback.tb_next

@@ -10,7 +10,7 @@ from .base import Function, Runtime
 
 
 class LightGBMModel(Runtime):
-    """A booster; `predict` answers a classifier's probabilities."""
+    """A booster. `predict` returns the probabilities of a classifier."""
 
     artefacts = ("model.bst",)
 
@@ -22,16 +22,16 @@ class LightGBMModel(Runtime):
             raise self._unreadable(path, f"LightGBM {lightgbm.__version__}", error) from error
 
     def method(self, artefact: Any, name: str) -> Function | None:
-        # A booster takes no threads when it is read: its parameters are the file's.
+        # A booster takes the number of threads per call: its other parameters come from the file.
         found = super().method(artefact, name)
         return partial(found, num_threads=self._threads) if found is not None and name == "predict" else found
 
     def wanted(self, outputs: Sequence[RequestOutput]) -> Sequence[RequestOutput]:
-        # MLServer's runtime answers `predict` whatever a client asks for, and clients name it as they like.
+        # MLServer's runtime computes `predict` for any output name, so clients may use any name.
         return [output for output in outputs if output.name in self._functions]
 
     def _check(self, features: Any, request: InferenceRequest) -> None:
-        # LightGBM does not look at the names of a data frame's columns, and takes them as they come.
+        # LightGBM does not check the column names of a data frame.
         self._check_shape(features, request)
 
     def features(self, artefact: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""scikit-learn: anything that joblib or pickle has written and that predicts or transforms."""
+"""scikit-learn: objects from joblib or pickle that predict or transform."""
 
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,12 @@ class SKLearnModel(Runtime):
         return artefact
 
     def _bound_threads(self, artefact: Any) -> None:
-        """`n_jobs=-1` speeds a training up; a forest that serves would start every core for every flower."""
+        """Limit `n_jobs`. A model trained with `n_jobs=-1` would use every core for every request."""
         threads = self._threads
         jobs = {name: value for name, value in artefact.get_params().items() if name.endswith("n_jobs")}
         changed = [name for name, value in jobs.items() if value != threads and (value or threads != 1)]
         artefact.set_params(**dict.fromkeys(changed, threads))
 
     def features(self, artefact: Any) -> int | None:
-        # A property that raises AttributeError where a pipeline's first step, such as a vectorizer, has none.
+        # A property that raises AttributeError if the first step of a pipeline, such as a vectorizer, has none.
         return getattr(artefact, "n_features_in_", None)

@@ -1,4 +1,4 @@
-"""XGBoost: classifiers, regressors, rankers, and bare boosters, which predict as regressors do."""
+"""XGBoost: classifiers, regressors, rankers, and boosters, which are served as regressors."""
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -10,7 +10,7 @@ from .base import Runtime
 
 
 class XGBoostModel(Runtime):
-    """A model in XGBoost's JSON or UBJSON; a classifier also answers `predict_proba`."""
+    """A model in XGBoost's JSON or UBJSON. A classifier also has `predict_proba`."""
 
     artefacts = ("model.bst", "model.json", "model.ubj")
     functions = ("predict", "predict_proba")
@@ -20,13 +20,13 @@ class XGBoostModel(Runtime):
     def open(self, path: Path) -> Any:
         self._import("sklearn", "xgboost")
         xgboost = self._import("xgboost", "xgboost")
-        # As bytes, because of a file XGBoost believes the ending, and `.bst` it does not know.
+        # Bytes, because XGBoost chooses a file's format by its suffix and does not know `.bst`.
         content = bytearray(path.read_bytes())
         try:
             estimator = self._estimator(xgboost, content)
         except xgboost.core.XGBoostError as error:
             raise self._unreadable(path, f"XGBoost {xgboost.__version__}", error) from error
-        # Trees may be asked from many threads at once, linear boosters may not.
+        # Tree boosters are safe in parallel threads; linear boosters are not.
         linear = estimator.booster == "gblinear"
         self._turn = Lock() if linear else nullcontext()
         return estimator
@@ -36,7 +36,7 @@ class XGBoostModel(Runtime):
             estimator = kind(n_jobs=self._threads)
             try:
                 estimator.load_model(content)
-            except TypeError:  # it was trained as another kind
+            except TypeError:  # the model is of another kind
                 continue
             return estimator
         raise self._failed("it is neither a regressor nor a classifier nor a ranker")

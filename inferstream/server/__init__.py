@@ -1,1 +1,1 @@
-"""The doors: bytes in, bytes out; and the life of the process."""
+"""The doors REST, gRPC and Kafka, and the lifecycle of the process."""

@@ -1,4 +1,4 @@
-"""Models and everything that answers for them, without a port: for a server, another application, or a test."""
+"""The application: models with their dataplane, without a port, for a server, another application or a test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
+from ..dataplane.execution.base import Execution
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
 from ..repository import Awaiting, ModelRepository
 from ..repository.loading import plainly
-from ..settings import Settings
-from ..telemetry.files import MetricFiles
+from ..settings import ModelSettings, Settings
+from ..telemetry.files import MetricFiles, ModelMetrics
 from ..telemetry.metrics import Meters
-from ..telemetry.models import ModelMetrics
 from ..telemetry.workers import WorkerMeters
 from .custom import build_route_handler
 from .served import Served, resolve
@@ -33,7 +33,7 @@ WORKER = str(Path(__file__).with_name("bootstrap.py"))
 """The script that a worker process runs."""
 
 WITHOUT_PORTS = {"host": "0.0.0.0", "frontends": 1}
-"""Settings where the ports are somebody else's: they may be open to everybody."""
+"""Settings of an application that another server gives its ports: those may be open to everybody."""
 
 
 class Hosting(NamedTuple):
@@ -45,13 +45,13 @@ class Hosting(NamedTuple):
 
 
 class Application:
-    """Serves models in this process, and in workers where their settings ask for them; it opens no port.
+    """Serves models in this process, and in workers if their settings name any; it opens no port.
 
     `served` is a folder of models, `Settings`, a class of models, a model, `ModelSettings`, several of these,
     or a mapping from names to classes and models. Keyword arguments are settings of the server; those of
-    ports, further front ends and Kafka have no effect here.
+    ports, further front ends and Kafka have no effect.
 
-    `async with application` loads the models, and within the limits of `shutdown_grace` ends their calls and
+    `async with application` loads the models. At the end it ends their calls within `shutdown_grace` seconds and
     unloads them. An application runs once, on one event loop. Raises InvalidSettings.
     """
 
@@ -76,12 +76,11 @@ class Application:
         self.placements = Placements(
             own, workers, build_route_handler, WORKER, self.front_ends, hosting.awaiting
         )
-        load = self.placements.load
         self.tracing = build_tracing(own)
         self.registry = Registry(
             own,
             repository,
-            load if self.front_ends is None else self.front_ends.sharing(load),
+            self._load if self.front_ends is None else self.front_ends.sharing(self._load),
             self.meters,
             self.tracing,
             self.front_ends,
@@ -89,16 +88,24 @@ class Application:
         self.access = Access(own.host, own.allow_open_repository)
         self.dataplane = DataPlane(own, self.registry, self.access)
         self.killed = False
-        """Whether a process of this application did not end when told to, and was killed."""
+        """Whether a process of this application had to be killed because it did not end in time."""
         self._begun = False
+
+    async def _load(self, settings: ModelSettings) -> Execution:
+        execution = await self.placements.load(settings)
+        if execution.routes:
+            from .rest.mounting import warn_of_hidden  # late: few models have routes
+
+            warn_of_hidden(settings.name, execution.routes, self.dataplane, self.settings, self.meters)
+        return execution
 
     @property
     def started(self) -> bool:
-        """Whether every model has been loaded, or has failed to."""
+        """Whether each model has loaded or failed."""
         return self.registry.started
 
     async def start(self) -> None:
-        """Load the models. In strict mode raises whatever a model failed with."""
+        """Load the models. In strict mode raises the first model's failure."""
         if self._begun:
             raise InvalidSettings("an Application runs once; make another one to serve again")
         self._begun = True
@@ -109,27 +116,27 @@ class Application:
             raise
 
     async def stop(self) -> None:
-        """Refuse new calls, let those in progress finish, end the rest and unload, within the limits."""
+        """Refuse new calls, let calls in progress finish, end the rest and unload, within the limits."""
         loop = asyncio.get_running_loop()
         over = loop.time() + self.settings.shutdown_grace + AFTERWARDS
         await self.drain()
         await self.close(over - loop.time())
 
     async def drain(self, *others: Coroutine[Any, Any, object]) -> None:
-        """Refuse new calls, and end those in progress after `shutdown_grace` seconds; run `others` meanwhile."""
+        """Refuse new calls, end calls in progress after `shutdown_grace` seconds, and run `others` meanwhile."""
         self.registry.leaving = True
         grace = self.settings.shutdown_grace
         await within(grace + SPARE, "ending calls", self.registry.stop(grace), *others)
 
     async def close(self, seconds: float, *others: Coroutine[Any, Any, object]) -> None:
-        """Unload the models and end the workers within `seconds`; run `others` meanwhile."""
+        """Unload the models and end the workers within `seconds`, and run `others` meanwhile."""
         ending = [self.end(self.placements.stop(seconds)), self.registry.unload_all(min(UNLOADING, seconds))]
         if self.tracing is not None:
             ending.append(self.tracing.stop())
         await within(seconds, "unloading", *ending, *others)
 
     async def end(self, processes: Coroutine[Any, Any, bool]) -> None:
-        """End processes, and remember whether any had to be killed."""
+        """End processes, and record whether one had to be killed."""
         if not await processes:
             self.killed = True
 
@@ -144,8 +151,8 @@ class Application:
 
     @cached_property
     def asgi(self) -> "AsgiApp":
-        """A complete ASGI application: lifespan, HTTP and WebSocket, for any server, or to be mounted."""
-        from .rest.asgi import AsgiApp, build_rest_app  # late: not everybody speaks HTTP
+        """A complete ASGI application with lifespan, HTTP and WebSocket, for any server or for a mount."""
+        from .rest.asgi import AsgiApp, build_rest_app  # late: not every application serves HTTP
 
         return AsgiApp(build_rest_app(self.dataplane, self.settings, self.meters, self.tracing), self)
 
@@ -153,16 +160,16 @@ class Application:
     async def lifespan(self, host: Any) -> AsyncIterator[None]:
         """The lifespan of the Starlette or FastAPI application that `asgi` is mounted in.
 
-        Raises InvalidSettings where the mount and another route of `host` hide each other.
+        Raises InvalidSettings if the mount and another route of `host` hide each other.
         """
         from .rest.mounting import check_mounts
 
         async with self:
-            check_mounts(host, self.asgi, self.settings, self.dataplane)
+            check_mounts(host, self.asgi, self.dataplane, self.settings, self.meters)
             yield
 
     def grpc_services(self) -> tuple[Any, ...]:
         """The services, for `add_generic_rpc_handlers` of a `grpc.aio` server."""
-        from .grpc.services import build_services  # late: not everybody speaks gRPC
+        from .grpc.services import build_services  # late: not every application serves gRPC
 
         return build_services(self.dataplane, self.settings, self.meters, self.tracing, self)

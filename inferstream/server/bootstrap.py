@@ -1,7 +1,6 @@
-"""Starts a part of the server in any Python environment: its own packages come first, the server's fill gaps.
+"""Starts a part of the server in any Python environment. Its own packages precede those of the server.
 
-Runs before anything can be imported, and always with the server's own code: the frames between the two
-are no protocol for strangers.
+The script runs before any import, and always with the server's own code, because both must have the same frames.
 """
 
 import gc
@@ -12,7 +11,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 
 def start(main: str, package: str, paths: str, *arguments: str) -> None:
-    gc.disable()  # nothing that imports make is garbage, and looking for it is a tenth of their time
+    gc.disable()  # imports make no garbage, and collections take a tenth of their time
     sys.path.extend(path for path in json.loads(paths) if path not in sys.path)
     spec = spec_from_file_location(
         "inferstream", f"{package}/__init__.py", submodule_search_locations=[package]

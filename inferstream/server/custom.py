@@ -1,24 +1,25 @@
-"""Models' own routes, where a model runs: FastAPI answers them there, in the server or in a worker."""
+"""Custom routes of models, served by FastAPI in the process that runs the model."""
 
 import asyncio
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelLoadFailed
 from ..handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
 
 async def build_route_handler(model: object) -> RouteHandler | None:
-    """What answers the requests to the model's own routes; None for a model that has none.
-
-    Raises ModelLoadFailed for a route that FastAPI refuses.
-    """
+    """The handler of the model's custom routes, or None. Raises ModelLoadFailed if FastAPI refuses one."""
     handlers = get_custom_handlers(model)
     if not handlers:
         return None
-    app = await asyncio.to_thread(_application)
+    # A body without a content type is JSON, as in MLServer; older versions of FastAPI never ask for one.
+    app = await asyncio.to_thread(bare_application, strict_content_type=False)
     for handler, method in handlers:
         try:
             app.add_api_route(handler.rest_path, _routable(method), methods=[handler.rest_method])
@@ -51,11 +52,11 @@ async def build_route_handler(model: object) -> RouteHandler | None:
 
 
 def _routable(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method whose `list` is `list[Any]`: FastAPI takes a list of it knows not what for uploaded files."""
+    """The method with `list[Any]` in place of `list`, which FastAPI takes for uploaded files."""
     try:
         signature = inspect.signature(method, eval_str=True)
     except NameError:
-        return method  # FastAPI knows more ways to read an annotation
+        return method  # FastAPI has more ways to read an annotation
     bare = {name: kind for name, kind in signature.parameters.items() if kind.annotation in _OF_ANYTHING}
     if not bare:
         return method
@@ -71,11 +72,19 @@ def _routable(method: Callable[..., Any]) -> Callable[..., Any]:
 _OF_ANYTHING = {list: list[Any], tuple: tuple[Any, ...], set: set[Any]}
 
 
-def _application() -> Any:
-    from .framework import bare_application  # late: FastAPI is needed for such models alone
+_SILENT: dict[str, Any] = {
+    "telemetry": {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+}
+"""Spans and meters are the server's own. Older versions of FastAPI make none and ignore the option."""
 
-    # A body without a content type is JSON, as in MLServer; older versions of FastAPI never ask for one.
-    return bare_application(strict_content_type=False)
+
+def bare_application(**options: Any) -> "FastAPI":
+    """A FastAPI application without documentation, redirects and telemetry of its own."""
+    from fastapi import FastAPI  # late: few models have custom routes
+
+    return FastAPI(
+        docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, **_SILENT, **options
+    )
 
 
 def _scope(request: HttpRequest) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The ports of inferences, REST and gRPC, over one dataplane."""
+"""The REST and gRPC ports over one dataplane."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Doors:
-    """What a front end answers at. Raises InvalidSettings for options of a port that are wrong."""
+    """The ports of one front end. Raises InvalidSettings for wrong options of a port."""
 
     def __init__(
         self,
@@ -28,28 +28,15 @@ class Doors:
         tracing: "Tracer | None",
         liveness: Liveness,
     ) -> None:
-        self._settings = settings
-        self._parts = (dataplane, settings, meters, tracing)
-        self._liveness = liveness
-        self.grpc = GrpcServer(*self._parts)
-        self.rest: HttpServer | None = None
-
-    def build_rest(self) -> HttpServer:
-        """Make what answers at the REST port."""
-        settings = self._settings
-        source_and_options = ("_custom_rest_server_settings", settings.custom_rest_server_settings)
-        root = settings.model_repository_root
-        app = DirectApp(build_rest_app(*self._parts), settings)
-        self.rest = HttpServer(app, *source_and_options, root, guarded=True, liveness=self._liveness)
-        return self.rest
+        self.grpc = GrpcServer(dataplane, settings, meters, tracing)
+        app = DirectApp(build_rest_app(dataplane, settings, meters, tracing), settings)
+        self.rest = HttpServer(app, settings, "rest", liveness)
 
     async def start(self, sock: socket.socket) -> None:
-        """Answer: REST at this socket, gRPC at the port it has taken."""
-        assert self.rest is not None
+        """Serve REST at this socket, and gRPC at the port that it is bound to."""
         self.rest.start(sock)
-        self.rest.watch(self._settings.header_timeout, self._settings.body_timeout)
         await self.grpc.start()
 
     async def stop(self) -> None:
-        """Close the ports; answers that are being written have a moment to get through."""
-        await asyncio.gather(self.grpc.stop(), *([] if self.rest is None else [self.rest.stop()]))
+        """Close the ports; responses that are being written have a moment to reach their clients."""
+        await asyncio.gather(self.grpc.stop(), self.rest.stop())

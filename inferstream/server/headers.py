@@ -1,4 +1,4 @@
-"""Headers of answers: CloudEvents of the server's, and what the model has set."""
+"""Headers of responses: the server's CloudEvents, and the headers that a model has set."""
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -11,13 +11,13 @@ from ..types import Headers, Parameters
 Text = TypeVar("Text")
 
 LONGEST = 256
-"""Characters of a CloudEvents header's value; clients refuse long heads, so a longer one is left out."""
+"""Characters of a CloudEvents header's value. A longer one is omitted, because clients refuse long heads."""
 
 _AS_IT_IS = "".join(map(chr, range(0x20, 0x7F)))
 
 
 class EventHeaders(Generic[Text]):
-    """CloudEvents headers of answers, in the form a transport takes: `written` makes it of a text."""
+    """CloudEvents headers of responses; `written` converts a text to the type of the transport."""
 
     def __init__(self, events: CloudEvents, written: Callable[[str], Text]) -> None:
         self._events = events
@@ -26,7 +26,6 @@ class EventHeaders(Generic[Text]):
         self._shared = lru_cache(1024)(self._of_model)
 
     def of(self, model: str, id: str | None) -> list[tuple[Text, Text]]:
-        """The headers of an answer of `model` to the request `id`."""
         found = [*self._shared(model)]
         if id and (value := _value(id)):
             own = self._written(value)
@@ -42,14 +41,14 @@ class EventHeaders(Generic[Text]):
 
 
 def _value(text: str) -> str:
-    """A text as a header can carry it, percent-encoded if need be; empty for one that is too long."""
+    """A text as a header's value, percent-encoded if necessary; empty for one that is too long."""
     if not (text.isascii() and text.isprintable()):
         text = quote(text, safe=_AS_IT_IS)
     return text if len(text) <= LONGEST else ""
 
 
 def model_headers(parameters: Parameters | None) -> Iterator[tuple[str, str]]:
-    """What a model has set on its response, names in lower case; the request's headers, echoed, are not among it."""
+    """The headers that a model has set, names in lower case, without those of the request that it echoes."""
     headers: Any = None if parameters is None else parameters.headers
     if headers and not isinstance(headers, Headers):
         for name, value in headers.items():

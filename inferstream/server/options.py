@@ -1,4 +1,4 @@
-"""Options that settings pass on to uvicorn and grpc, each looked at before anything starts."""
+"""Options that settings pass on to uvicorn and grpc, checked before the start."""
 
 import inspect
 import logging
@@ -13,11 +13,11 @@ from .tls import OPTIONS as TLS_OPTIONS
 logger = logging.getLogger("inferstream.server")
 
 PASSED_ON = ("backlog", "date_header", "headers", "server_header", "timeout_keep_alive")
-"""uvicorn's options that mean here what they mean there; all others are the server's own business."""
+"""uvicorn's options that have the same meaning here; the server sets all others itself."""
 
 
 def uvicorn_options(options: Mapping[str, Any] | None, source: str) -> dict[str, Any]:
-    """The options to pass on. Raises InvalidSettings for one that uvicorn does not know, or of a wrong form."""
+    """The options to pass on. Raises InvalidSettings for an unknown one, or for a value of the wrong type."""
     known = inspect.signature(uvicorn.Config.__init__).parameters
     found = {}
     for name, value in (options or {}).items():
@@ -55,7 +55,7 @@ def _is_header(pair: Any) -> bool:
 
 
 def grpc_options(options: Mapping[str, Any] | None, source: str) -> dict[str, str | int]:
-    """The channel arguments to pass on, `grpc.…`. Raises InvalidSettings for anything else but TLS options."""
+    """The channel arguments `grpc.…` to pass on. Raises InvalidSettings for other options except those of TLS."""
     found: dict[str, str | int] = {}
     for name, value in (options or {}).items():
         if name in TLS_OPTIONS:

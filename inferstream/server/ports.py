@@ -1,4 +1,4 @@
-"""Sockets, taken before any model loads, so that a port in use is known at once."""
+"""Listening sockets, bound before any model loads, so that a port in use is an error at once."""
 
 import errno
 import socket
@@ -7,9 +7,9 @@ from ..errors import InvalidSettings
 
 
 def bind(host: str, port: int, name: str, *, shared: bool = False) -> socket.socket:
-    """A TCP socket that listens; port 0 takes a free one. Raises InvalidSettings naming the port and whose it is.
+    """A TCP socket that listens; port 0 chooses a free one. Raises InvalidSettings that names the port and its use.
 
-    With `shared`, others may be listening there, as long as they share too.
+    With `shared`, other sockets that are shared too may listen at the same port.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
@@ -18,24 +18,19 @@ def bind(host: str, port: int, name: str, *, shared: bool = False) -> socket.soc
         if shared:
             share(sock)
         sock.bind((host, port))
-        sock.listen()  # until it does, others may bind the same port, our own gRPC among them
+        sock.listen()  # before that, other sockets may bind the same port, also that of gRPC
     except OSError as error:
         sock.close()
-        raise unusable(host, port, name, error) from None
+        used = error.errno == errno.EADDRINUSE
+        reason = "is already in use" if used else f"cannot be used: {error.strerror}"
+        raise InvalidSettings(f"{name} port {port} on {host} {reason}") from None
     sock.setblocking(False)
     return sock
 
 
 def share(sock: socket.socket) -> None:
-    """Let further sockets of this user listen where this one does, and the system spread what comes.
+    """Let further sockets of this user listen at the same port; the kernel spreads the connections.
 
-    Done after `bind`, which without it proves that nobody else has the port.
+    Call it after `bind`, because a `bind` without it proves that the port was free.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-
-
-def unusable(host: str, port: int, name: str, error: OSError) -> InvalidSettings:
-    """The error for a port that cannot be had, in one line."""
-    if error.errno == errno.EADDRINUSE:
-        return InvalidSettings(f"{name} port {port} on {host} is already in use")
-    return InvalidSettings(f"{name} port {port} on {host} cannot be used: {error.strerror}")

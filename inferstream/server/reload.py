@@ -12,31 +12,31 @@ logger = logging.getLogger("inferstream.server")
 
 
 async def reload_on_change(registry: Registry, root: Path) -> None:
-    """Load anew every model that a changed file under `root` belongs to; runs until cancelled."""
+    """Reload each model that a changed file under `root` belongs to, until cancelled."""
     try:
         async for changes in awatch(root):
-            changed = [Path(path) for change, path in changes if not _is_touched_folder(change, path)]
-            await _reload(registry, [path.resolve() for path in changed])
-    except Exception:  # of the watcher: without it nothing is reloaded any more
-        logger.exception("files that change are no longer seen")
-
-
-def _is_touched_folder(change: Change, path: str) -> bool:
-    """Whether nothing has come or gone: every model below would be loaded anew."""
-    return change is Change.modified and Path(path).is_dir()
+            # A change of a folder's own entry would reload every model below it.
+            files = [
+                Path(path)
+                for change, path in changes
+                if change is not Change.modified or not Path(path).is_dir()
+            ]
+            await _reload(registry, [path.resolve() for path in files])
+    except Exception:  # of the watcher
+        logger.exception("the watch of the files failed: models are no longer reloaded")
 
 
 async def _reload(registry: Registry, changed: list[Path]) -> None:
     try:
         names = await registry.names_at(changed)
-    except Exception:  # of a repository that is the user's own code
-        logger.exception("what has changed in the repository cannot be told")
+    except Exception:  # of a repository that a user has written
+        logger.exception("the repository cannot name the models that have changed")
         return
     for name in names:
         try:
             await registry.load(name)
             logger.info("reloaded model %s", name)
         except InferstreamError:
-            continue  # the registry has said so
+            continue  # the registry has logged it
         except Exception:
             logger.exception("model %s cannot be reloaded", name)

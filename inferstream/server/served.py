@@ -1,4 +1,4 @@
-"""What is to be served, as settings and a repository: a folder, settings, classes of models, or models."""
+"""Resolves a folder, settings, classes of models or models to settings and a repository."""
 
 import logging
 import stat
@@ -20,7 +20,7 @@ from ..settings.sources import SETTINGS_FILE, unknown_fields, validated
 logger = logging.getLogger("inferstream.server")
 
 PUBLIC = stat.S_IWOTH | stat.S_ISVTX
-"""The mode of folders for everybody's temporary files."""
+"""The mode of folders in which every user may create files."""
 
 Model = type[MLModel] | MLModel | ModelSettings
 Served = str | Path | Settings | Model | Iterable[Model] | Mapping[str, type[MLModel] | MLModel]
@@ -30,9 +30,9 @@ Served = str | Path | Settings | Model | Iterable[Model] | Mapping[str, type[MLM
 def resolve(
     served: Served, provided: Mapping[str, Any], repository: ModelRepository | None = None
 ) -> tuple[Settings, ModelRepository]:
-    """The settings of a server of `served`, with the settings `provided` above those of a folder, and its models.
+    """The settings and the models of a server of `served`. Settings in `provided` override those of a folder.
 
-    The models are those of `repository` where it is given. Raises InvalidSettings for whatever cannot be served.
+    A `repository` replaces the models of `served`. Raises InvalidSettings.
     """
     if isinstance(served, Settings):
         if provided:
@@ -46,16 +46,14 @@ def resolve(
             raise InvalidSettings(f"{served} is not a folder")
         settings = load_settings(folder, provided)
         return settings, _shared(settings, repository)
-    settings = validated(Settings, dict(provided), "settings")  # type: ignore[assignment]
+    settings = validated(Settings, dict(provided), "settings")
     return settings, repository or InMemoryRepository(_models(served))
 
 
 def _models(served: Any) -> list[ModelSettings]:
     if isinstance(served, Mapping):
         models = [_settings_of(model, name) for name, model in served.items()]
-    elif isinstance(served, type | MLModel | ModelSettings):
-        models = [_settings_of(served)]
-    elif isinstance(served, Iterable):
+    elif isinstance(served, Iterable) and not isinstance(served, type | MLModel | ModelSettings):
         models = [*map(_settings_of, served)]
     else:
         models = [_settings_of(served)]
@@ -92,15 +90,15 @@ def _shared(settings: Settings, repository: ModelRepository | None) -> ModelRepo
 
 
 def share_code(settings: Settings) -> None:
-    """Let models import from the served folder and from the working folder, wherever that moves later.
+    """Let models import from the served folder and from the present working folder.
 
-    A working folder such as `/tmp`, where every user may leave a file, is left out.
+    A working folder in which every user may create files, such as `/tmp`, is excluded.
     """
     share_folders([settings.model_repository_root])
     with suppress(OSError):  # it may have been deleted
         working = Path.cwd()
         if working.stat().st_mode & PUBLIC == PUBLIC:
-            logger.info("models cannot import from %s, where everybody may write", working)
+            logger.info("models cannot import from %s, where every user may create files", working)
         else:
             share_folders([working])
 
@@ -116,7 +114,7 @@ def repository_of(settings: Settings) -> ModelRepository:
         if not issubclass(found, ModelRepository):
             raise InvalidSettings("it is not a ModelRepository")
         repository: ModelRepository = found(root=root, **settings.model_repository_implementation_args)
-    except Exception as error:  # code of the user's own, which may raise anything
+    except Exception as error:  # of a repository that a user has written
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InvalidSettings(f'model_repository_implementation "{implementation}": {reason}') from error
     return repository

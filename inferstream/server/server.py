@@ -1,4 +1,4 @@
-"""A server: an application at ports of its own, with front ends, Kafka and reloads, started and stopped in order."""
+"""A server: an application with ports, further front ends, Kafka and reloads, started and stopped in order."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from ..errors import InvalidSettings
 from ..repository import ModelRepository
 from ..settings import Settings
 from ..telemetry.files import MetricFiles
-from ..telemetry.metrics import CONTENT_TYPE, Meters
+from ..telemetry.metrics import Meters
 from .application import Application, Hosting
 from .doors import Doors
 from .ports import bind, share
@@ -31,7 +31,7 @@ logger = logging.getLogger("inferstream.server")
 
 
 class Server:
-    """A model server. It runs once, on any event loop of any thread; signals are left to whoever starts it."""
+    """A model server. It runs once, on any event loop of any thread, and handles no signals."""
 
     def __init__(self, settings: Settings, repository: ModelRepository | None = None) -> None:
         self.settings = settings
@@ -49,7 +49,7 @@ class Server:
 
     @property
     def killed(self) -> bool:
-        """Whether a process of this server did not end when told to, and was killed."""
+        """Whether a process of this server had to be killed because it did not end in time."""
         return self.application.killed
 
     async def run(
@@ -58,10 +58,10 @@ class Server:
         watch: bool = False,
         stopping: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take the ports, load the models, call `started`, and serve until `stop`.
+        """Bind the ports, load the models, call `started`, and serve until `stop`.
 
-        `stopping` is called when the server begins to stop, for whatever reason.
-        Raises InvalidSettings for a port that is taken, and in strict mode whatever a model failed with.
+        The server calls `stopping` when it begins to stop.
+        Raises InvalidSettings for a port in use, and in strict mode the first model's failure.
         """
         if self._loop is not None:
             raise RuntimeError("a Server runs once; make another one to serve again")
@@ -84,7 +84,7 @@ class Server:
         started: Callable[["Server"], None],
         watch: bool,
     ) -> None:
-        self._http["REST"] = doors.build_rest()
+        self._http["REST"] = doors.rest
         if "metrics" in sockets:
             self._start_metrics(sockets["metrics"])
         if self.front_ends is not None:
@@ -98,7 +98,7 @@ class Server:
         if watch:
             root = Path(self.settings.model_repository_root)
             watching = asyncio.create_task(reload_on_change(self.application.registry, root))
-            await asyncio.sleep(0)  # its first turn begins to watch, before the start is announced
+            await asyncio.sleep(0)  # it begins to watch in its first step, before the start is announced
         try:
             started(self)
             await self._stopping.wait()
@@ -107,7 +107,7 @@ class Server:
                 watching.cancel()
 
     def stop(self) -> None:
-        """Finish what is in progress and let `run` return; may be called in any thread and signal handler."""
+        """Finish calls in progress and let `run` return; any thread or signal handler may call this."""
         if self._loop is None:
             self._stopping.set()
             return
@@ -116,12 +116,12 @@ class Server:
 
     @property
     def longest_stop(self) -> float:
-        """Seconds after which a stop is not going to end: model code keeps the event loop to itself."""
+        """Seconds after which a stop is never going to end, because model code blocks the event loop."""
         return longest_stop(self.settings) + SPARE
 
     async def _load(self) -> bool:
         """Load every model; False when `stop` came first."""
-        loading = self._loading = asyncio.create_task(self._come_up())
+        loading = self._loading = asyncio.create_task(self._start_models())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -134,7 +134,7 @@ class Server:
         await loading
         return True
 
-    async def _come_up(self) -> None:
+    async def _start_models(self) -> None:
         await self.application.registry.start()
         if self.front_ends is not None:
             await self.front_ends.up()
@@ -157,19 +157,15 @@ class Server:
     def _start_metrics(self, sock: socket.socket) -> None:
         settings = self.settings
         assert settings.metrics_endpoint is not None
-        app = metrics_app(settings.metrics_endpoint, self.application.meters, CONTENT_TYPE)
-        source_and_options = ("_custom_metrics_server_settings", settings.custom_metrics_server_settings)
-        self._http["metrics"] = HttpServer(
-            app, *source_and_options, settings.model_repository_root, guarded=False
-        )
+        app = metrics_app(settings.metrics_endpoint, self.application.meters)
+        self._http["metrics"] = HttpServer(app, settings, "metrics")
         self._http["metrics"].start(sock)
 
     def scheme(self, port: str) -> str:
-        """What a port's address begins with."""
         return self._http[port].scheme if port in self._http else ""
 
     async def _stop(self, doors: Doors) -> None:
-        """Not ready; then refuse; let calls in progress finish; end the rest; close; unload. All within limits."""
+        """Become not ready, drain, close the ports and unload, each step within its limit."""
         settings, app, others = self.settings, self.application, self.front_ends
         loop = asyncio.get_running_loop()
         over = loop.time() + longest_stop(settings)
@@ -196,7 +192,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 
 def _front_ends(settings: Settings, meters: Meters, files: MetricFiles) -> "FrontEnds | None":
-    """The other front ends, where the settings want any. Raises InvalidSettings where there can be none."""
+    """The other front ends, or None. Raises InvalidSettings on a platform that cannot have any."""
     if settings.frontends == 1:
         return None
     if sys.platform != "linux":

@@ -1,4 +1,4 @@
-"""What makes spans, where the settings name a collector."""
+"""Makes the tracer."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def build_tracing(settings: Settings) -> "Tracer | None":
-    """What makes spans, where the settings name a collector. Raises InvalidSettings if the extra cannot be used."""
+    """The tracer, or None if the settings name no collector. Raises InvalidSettings if the extra cannot be imported."""
     if settings.tracing is None:
         return None
     try:
@@ -20,7 +20,7 @@ def build_tracing(settings: Settings) -> "Tracer | None":
             f'tracing_server needs `pip install "inferstream[tracing]"`: {missing.name} is not installed'
         ) from None
     except Exception as error:
-        # OpenTelemetry's generated modules refuse a protobuf that is older than they are, with an error of protobuf's.
+        # OpenTelemetry's generated modules refuse an older protobuf with an error of protobuf's own type.
         reason = str(error).partition("\n")[0]
         raise InvalidSettings(
             "tracing_server: the installed OpenTelemetry cannot be imported, "

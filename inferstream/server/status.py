@@ -1,4 +1,4 @@
-"""The one table from our error codes to what each transport calls them."""
+"""The table from error codes to the status of each transport."""
 
 import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -13,7 +13,7 @@ Profile = Literal["default", "mlserver", "triton"]
 
 
 class Status(NamedTuple):
-    """One code in the words of HTTP and of gRPC."""
+    """The status of one code over HTTP and gRPC."""
 
     http: int
     grpc: str
@@ -47,16 +47,15 @@ PROFILES: dict[Profile, dict[Code, Status]] = {
         Code.DEADLINE_EXCEEDED: Status(503, "UNAVAILABLE"),
     },
 }
-"""Where a setting asks for the codes that clients of another server compare with."""
-
+"""Differences from `TABLE`, for clients that compare with the codes of another server."""
 
 LONGEST_MESSAGE = 4096
-"""Bytes of a gRPC message as a header: clients refuse a call whose headers together exceed 8 KiB."""
+"""Bytes of a gRPC message as a header. Clients refuse a call if its headers exceed 8 KiB together."""
 
 ELLIPSIS = "…"
 
 _AS_IT_IS = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
-"""What gRPC writes into the header as it is; of anything else, three characters for each byte."""
+"""Characters that gRPC writes into the header unchanged. Every other byte takes three characters."""
 
 
 def status_of(error: InferstreamError, profile: Profile = "default") -> Status:
@@ -67,7 +66,7 @@ def status_of(error: InferstreamError, profile: Profile = "default") -> Status:
 
 
 def retry_after(error: BaseException) -> int | None:
-    """Seconds after which asking again may help, for errors that pass."""
+    """Seconds after which a retry may succeed; None for an error that a retry does not change."""
     if isinstance(error, Overloaded):
         return error.retry_after
     passes = (Code.NOT_READY, Code.WORKER_LOST, Code.DRAINING)
@@ -75,7 +74,6 @@ def retry_after(error: BaseException) -> int | None:
 
 
 def http_headers(error: InferstreamError) -> list[tuple[bytes, bytes]]:
-    """Response headers that an error brings along."""
     seconds = retry_after(error)
     if seconds is not None:
         return [(b"retry-after", b"%d" % seconds)]
@@ -85,7 +83,7 @@ def http_headers(error: InferstreamError) -> list[tuple[bytes, bytes]]:
 
 
 def grpc_status(error: BaseException, profile: Profile = "default") -> "tuple[grpc.StatusCode, str]":
-    """The gRPC status code and message of an error; what is not ours is INTERNAL and says nothing of itself."""
+    """The gRPC status code and message of an error; INTERNAL without details for one outside our tree."""
     import grpc
 
     if not isinstance(error, InferstreamError):
@@ -94,12 +92,12 @@ def grpc_status(error: BaseException, profile: Profile = "default") -> "tuple[gr
 
 
 def shortened(message: str) -> str:
-    """The message if a status can carry it, else as much of its beginning as one can."""
+    """The message, cut to the length that a status can carry."""
     if 3 * 4 * len(message) <= LONGEST_MESSAGE:
         return message
     written = quote(message[: LONGEST_MESSAGE + 1], safe=_AS_IT_IS)
     if len(written) <= LONGEST_MESSAGE:
         return message
     beginning = written[: LONGEST_MESSAGE - len(quote(ELLIPSIS))]
-    # The cut may have gone through an escape, or between the bytes of a character.
+    # The cut may have divided an escape or a character.
     return unquote(re.sub("%.?$", "", beginning), errors="ignore") + ELLIPSIS

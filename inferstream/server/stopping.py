@@ -1,4 +1,4 @@
-"""How long stopping may take: each step, and all of it."""
+"""The time limits of a stop: of each step, and of all steps together."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from ..settings import Settings
 logger = logging.getLogger("inferstream.server")
 
 PORTS = 2.25
-"""Seconds to close the ports: answers that are made have `LAST_WORDS` to get through."""
+"""Seconds to close the ports. Finished responses have `LAST_WORDS` seconds of them to reach their clients."""
 
 FRONT_ENDS = 3.25
 """Seconds for a further front end to close its ports, unload its models and end."""
@@ -19,24 +19,24 @@ UNLOADING = 2.0
 """Seconds that the models of one process may take to unload together."""
 
 LAST_RESPONSES = 1.0
-"""Seconds that answers already made may take to reach Kafka, and to be committed afterwards."""
+"""Seconds that finished responses may take to reach Kafka, and again to be committed."""
 
 AFTERWARDS = 4.75
-"""Seconds after the grace period for everything else together, worker processes included."""
+"""Seconds after the grace period for all other steps together, the end of worker processes included."""
 
 SPARE = 0.25
-"""Seconds after which a stop that should be over is not going to end."""
+"""Seconds beyond a limit after which a stop is never going to end."""
 
 
 def longest_stop(settings: Settings) -> float:
-    """Seconds within which a server has stopped, whatever its models, clients and workers do."""
+    """Seconds within which a server stops, independent of its models, clients and workers."""
     return settings.shutdown_delay + settings.shutdown_grace + AFTERWARDS
 
 
 async def within(seconds: float, what: str, *steps: Coroutine[Any, Any, object]) -> None:
-    """Run these steps at once, for at most `seconds`; log what fails or takes longer, and go on without it.
+    """Run these steps at the same time, for at most `seconds`, and log a step that fails or takes longer.
 
-    A step that takes longer is cancelled and not waited for, because it may not heed that either.
+    A step that takes longer is cancelled but not awaited, because it may ignore the cancellation.
     """
     tasks = [asyncio.create_task(step) for step in steps]
     if not tasks:

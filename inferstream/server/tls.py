@@ -1,4 +1,4 @@
-"""Certificates of a server's own: checked at the start, looked at again while it serves."""
+"""TLS certificates of the server, checked at the start and renewed while it serves."""
 
 import os
 import ssl
@@ -25,14 +25,14 @@ LARGEST = 2**20
 """Bytes of a file of certificates."""
 
 Stamps = tuple[tuple[int, int], ...]
-"""Time of change in ns and size in bytes, per file: different when a file is."""
+"""Modification time in ns and size in bytes of each file."""
 
 
 class Certificates:
-    """The certificate and key of one port, and the authority that its clients' certificates must come from.
+    """The certificate and key of one port, and the authority of its clients' certificates.
 
-    Paths are relative to `folder`, the one that is served; `source` names the setting in errors.
-    Raises InvalidSettings, naming the file, when one is missing or wrong.
+    Paths are relative to the served `folder`; `source` names the setting in errors.
+    Raises InvalidSettings that names the file if one is missing or wrong.
     """
 
     def __init__(self, options: Mapping[str, Any], folder: str, source: str) -> None:
@@ -63,7 +63,7 @@ class Certificates:
         return path
 
     def _clients(self, options: Mapping[str, Any]) -> ssl.VerifyMode:
-        """Whether clients must show a certificate: naming an authority is asking for one."""
+        """Whether clients must show a certificate. A named authority requires one by default."""
         unasked = ssl.CERT_NONE if self._authority is None else ssl.CERT_REQUIRED
         try:
             mode = ssl.VerifyMode(options.get("ssl_cert_reqs", unasked))
@@ -83,7 +83,7 @@ class Certificates:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
-            # Always a callable: without one, a key that has a password would be asked for on the terminal.
+            # Without a callable, OpenSSL would ask for the password of a key on the terminal.
             context.load_cert_chain(self._certificate, self._key, lambda: self._password)
         except OSError as error:
             files = f"ssl_certfile {self._certificate} and ssl_keyfile {self._key}"
@@ -104,7 +104,7 @@ class Certificates:
         return context
 
     def _reason(self, error: OSError) -> str:
-        """What is wrong with a file, without OpenSSL's place in its own source."""
+        """The reason of an error, without OpenSSL's source location."""
         if not isinstance(error, ssl.SSLError):
             return str(error.strerror)
         if error.reason == "KEY_VALUES_MISMATCH":
@@ -114,11 +114,11 @@ class Certificates:
         return "not in PEM form"
 
     def changed(self) -> bool:
-        """Whether there is a new certificate since this was last asked. Raises InvalidSettings for a wrong one."""
+        """Whether the certificate has changed since the last call. Raises InvalidSettings for a wrong one."""
         try:
             stamps = self._look()
         except OSError:
-            return False  # between the removal of one and the arrival of the next
+            return False  # between the removal of one file and the creation of the next
         if stamps == self._stamps:
             return False
         self._stamps = stamps
@@ -126,13 +126,12 @@ class Certificates:
         return True
 
     def renew(self) -> None:
-        """Let connections that come from now on have the new certificate."""
         self.context.load_cert_chain(self._certificate, self._key, lambda: self._password)
         if self._authority is not None:
             self.context.load_verify_locations(self._authority)
 
     def check_grpc(self) -> None:
-        """Raise InvalidSettings for what gRPC cannot do."""
+        """Raise InvalidSettings for options that gRPC does not have."""
         if self._password:
             raise InvalidSettings(f"{self._source}: gRPC reads no key that has a password")
         if self.clients is ssl.CERT_OPTIONAL:
@@ -141,7 +140,6 @@ class Certificates:
             raise InvalidSettings(f"{self._source}: gRPC takes its ciphers from GRPC_SSL_CIPHER_SUITES")
 
     def for_grpc(self) -> Any:
-        """The same as gRPC's certificate configuration."""
         authority = None if self._authority is None else self._authority.read_bytes()
         pair = (self._key.read_bytes(), self._certificate.read_bytes())
         return grpc.ssl_server_certificate_configuration([pair], root_certificates=authority)

@@ -5,5 +5,5 @@ from .custom import build_route_handler
 
 
 def main(*shared: int) -> None:
-    """Serve as a worker, with what the server has opened for it."""
+    """Serve as a worker, with the descriptors that the server has opened for it."""
     serve(build_route_handler, *shared)

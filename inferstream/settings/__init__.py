@@ -1,14 +1,7 @@
-"""What users configure: settings of the server and of each model."""
+"""Settings of the server and of each model."""
 
-from .environment import (
-    ENV_FILE as ENV_FILE_SETTINGS,
-)
-from .environment import (
-    MLSERVER_MODEL_PREFIX,
-    MLSERVER_PREFIX,
-    MODEL_PREFIX,
-    PREFIX,
-)
+from .environment import ENV_FILE as ENV_FILE_SETTINGS
+from .environment import MLSERVER_MODEL_PREFIX, MLSERVER_PREFIX, MODEL_PREFIX, PREFIX
 from .model import ModelParameters, ModelSettings
 from .server import CORSSettings, Settings
 from .sources import MODEL_SETTINGS_FILE, SETTINGS_FILE, load_model_settings, load_settings

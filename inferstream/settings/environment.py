@@ -1,4 +1,4 @@
-"""Environment variables: ours first, MLServer's next, then `.env` in the working folder."""
+"""Settings from the environment: our variables first, then MLServer's, then `.env` in the working folder."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from pydantic import BaseModel
+from ..types.base import OlderNames
 
 if TYPE_CHECKING:
     from pydantic_settings import BaseSettings
@@ -25,14 +25,14 @@ EnvironmentSnapshot = tuple[tuple[str, str], ...]
 SettingValues = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
 
 AS_SET: SettingValues = {"by_alias": True, "exclude_unset": True, "exclude_none": True}
-"""How MLServer dumps settings, which its users write into files."""
+"""Options with which MLServer dumps settings. Its users write the result into files."""
 
 
-class EnvironmentModel(BaseModel):
-    """Settings whose fields are filled from the environment where they are not given.
+class EnvironmentModel(OlderNames):
+    """Settings that take absent fields from the environment.
 
-    Not pydantic's BaseSettings, which reads the environment anew for every instance: with thousands of
-    models that was most of the time to start.
+    pydantic's BaseSettings reads the environment for every instance, which took most of the start time with
+    thousands of models.
     """
 
     env_prefixes: ClassVar[tuple[str, ...]] = (PREFIX, MLSERVER_PREFIX)
@@ -45,33 +45,21 @@ class EnvironmentModel(BaseModel):
 
     @classmethod
     def from_environment(cls, env_file: EnvFile = ENV_FILE) -> SettingValues:
-        """The values that variables give, and below them `env_file`: of several files the last goes first."""
+        """Values of the environment. Variables win over `env_file`; of several files, the last wins."""
         files = (env_file,) if isinstance(env_file, str | Path) else tuple(env_file or ())
         return _environment(cls, tuple(map(str, files)), _snapshot(files))
 
     def dict(self, **options: Any) -> SettingValues:
-        """What was given, under the names it has in a file."""
+        """The fields that were set, under their names in a file."""
         return self.model_dump(**{**AS_SET, **options})
 
     def json(self, **options: Any) -> str:
-        """What was given, as the JSON of a file."""
+        """The fields that were set, as the JSON of a file."""
         return self.model_dump_json(**{**AS_SET, **options})
 
     @classmethod
-    def parse_obj(cls, obj: Any) -> Self:
-        return cls.model_validate(obj)
-
-    @classmethod
-    def parse_raw(cls, b: str | bytes, **_: Any) -> Self:
-        return cls.model_validate_json(b)
-
-    @classmethod
-    def parse_file(cls, path: str | Path, **_: Any) -> Self:
-        return cls.model_validate_json(Path(path).read_bytes())
-
-    @classmethod
     def from_complete(cls, values: bytes) -> Self:
-        """An instance of JSON into which the environment has gone already, in another process."""
+        """An instance from JSON that another process has merged with the environment."""
         token = _complete.set(True)
         try:
             return cls.model_validate_json(values)
@@ -89,7 +77,7 @@ def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _snapshot(files: Sequence[str | Path]) -> EnvironmentSnapshot:
-    """Everything the result depends on: our variables, and which files there are."""
+    """The input of `_environment`: variables with our prefixes, and the stamps of the files."""
     prefixes = (PREFIX, MLSERVER_PREFIX)
     found = [(name, value) for name, value in os.environ.items() if name.upper().startswith(prefixes)]
     for file in files:
@@ -107,10 +95,10 @@ def _environment(
 ) -> dict[str, Any]:
     if not snapshot:
         return {}
-    # Imported late: it takes a fifth of a second, and most processes have no such variables.
+    # Imported late: it takes 0.2 s, and most processes have no such variables.
     from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource
 
-    kind = cast("type[BaseSettings]", settings)  # the sources only look at its fields and configuration
+    kind = cast("type[BaseSettings]", settings)  # the sources only read its fields and configuration
     found: dict[str, Any] = {}
     for prefix in reversed(settings.env_prefixes):
         found = merged(found, DotEnvSettingsSource(kind, env_file=files, env_prefix=prefix)())

@@ -17,7 +17,7 @@ InputValidation = Literal["auto", "declared", "strict", "off"]
 
 
 class ModelParameters(EnvironmentModel):
-    """`parameters` of a model's settings. Undeclared keys are kept as attributes, for the runtime."""
+    """`parameters` of a model's settings. Undeclared keys become attributes, for the runtime."""
 
     env_prefixes = (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)
 
@@ -59,7 +59,7 @@ class ModelSettings(EnvironmentModel):
     _provided: "ProvidedModel | None" = PrivateAttr(default=None)
     implementation_: str = Field(
         alias="implementation",
-        # A field with an alias has no prefix of its own in the environment.
+        # pydantic adds no prefix to the variable of a field with an alias.
         validation_alias=AliasChoices(
             "implementation", f"{MODEL_PREFIX}IMPLEMENTATION", f"{MLSERVER_MODEL_PREFIX}IMPLEMENTATION"
         ),
@@ -148,7 +148,7 @@ class ModelSettings(EnvironmentModel):
     @model_validator(mode="before")
     @classmethod
     def _accept_class(cls, values: Any) -> Any:
-        """Authors may pass the class itself where the file would hold its import path."""
+        """Accept the class itself in place of its import path."""
         if isinstance(values, dict) and isinstance(values.get("implementation"), type):
             values = {**values, "implementation": _import_path(values["implementation"])}
         return values
@@ -156,16 +156,14 @@ class ModelSettings(EnvironmentModel):
     @field_validator("input_validation", mode="before")
     @classmethod
     def _accept_lenient(cls, value: Any) -> Any:
-        """The name that `declared` had in the first version."""
+        """Accept `lenient`, the name of `declared` in the first version."""
         return "declared" if value == "lenient" else value
 
     @property
     def implementation(self) -> type[Any]:
         """The model's class. Raises ModelLoadFailed when it cannot be imported."""
-        if self._provided is not None:
-            return (
-                self._provided.model if isinstance(self._provided.model, type) else type(self._provided.model)
-            )
+        if (provided := self.provided) is not None:
+            return provided if isinstance(provided, type) else type(provided)
         return resolve_class(self.implementation_, self._source)
 
     @implementation.setter
@@ -175,13 +173,13 @@ class ModelSettings(EnvironmentModel):
         self._provided = ProvidedModel(value) if provided else None
 
     def serve_object(self, model: object) -> None:
-        """Serve this model itself, in the process that has it, instead of an instance of a class."""
+        """Serve this object, in this process, instead of a new instance of a class."""
         self.implementation_ = _import_path(type(model))
         self._provided = ProvidedModel(model)
 
     @property
     def provided(self) -> Any:
-        """The class that no import path leads to, or the model itself; None where the path says what to serve."""
+        """The model object, or a class that cannot be imported by its path; None if the path names the class."""
         return None if self._provided is None else self._provided.model
 
     @property
@@ -195,7 +193,7 @@ class ModelSettings(EnvironmentModel):
 
 
 class ProvidedModel:
-    """A class, or a model, that the program holds and every copy of its settings means."""
+    """Holds a class or model of the program. Copies of the settings share it."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -205,7 +203,7 @@ class ProvidedModel:
 
 
 def _is_importable(implementation: type[Any]) -> bool:
-    """Whether its import path leads to this class, also in another process."""
+    """Whether the import path of this class works in any process."""
     module = implementation.__module__
     found = getattr(sys.modules.get(module), implementation.__qualname__, None)
     return found is implementation and module != "__main__"

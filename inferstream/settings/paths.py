@@ -1,4 +1,4 @@
-"""Paths in settings, as users write them."""
+"""Expansion of paths in settings."""
 
 import os
 from typing import TypeVar
@@ -7,7 +7,7 @@ Value = TypeVar("Value")
 
 
 def expanded(value: Value) -> Value | str:
-    """A path with `~` and `$NAME` replaced; what is no text, or the URI of something elsewhere, stays as it is."""
+    """A path with `~` and `$NAME` replaced. URIs and values that are not text do not change."""
     if not isinstance(value, str) or "://" in value:
         return value
     return os.path.expandvars(os.path.expanduser(value))

@@ -11,7 +11,7 @@ from .paths import expanded
 
 
 def own_version() -> str:
-    """The version of the package, as installed."""
+    """The version of the installed package."""
     from importlib.metadata import PackageNotFoundError, version  # late: it is slow to import
 
     try:
@@ -21,17 +21,17 @@ def own_version() -> str:
 
 
 def _spellings(name: str) -> AliasChoices:
-    """MLServer's name of a setting that there is a private attribute, and the variables for it."""
+    """MLServer's name of a setting, which is private there, and its environment variables."""
     return AliasChoices(f"_{name}", f"{PREFIX}{name}".upper(), f"{MLSERVER_PREFIX}{name}".upper())
 
 
 def _other_name(name: str) -> property:
-    """An attribute that stands for the field `name`."""
+    """An attribute that reads and writes the field `name`."""
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
 class CORSSettings(EnvironmentModel):
-    """Rules for web pages of other origins; by default no such page may use this server."""
+    """Rules for web pages of other origins. By default no such page may use this server."""
 
     model_config = ConfigDict(extra="ignore")
 

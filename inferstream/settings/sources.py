@@ -1,17 +1,17 @@
-"""Reads settings files and says precisely what is wrong with them."""
+"""Reads settings files and reports their errors."""
 
 import difflib
 import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from ..errors import InvalidSettings
 from .environment import EnvironmentModel
-from .model import ModelParameters, ModelSettings
+from .model import ModelSettings
 from .server import Settings
 
 logger = logging.getLogger("inferstream.settings")
@@ -20,47 +20,42 @@ SETTINGS_FILE = "settings.json"
 MODEL_SETTINGS_FILE = "model-settings.json"
 MAX_FILE_BYTES = 2**20
 
-WITHOUT_EFFECT: dict[type[EnvironmentModel], tuple[str, ...]] = {
-    Settings: (),
-    ModelSettings: ("warm_workers",),
-    ModelParameters: (),
-}
-"""Fields of MLServer's that may be set and change nothing: there is nothing left for them to do."""
+WITHOUT_EFFECT = ("warm_workers",)
+"""Fields of a model's settings in MLServer that are accepted and have no effect."""
+
+Model = TypeVar("Model", bound=EnvironmentModel)
 
 
 def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) -> Settings:
     """The server's settings: flags over `settings.json` in `folder` over the environment over defaults.
 
-    Raises InvalidSettings naming the source, the field and what is allowed.
+    Raises InvalidSettings, which names the source, the field and the allowed values.
     """
     path = Path(folder) / SETTINGS_FILE
     values = read_json(path) if path.exists() else {}
     _warn_unknown(Settings, values, str(path))
     flags_set = {name: value for name, value in (flags or {}).items() if value is not None}
     root = {"model_repository_root": str(folder)}
-    settings = validated(Settings, {**values, **root, **flags_set}, str(path) if values else "settings")
-    assert isinstance(settings, Settings)
-    _warn_without_effect(str(path), settings)
-    return settings
+    return validated(Settings, {**values, **root, **flags_set}, str(path) if values else "settings")
 
 
 def load_model_settings(path: str | Path) -> ModelSettings:
-    """The settings of one model from its file, filled up from the environment.
+    """The settings of one model: its file over the environment.
 
-    Raises InvalidSettings naming the file, the field and what is allowed.
+    Raises InvalidSettings, which names the file, the field and the allowed values.
     """
     path = Path(path)
     values = read_json(path)
     _warn_unknown(ModelSettings, values, str(path))
     settings = validated(ModelSettings, values, str(path))
-    assert isinstance(settings, ModelSettings)
     settings._source = str(path)
-    _warn_without_effect(str(path), settings, settings.parameters)
+    if unused := [f'"{name}"' for name in WITHOUT_EFFECT if getattr(settings, name)]:
+        logger.warning("%s: understood and without effect: %s", path, ", ".join(unused))
     return settings
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file. Raises InvalidSettings with line and column, or for what is no plain file."""
+    """The JSON object in a regular file. Raises InvalidSettings, with line and column for invalid JSON."""
     try:
         if not path.is_file():
             raise InvalidSettings(f"{path}: not a regular file")
@@ -78,15 +73,15 @@ def read_json(path: Path) -> dict[str, Any]:
     return values
 
 
-def validated(settings: type[EnvironmentModel], values: dict[str, Any], source: str) -> EnvironmentModel:
-    """An instance of `settings`. Raises InvalidSettings with every wrong field in one message."""
+def validated(settings: type[Model], values: dict[str, Any], source: str) -> Model:
+    """An instance of `settings`. Raises InvalidSettings, which names every wrong field."""
     try:
         return settings(**values)
     except ValidationError as error:
         faults = [_fault(fault, values) for fault in error.errors()]
         raise InvalidSettings(f"{source}: " + "; ".join(faults)) from None
     except ValueError as error:
-        # pydantic-settings' own error, for a variable that holds no JSON; its module takes long to import.
+        # pydantic-settings' error for a variable without JSON. Its own class takes long to import.
         raise InvalidSettings(f"environment: {error}") from None
 
 
@@ -106,7 +101,7 @@ def _warn_unknown(settings: type[EnvironmentModel], values: Mapping[str, Any], s
 
 
 def unknown_fields(settings: type[EnvironmentModel], values: Mapping[str, Any]) -> list[str]:
-    """One sentence for each key that no field of `settings` answers to."""
+    """One sentence for each key that is not a field of `settings`."""
     known = {field.alias or name for name, field in settings.model_fields.items()} | {"_source"}
     faults = []
     for key in values:
@@ -115,19 +110,3 @@ def unknown_fields(settings: type[EnvironmentModel], values: Mapping[str, Any]) 
             hint = f'; did you mean "{close[0]}"?' if close else ""
             faults.append(f'field "{key}" is unknown and ignored{hint}')
     return faults
-
-
-def _warn_without_effect(source: str, *parts: EnvironmentModel | None) -> None:
-    fields = [f'"{name}"' for part in parts if part is not None for name in _set_in_vain(part)]
-    if fields:
-        logger.warning("%s: understood and without effect: %s", source, ", ".join(fields))
-
-
-def _set_in_vain(settings: EnvironmentModel) -> list[str]:
-    found = []
-    for name in WITHOUT_EFFECT[type(settings)]:
-        field = type(settings).model_fields[name]
-        value = getattr(settings, name)
-        if value and value != field.get_default(call_default_factory=True):
-            found.append(field.alias or name)
-    return found

@@ -1,4 +1,4 @@
-"""Which model's code is running here, for log lines and custom metrics."""
+"""The model whose code is running, for log lines and custom metrics."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,6 @@ model_version_var: ContextVar[str] = ContextVar("model_version", default="")
 
 @contextmanager
 def model_context(name: str, version: str | None) -> Iterator[None]:
-    """Code inside the block runs as the code of this model."""
     name_token = model_name_var.set(name)
     version_token = model_version_var.set(version or "")
     try:

@@ -1,4 +1,4 @@
-"""Metrics of model code's own, made by `inferstream.register` and fed by `inferstream.log`."""
+"""Metrics of model code, made by `inferstream.register` and fed by `inferstream.log`."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Sink(Protocol):
-    """Who keeps the numbers, when it is not this process."""
+    """Keeps the numbers in another process."""
 
     def registered(self, name: str, description: str) -> None: ...
 
@@ -19,12 +19,12 @@ class Sink(Protocol):
 
 
 class CustomMetrics:
-    """Histograms that model code registers and feeds, labelled with the model that does."""
+    """Histograms that model code registers and feeds, labelled with the model."""
 
     def __init__(self) -> None:
         self._histograms: dict[str, Histogram] = {}
         self.sink: Sink | None = None
-        """Set in a worker: what model code logs there counts in the server, and outlives the worker."""
+        """Set in a worker, so that the server keeps the numbers, also after the worker has ended."""
 
     def register(self, name: str, description: str) -> "Histogram":
         """The histogram of this name, made on first use."""
@@ -39,21 +39,16 @@ class CustomMetrics:
         return self._histograms[name]
 
     def get(self, name: str) -> "Histogram | None":
-        """The histogram of this name, if it has been made."""
         return self._histograms.get(name)
 
     def log(self, **values: float) -> None:
-        """Record one value per metric for the model whose code is running.
-
-        Raises RuntimeError outside of a model's code.
-        """
+        """Record one value per metric for the model whose code is running. Raises RuntimeError outside model code."""
         model = model_name_var.get("")
         if not model:
             raise RuntimeError("metrics can only be logged by a model's own code")
         self.observe(model, model_version_var.get(""), values)
 
     def observe(self, model: str, version: str, values: dict[str, float]) -> None:
-        """Record one value per metric for a model."""
         histograms = {name: self.register(name, f"Custom metric {name}") for name in values}
         if self.sink is not None:
             self.sink.logged(model, version, {name: float(value) for name, value in values.items()})
@@ -67,7 +62,7 @@ class CustomMetrics:
 
 
 CUSTOM = CustomMetrics()
-"""The one registry that all model code shares."""
+"""The registry of all model code."""
 
 log = CUSTOM.log
 register = CUSTOM.register

@@ -1,6 +1,6 @@
-"""Files through which worker processes hand over the metrics that model code makes with `prometheus_client`.
+"""Files of the metrics that model code makes in workers with `prometheus_client`.
 
-That library's own way for many processes: each writes its numbers into files, which are added up at a scrape.
+The library supports several processes by files: each process writes its numbers, and a scrape adds them up.
 """
 
 import logging
@@ -9,10 +9,14 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
+from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR, REGISTRY
 from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 logger = logging.getLogger("inferstream.telemetry")
 
@@ -20,9 +24,9 @@ VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class MetricFiles:
-    """A folder for the workers of one server. A worker goes on with the numbers of one that has ended.
+    """A folder for the workers of one server. A new worker continues the numbers of one that has ended.
 
-    So counters never go down, and there are no more files than there were workers at once.
+    So counters never decrease, and there are no more files than there were workers at once.
     """
 
     def __init__(self, root: str | None) -> None:
@@ -31,7 +35,7 @@ class MetricFiles:
         self._ended: set[int] = set()
 
     def variables(self) -> dict[str, str]:
-        """What workers need in their environment; none where no file can be written. Makes the folder."""
+        """Environment variables for workers; empty if no file can be written. Makes the folder."""
         if self._folder is None:
             try:
                 if self._root is not None:
@@ -52,7 +56,7 @@ class MetricFiles:
                 file.rename(file.with_name(file.name.replace(f"_{ended}.db", f"_{pid}.db")))
 
     def ended(self, pid: int) -> None:
-        """A worker has ended, or soon will; what it gauged is over."""
+        """A worker has ended or is about to. Its gauges are removed."""
         for file in self._of(pid):
             if file.name.startswith("gauge_"):
                 file.unlink(missing_ok=True)
@@ -64,14 +68,13 @@ class MetricFiles:
             return ()
         try:
             paths = map(str, self._folder.glob("*.db"))
-            found: Iterable[Metric] = MultiProcessCollector.merge(paths)  # type: ignore[no-untyped-call]  # theirs
+            found: Iterable[Metric] = MultiProcessCollector.merge(paths)  # type: ignore[no-untyped-call]  # untyped
         except (OSError, RuntimeError, ValueError, struct.error) as error:
             logger.warning("the metrics of workers cannot be read: %s", error)
             return ()
         return found
 
     def close(self) -> None:
-        """Remove the folder."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -80,11 +83,37 @@ class MetricFiles:
         return [] if self._folder is None else list(self._folder.glob(f"*_{pid}.db"))
 
 
+class ModelMetrics(Collector):
+    """The library's default registry, without metrics of the process, and the files of workers."""
+
+    def __init__(self, files: MetricFiles) -> None:
+        self._files = files
+        standard: tuple[Collector, ...] = (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR)
+        self._standard = {metric.name for collector in standard for metric in collector.collect()}
+
+    def collect(self) -> Iterable[Metric]:
+        families: dict[str, Metric] = {}
+        here = (metric for metric in REGISTRY.collect() if metric.name not in self._standard)
+        for metric in chain(here, self._files.collect()):
+            family = families.setdefault(metric.name, metric)
+            if family is not metric:
+                family.samples = _summed([*family.samples, *metric.samples])
+        return families.values()
+
+
+def _summed(samples: list[Sample]) -> list[Sample]:
+    """One sample for each name and labels. A model may run here, and another with the same code in workers."""
+    found: dict[object, Sample] = {}
+    for sample in samples:
+        key = (sample.name, tuple(sorted(sample.labels.items())))
+        before = found.get(key)
+        found[key] = sample if before is None else sample._replace(value=before.value + sample.value)
+    return list(found.values())
+
+
 def _lives(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True

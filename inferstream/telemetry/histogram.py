@@ -8,14 +8,14 @@ Bounds = tuple[float, ...]
 SECONDS: Bounds = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 GAPS: Bounds = (0.0001, 0.00025, 0.0005, *SECONDS)
-"""Seconds between the responses of a stream, of which a fast one makes several in a millisecond."""
+"""Seconds between the responses of a stream. A fast stream makes several in a millisecond."""
 
 COUNTS: Bounds = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-"""Numbers of things: calls in a queue, requests in a batch."""
+"""Counts: calls in a queue, requests in a batch."""
 
 
 class Histogram:
-    """One bisect per observation, where prometheus_client takes a lock and a label look-up."""
+    """One bisect per observation, without the lock and the label lookup of prometheus_client."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -29,12 +29,12 @@ class Histogram:
         self.total += value
 
     def add(self, counts: list[int], total: float) -> None:
-        """Count what another histogram of these bounds has."""
+        """Add the counts of another histogram with these bounds."""
         self.counts = [own + other for own, other in zip(self.counts, counts, strict=True)]
         self.total += total
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative counts by upper bound, as the exposition format wants them."""
+        """Cumulative counts by upper bound, as in the exposition format."""
         found, running = [], 0
         for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
             running += count

@@ -1,4 +1,4 @@
-"""One log record per event: a line or a JSON object, with the model's name where its code is running."""
+"""Log records as lines or JSON objects, with the name of the model whose code is running."""
 
 import json
 import logging
@@ -14,11 +14,11 @@ _LEVELS = {True: logging.DEBUG, False: logging.INFO}
 _SAME = [("mlserver", "inferstream"), ("mlserver.parallel", "inferstream.worker")] + [
     (f"mlserver.{part}", f"inferstream.{part}") for part in ("rest", "grpc", "kafka")
 ]
-"""MLServer's loggers, and ours that log the same."""
+"""MLServer's loggers, and our loggers of the same records."""
 
 
 class LineFormatter(logging.Formatter):
-    """`time [logger][model:version] LEVEL - message`, control characters escaped."""
+    """`time [logger][model:version] LEVEL - message`, with control characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         model = model_name_var.get()
@@ -28,15 +28,13 @@ class LineFormatter(logging.Formatter):
         message = _escaped(record.getMessage())
         record_text = f"{self.formatTime(record)} [{record.name}]{model} {record.levelname} - {message}"
         if record.exc_info:
-            # A traceback is ours and many lines long; every line is indented, so none can pass for a record.
+            # A traceback has many lines. Each is indented, so that none looks like a record.
             trace = self.formatException(record.exc_info)
             record_text += "\n" + "\n".join(f"  {_escaped(part)}" for part in trace.splitlines())
         return record_text
 
 
 class JSONFormatter(logging.Formatter):
-    """One JSON object per record."""
-
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {
             "time": self.formatTime(record),
@@ -54,16 +52,16 @@ class JSONFormatter(logging.Formatter):
 
 
 def _escaped(text: str) -> str:
-    """Nobody who can write into a message can start a line of their own or steer a terminal."""
+    """Escape text, so that a message cannot start a line or control a terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any] | None) -> None:
-    """Set up every logger of the process; `custom` is a `logging.config` file or dictionary put on top.
+    """Set up every logger of the process. `custom` is a `logging.config` file or dictionary, applied last.
 
-    Raises whatever `logging.config` does when the custom configuration is wrong.
+    Raises the errors of `logging.config` for a wrong custom configuration.
     """
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JSONFormatter() if structured else LineFormatter())
@@ -81,13 +79,13 @@ def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any
         before = [(_state(theirs), _state(ours)) for theirs, ours in _SAME]
         apply_configuration(custom)
         for (theirs, ours), was in zip(_SAME, before, strict=True):
-            # What a configuration says of MLServer's loggers holds for ours, unless it names those too.
+            # A configuration of MLServer's loggers applies to ours, unless it names ours too.
             if _state(theirs) != was[0] and _state(ours) == was[1]:
                 _set_state(ours, *_state(theirs))
 
 
 def apply_configuration(custom: str | dict[str, Any]) -> None:
-    """Apply a `logging.config` file, `.json` or ini, or dictionary. Raises whatever `logging.config` does."""
+    """Apply a dictionary, or a `logging.config` file: `.json` or ini. Raises the errors of `logging.config`."""
     path = None if isinstance(custom, dict) else Path(custom)
     if path is not None and path.suffix != ".json":
         path.stat()  # Python 3.11 takes a missing file for an empty one
@@ -96,7 +94,7 @@ def apply_configuration(custom: str | dict[str, Any]) -> None:
     configuration = custom if path is None else json.loads(path.read_text("utf-8"))
     if not isinstance(configuration, dict):
         raise ValueError("it must hold a JSON object")
-    # Python's default would silence every logger that the configuration does not name.
+    # Python's default silences every logger that the configuration does not name.
     logging.config.dictConfig({"disable_existing_loggers": False, **configuration})
 
 

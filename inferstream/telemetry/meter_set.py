@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 
 
 class Changes(NamedTuple):
-    """What has happened in one process since it last told: in the order in which the meters are declared."""
+    """Changes in one process since its last report, in the declared order of the meters."""
 
     gauges: list[int]
     counters: list[int]
@@ -13,10 +13,7 @@ class Changes(NamedTuple):
 
 
 class MeterSet:
-    """Meters of one subject; each kind names its attributes.
-
-    A process that ends takes its share of the gauges with it. What it has counted stays.
-    """
+    """Meters of one subject; each kind names its attributes. The end of a process removes its share of the gauges."""
 
     gauges: ClassVar[tuple[str, ...]] = ()
     counters: ClassVar[tuple[str, ...]] = ()
@@ -25,7 +22,7 @@ class MeterSet:
     _drained: tuple[list[int], list[int]] | None = None
 
     def drain(self) -> Changes | None:
-        """What has happened since this was last called, for a process elsewhere; None if nothing has."""
+        """Changes since the last call of this, for another process; None without any."""
         gauges, counters = self._numbers(self.gauges), self._numbers(self.counters)
         histograms = [getattr(self, name) for name in self.histograms]
         drained = self._drained or ([0] * len(gauges), [0] * len(counters))
@@ -41,14 +38,13 @@ class MeterSet:
         return [getattr(self, name) for name in names]
 
     def add(self, changes: Changes) -> None:
-        """Count what has happened in another process."""
         self._shift(self.gauges, changes.gauges)
         self._shift(self.counters, changes.counters)
         for name, (counts, total) in zip(self.histograms, changes.histograms, strict=True):
             getattr(self, name).add(counts, total)
 
     def take_back(self, gauges: Sequence[int]) -> None:
-        """A process has ended whose share of the gauges was this."""
+        """Remove the share of a process that has ended."""
         self._shift(self.gauges, [-gauge for gauge in gauges])
 
     def _shift(self, names: Sequence[str], changes: Sequence[int]) -> None:

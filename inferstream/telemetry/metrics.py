@@ -1,4 +1,4 @@
-"""Meters as plain numbers, turned into Prometheus families only when somebody scrapes."""
+"""Meters as plain numbers. A scrape turns them into Prometheus families."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -18,11 +18,10 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from . import compute, queues, streams
+from . import compute, queues
 from .custom import CUSTOM
-from .histogram import SECONDS, Histogram
+from .histogram import GAPS, SECONDS, Histogram
 from .rpcs import GrpcMeters
-from .sockets import SocketMeters
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -38,46 +37,52 @@ class StageMeters(Protocol):
 OfStage = TypeVar("OfStage", bound=StageMeters)
 
 
-class ModelMeters:
-    """The numbers of one version of one model."""
+class StreamMeters:
+    """Responses in streams, the seconds to the first, and the seconds between them."""
 
+    def __init__(self) -> None:
+        self.items = 0
+        self.first = Histogram(SECONDS)
+        self.gaps = Histogram(GAPS)
+
+
+class ModelMeters:
     def __init__(self, model: str, version: str | None) -> None:
         self.labels = [model, version or ""]
         self.in_flight = 0
         self.ends: dict[str, int] = {}
         self.duration = Histogram(SECONDS)
         self.failed = 0.0
-        """Seconds of the calls that did not end well."""
+        """Seconds of failed calls."""
         self.waited = 0.0
-        """Seconds for which the others waited for their turn."""
+        """Seconds that successful calls waited."""
         self.last: float | None = None
         """When the last call came, on the clock of `perf_counter`."""
-        self.streams = streams.StreamMeters()
+        self.streams = StreamMeters()
         self.queue = queues.QueueMeters()
         self.stages: dict[type[StageMeters], StageMeters] = {}
-        """The meters of single stages; a model shows no others than its stages have asked for."""
+        """The meters of single stages, for stages that have asked for them."""
         self.compute: compute.ComputeMeters | None = None
 
     def computing(self) -> compute.ComputeMeters:
-        """The meters of this model's executions, where they are counted apart from calls from now on."""
+        """Count executions apart from calls from now on."""
         self.compute = self.executions()
         return self.compute
 
     def executions(self) -> compute.ComputeMeters:
-        """The executions so far. Where nothing counts them apart, each call that ended well was one."""
+        """The executions so far. Where they are not counted apart, each successful call was one."""
         if self.compute is not None:
             return self.compute
         seconds = self.duration.total - self.failed - self.waited
         return compute.ComputeMeters(self.ends.get("success", 0), seconds)
 
     def of(self, kind: type[OfStage]) -> OfStage:
-        """The meters of a stage, made when they are first asked for."""
         meters = self.stages.setdefault(kind, kind())
         assert isinstance(meters, kind)
         return meters
 
     def ended(self, seconds: float, kind: str, waited: float = 0.0) -> None:
-        """One call has ended after `seconds`, as `kind`: `success`, or the code of its error."""
+        """A call ended after `seconds` with `kind`: `success`, or the code of its error."""
         self.ends[kind] = self.ends.get(kind, 0) + 1
         self.duration.observe(seconds)
         if kind != "success":
@@ -86,7 +91,7 @@ class ModelMeters:
             self.waited += waited
 
     def left_unopened(self) -> None:
-        """A call was cancelled before anything was done for it."""
+        """A call was cancelled before it was opened."""
         self.queue.left(expired=False)
         self.ended(0.0, "cancelled")
 
@@ -106,8 +111,23 @@ class DoorMeters:
         durations.observe(seconds)
 
 
+class SocketMeters:
+    """The numbers of all WebSockets. Their upgrades also count as HTTP requests."""
+
+    __slots__ = ("open", "received", "sent")
+
+    def __init__(self) -> None:
+        self.open = self.received = self.sent = 0
+
+    def collect(self) -> Iterator[Metric]:
+        prefix = "inferstream_websocket"
+        yield GaugeMetricFamily(f"{prefix}s", "WebSockets that are open", value=self.open)
+        yield CounterMetricFamily(f"{prefix}_messages_received", "Messages received", value=self.received)
+        yield CounterMetricFamily(f"{prefix}_messages_sent", "Messages sent", value=self.sent)
+
+
 class Meters(Collector):
-    """Every meter of the server; Prometheus calls `collect` at a scrape."""
+    """Every meter of the server. Prometheus calls `collect` at a scrape."""
 
     def __init__(self, rest_prefix: str = "rest_server") -> None:
         self.models: dict[tuple[str, str | None], ModelMeters] = {}
@@ -116,7 +136,7 @@ class Meters(Collector):
         self.sockets = SocketMeters()
         self._shown: dict[type[StageMeters], Collector | None] = {}
         self.elsewhere: Callable[[], Awaitable[bytes]] | None = None
-        """Who knows the meters of the whole server, where this process is not all of it."""
+        """Fetches the meters of the whole server, where other processes serve too."""
         self._rest_prefix = rest_prefix
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -126,17 +146,16 @@ class Meters(Collector):
         self._registry.register(CUSTOM)
 
     def add(self, collector: Collector) -> None:
-        """Scrape these meters too."""
         self._registry.register(collector)
 
     def of(self, model: str, version: str | None) -> ModelMeters:
-        """The meters of a model; they outlive its reloads, as counters must."""
+        """The meters of a model. They survive its reloads, as counters must."""
         return self.models.setdefault((model, version), ModelMeters(model, version))
 
     def show(self, kind: type[StageMeters], shared: Collector | None = None) -> None:
-        """Show the families of a stage from now on, also while no model has any, and what its models share.
+        """Show the families of a stage from now on, even without models that have any, and what its models share.
 
-        Families that are not shown before appear with the first model that has them, after these.
+        Other families appear after these, with the first model that has them.
         """
         self._shown[kind] = shared
 
@@ -149,11 +168,10 @@ class Meters(Collector):
         return self.exposition() if self.elsewhere is None else await self.elsewhere()
 
     def families(self) -> Iterable[Metric]:
-        """All meters of this process."""
         return self._registry.collect()
 
     async def everywhere(self) -> Iterable[Metric]:
-        """The meters of the server's own, of all its processes."""
+        """The server's own meters, of all its processes."""
         if self.elsewhere is None:
             return self.collect()
         from prometheus_client.parser import (
@@ -166,7 +184,7 @@ class Meters(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._collect_models()
         yield from compute.collect((model.labels, model.executions()) for model in self.models.values())
-        yield from streams.collect((model.labels, model.streams) for model in self.models.values())
+        yield from self._collect_streams()
         yield from queues.collect(
             (model.labels, model.in_flight, model.queue) for model in self.models.values()
         )
@@ -210,6 +228,26 @@ class Meters(Collector):
             running.add_metric(labels, meters.in_flight)
             seconds.add_metric(labels, meters.duration.buckets(), meters.duration.total)
         yield from (success, failure, duration, failed, ends, running, seconds)
+
+    def _collect_streams(self) -> Iterable[Metric]:
+        names = ["model", "version"]
+        items = CounterMetricFamily("inferstream_stream_items", "Responses sent in streams", labels=names)
+        first = HistogramMetricFamily(
+            "inferstream_time_to_first_item_seconds",
+            "Seconds from call to a stream's first response",
+            labels=names,
+        )
+        gaps = HistogramMetricFamily(
+            "inferstream_time_between_items_seconds",
+            "Seconds from one response of a stream to the next, its reader's included",
+            labels=names,
+        )
+        for model in self.models.values():
+            labels, meters = model.labels, model.streams
+            items.add_metric(labels, meters.items)
+            first.add_metric(labels, meters.first.buckets(), meters.first.total)
+            gaps.add_metric(labels, meters.gaps.buckets(), meters.gaps.total)
+        return (items, first, gaps)
 
     def _collect_rest(self) -> Iterator[Metric]:
         prefix = self._rest_prefix

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class QueueMeters(MeterSet):
-    """How many calls wait, how long those waited that had to, and how many left before their turn."""
+    """Waiting calls, their waits, and calls that left before their turn."""
 
     counters = ("expired", "cancelled")
     histograms = ("waits",)
@@ -24,7 +24,7 @@ class QueueMeters(MeterSet):
         self.cancelled = 0
 
     def left(self, expired: bool) -> None:
-        """A call has ended before its model began with it: its time was over, or nobody waits for it any more."""
+        """Count a call that ended before its model began: its deadline passed, or its caller left."""
         if expired:
             self.expired += 1
         else:
@@ -32,7 +32,7 @@ class QueueMeters(MeterSet):
 
 
 def collect(found: Iterable[tuple[list[str], int, QueueMeters]]) -> "Iterable[Metric]":
-    """The families of these models' meters, each with the model's name and version and its calls in progress."""
+    """Make the families of these models' meters. Each entry has labels, calls in progress and meters."""
     from prometheus_client.core import (  # late: not in workers
         CounterMetricFamily,
         GaugeMetricFamily,

@@ -1,4 +1,4 @@
-"""Meters of gRPC, under the names that py-grpc-prometheus gave them and MLServer kept."""
+"""Meters of gRPC, with the names of py-grpc-prometheus, which MLServer uses."""
 
 from collections.abc import Iterator
 
@@ -9,19 +9,17 @@ from .histogram import SECONDS, Histogram
 LABELS = ["grpc_type", "grpc_service", "grpc_method"]
 
 UNLOGGED = ("Check", "List", "Watch", "ServerLive", "ServerReady", "ModelReady")
-"""RPCs that are called all the time, by nobody who reads logs or traces."""
+"""Frequent RPCs of probes, which logs and traces omit."""
 
 
 class RpcMeters:
-    """The numbers of one RPC; what happens often is an addition to a plain number."""
-
     __slots__ = ("duration", "ends", "labels", "name", "received", "sent", "started", "unlogged")
 
     def __init__(self, kind: str, service: str, method: str) -> None:
         self.labels = [kind, service, method]
         self.name = f"{service}/{method}"
         self.unlogged = method in UNLOGGED
-        """Whether its calls are no news to anybody."""
+        """Whether logs and traces omit it."""
         self.started = 0
         self.received = 0
         self.sent = 0
@@ -29,24 +27,20 @@ class RpcMeters:
         self.duration = Histogram(SECONDS)
 
     def ended(self, status: str, seconds: float) -> None:
-        """One call has ended after `seconds`, with the gRPC status of this name."""
         self.ends[status] = self.ends.get(status, 0) + 1
         self.duration.observe(seconds)
 
 
 class GrpcMeters:
-    """The meters of every RPC the server has."""
-
     def __init__(self) -> None:
         self._rpcs: list[RpcMeters] = []
 
     def of(self, kind: str, service: str, method: str) -> RpcMeters:
-        """New meters for an RPC."""
         self._rpcs.append(RpcMeters(kind, service, method))
         return self._rpcs[-1]
 
     def collect(self) -> Iterator[Metric]:
-        """The families of all RPCs; one that nobody has called is left out."""
+        """The families of all RPCs, without RPCs that were never called."""
         started = CounterMetricFamily("grpc_server_started", "RPCs begun", labels=LABELS)
         received = CounterMetricFamily("grpc_server_msg_received", "Messages received", labels=LABELS)
         sent = CounterMetricFamily("grpc_server_msg_sent", "Messages sent", labels=LABELS)

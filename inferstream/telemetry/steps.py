@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class StepMeters(MeterSet):
-    """How many streams advance or wait for a place, how many were in each step, and how long it took."""
+    """Streams that advance or wait for a place, and the size and seconds of each step."""
 
     gauges = ("active", "waiting")
     histograms = ("sizes", "durations")
@@ -23,13 +23,11 @@ class StepMeters(MeterSet):
         self.durations = Histogram(SECONDS)
 
     def stepped(self, states: int, seconds: float) -> None:
-        """One step over so many states has taken so many seconds."""
         self.sizes.observe(states)
         self.durations.observe(seconds)
 
     @classmethod
     def collect(cls, found: Iterable[tuple[list[str], Self]]) -> "Iterable[Metric]":
-        """The families of these models' meters, each with the model's name and version."""
         from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily  # late: not in workers
 
         names = ["model", "version"]

@@ -1,4 +1,4 @@
-"""The meters of several processes as if they were one."""
+"""Sums of the meters of several processes."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from prometheus_client.samples import Sample
 
 
 class Family(NamedTuple):
-    """The numbers of one metric in one process; each with the name and the labels of its series."""
+    """The numbers of one metric in one process, each with the name and labels of its series."""
 
     name: str
     documentation: str
@@ -19,7 +19,7 @@ class Family(NamedTuple):
 
 
 def families_of(metrics: Iterable[Metric]) -> list[Family]:
-    """What another process needs to add these to its own."""
+    """The families of these metrics, for another process to add."""
     return [
         Family(
             metric.name,
@@ -32,14 +32,14 @@ def families_of(metrics: Iterable[Metric]) -> list[Family]:
 
 
 class Sums(Collector):
-    """Adds up the series of the same name and labels; everything we count of our own adds."""
+    """Adds up series with the same name and labels. All our own meters may be added."""
 
     def __init__(self) -> None:
         self._families: dict[str, Family] = {}
         self._values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
 
     def add(self, families: Iterable[Family], *, over: bool = False) -> None:
-        """Add the numbers of a process; of one that is `over` what counts, but nothing that gauges it."""
+        """Add the numbers of a process; without gauges if it is `over`."""
         for family in families:
             if over and family.kind == "gauge":
                 continue
@@ -57,5 +57,4 @@ class Sums(Collector):
             yield metric
 
     def exposition(self) -> bytes:
-        """The sums in Prometheus' text format."""
         return generate_latest(self)

@@ -1,4 +1,4 @@
-"""Spans, sent to an OpenTelemetry collector. Imported only where the settings name one."""
+"""Spans for an OpenTelemetry collector. Imported only if the settings name one."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,22 +11,22 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 FLUSH = 1.0
-"""Seconds that the last spans may take to reach their collector."""
+"""Seconds for the last spans to reach their collector."""
 
 SpanValues = Mapping[str, str | int]
 
 
 class Span:
-    """A span that is the current one of its task or thread from now on; `parent` is the one it lies in."""
+    """A span that becomes the current one of its task or thread. `parent` is the enclosing span."""
 
     def __init__(self, span: trace.Span, parent: trace.Span) -> None:
         self._span = span
         self._parent = parent
-        # Never detached: each request has a task of its own, and a stream's model runs on in it.
+        # Never detached: each request has its own task, in which a stream's model continues.
         context.attach(trace.set_span_in_context(span))
 
     def carrier(self) -> dict[str, str]:
-        """What another process needs to make children of this span: the headers of W3C's trace context."""
+        """The headers of W3C's trace context, with which another process makes children of this span."""
         found: dict[str, str] = {}
         propagate.inject(found, trace.set_span_in_context(self._span))
         return found
@@ -35,26 +35,24 @@ class Span:
         self._span.update_name(name)
 
     def note(self, values: SpanValues) -> None:
-        """Add attributes."""
         self._span.set_attributes(values)
 
     def happened(self, event: str) -> None:
-        """Add an event, now."""
         self._span.add_event(event)
 
     def end(self, failure: str | None = None) -> None:
-        """End it, in error where there is a `failure`."""
+        """End it, with an error status if there is a `failure`."""
         if failure is not None:
             self._span.set_status(Status(StatusCode.ERROR, failure))
         self._span.end()
 
     def blame_parent(self, failure: str) -> None:
-        """Mark the parent as failed, which ends later and cannot know it."""
+        """Mark the parent as failed. It ends later and does not see the failure."""
         self._parent.set_status(Status(StatusCode.ERROR, failure))
 
 
 class Tracer:
-    """Makes spans and sends them to the collector at `endpoint`; spans of model code's own go the same way."""
+    """Makes spans, also those of model code, and sends them to the collector at `endpoint`."""
 
     def __init__(self, endpoint: str, name: str, version: str) -> None:
         self.settings = (endpoint, name, version)
@@ -66,7 +64,7 @@ class Tracer:
         self._tracer = self._provider.get_tracer("inferstream", version)
 
     def door(self, name: str, headers: Mapping[str, str], values: SpanValues) -> Span:
-        """The span of a request that came with these headers, a child of the client's if they say so."""
+        """The span of a request, a child of the client's span if these headers name one."""
         parent = propagate.extract(headers)
         span = self._tracer.start_span(name, parent, SpanKind.SERVER, dict(values))
         return Span(span, trace.get_current_span(parent))
@@ -80,6 +78,6 @@ class Tracer:
         context.attach(propagate.extract(carrier))
 
     async def stop(self) -> None:
-        """Send what is left, if the collector takes it soon."""
+        """Send the remaining spans, for at most `FLUSH` seconds."""
         flushing = asyncio.create_task(asyncio.to_thread(self._provider.shutdown))
         await asyncio.wait([flushing], timeout=FLUSH)

@@ -1,4 +1,4 @@
-"""Meters of worker processes."""
+"""Meters of worker processes and front ends."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from .histogram import COUNTS, Histogram
 
 
 class WorkerMeters(Collector):
-    """How many workers there are, how often one was started or lost, and how deep in work they are."""
+    """Running, started and lost workers, and their numbers of calls."""
 
     def __init__(self, files: MetricFiles) -> None:
         self.files = files
@@ -21,13 +21,12 @@ class WorkerMeters(Collector):
         self._depths = Histogram(COUNTS)
 
     def started(self, pid: int) -> None:
-        """A worker process has been started."""
         self._running.add(pid)
         self._started += 1
         self.files.started(pid)
 
     def ended(self, pid: int) -> None:
-        """A worker process has ended that should have gone on."""
+        """A worker process ended unexpectedly."""
         self._running.discard(pid)
         self._ended += 1
         self.files.ended(pid)
@@ -38,11 +37,11 @@ class WorkerMeters(Collector):
         self.files.ended(pid)
 
     def retried(self) -> None:
-        """A request has been given to a second worker, because the first had ended before it came to it."""
+        """A second worker got a request, because the first ended before it began."""
         self._retried += 1
 
     def scheduled(self, depth: int) -> None:
-        """A call has been given to a worker that had `depth` already."""
+        """A worker got a call when it had `depth` already."""
         self._depths.observe(depth)
 
     def collect(self) -> Iterable[Metric]:
@@ -57,3 +56,19 @@ class WorkerMeters(Collector):
         depth = HistogramMetricFamily("parallel_request_queue", "Calls a worker had when given one more")
         depth.add_metric([], self._depths.buckets(), self._depths.total)
         yield depth
+
+
+class FrontEndMeters(Collector):
+    """Serving front ends, the first included, and further ones that were started or lost."""
+
+    def __init__(self) -> None:
+        self.serving = 1
+        self.started = 0
+        self.lost = 0
+
+    def collect(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily("inferstream_frontends", "Front ends that serve", value=self.serving)
+        yield CounterMetricFamily("inferstream_frontends_started", "Further front ends started", self.started)
+        yield CounterMetricFamily(
+            "inferstream_frontends_lost", "Further front ends that ended early", self.lost
+        )

@@ -1,4 +1,4 @@
-"""Converts Python values and raw bytes to exact tensor values, and refuses values that do not fit."""
+"""Converts Python values and raw bytes to exact tensor values, or raises ValueError."""
 
 import struct
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .datatypes import DTYPES, FLOATS
 
 MAX_RANK = 32
-"""Nesting allowed in `data`; NumPy itself stops at 64, clients never need more than a handful."""
+"""Levels of nesting that `data` may have. NumPy's own limit is 64."""
 
 
 def flatten(values: Any) -> list[Any]:
@@ -46,10 +46,10 @@ _NUMBERS = {bool, *_REAL}
 
 
 def array_from_values(values: Any, datatype: str) -> npt.NDArray[Any]:
-    """Python values as a flat array of the dtype of `datatype`, without a change of any value.
+    """Python values as a flat array of the dtype of `datatype`. No value changes.
 
-    NumPy alone would parse strings, truncate fractions and overflow to infinity; here each of these
-    is a ValueError. Missing values (`None`) become NaN in floating-point tensors only.
+    Raises ValueError for strings, fractions and overflows, which NumPy would parse, truncate and turn into
+    infinity. `None` becomes NaN in floating-point tensors only.
     """
     flat, kinds = _flatten(values)
     if not kinds <= _NUMBERS and any(issubclass(kind, np.generic) for kind in kinds):
@@ -78,7 +78,7 @@ def _floats(flat: list[Any], kinds: set[type], datatype: str, dtype: np.dtype[An
         raise ValueError(f"{datatype} needs a number, got {_brief(culprit)}")
     if dtype.itemsize < 8 and type(None) not in kinds:
         try:
-            # Unlike NumPy, `struct` refuses what overflows, at the same speed.
+            # `struct` raises an error for an overflow, which NumPy does not, at the same speed.
             packed = bytearray(_packer(len(flat), dtype.char)(*flat))
             return np.ndarray(len(flat), dtype, packed)
         except (OverflowError, struct.error):
@@ -115,7 +115,7 @@ def _integer(value: Any, datatype: str) -> int:
 
 
 def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:
-    """An array in the dtype of `datatype`; floating point may lose precision, nothing else may change.
+    """An array in the dtype of `datatype`. Floating-point values may lose precision.
 
     Raises ValueError when a value would wrap, be truncated or change its kind.
     """
@@ -134,7 +134,7 @@ NESTING = {list, tuple, dict}
 
 
 def check_depth(values: Any) -> None:
-    """Raise ValueError for lists and objects nested deeper than `MAX_RANK`. Later recursion is then safe."""
+    """Raise ValueError for lists and objects nested deeper than `MAX_RANK`, so that recursion is safe."""
     level = values if type(values) is list else [values]
     for _ in range(MAX_RANK):
         if NESTING.isdisjoint(map(type, level)):
@@ -150,9 +150,9 @@ _TEXT = {str, bytes, type(None)}
 
 
 def cast_loosely(values: Any, datatype: str) -> npt.NDArray[Any]:
-    """Python values as an array of the dtype of `datatype` by NumPy's own rules, in their own nesting.
+    """Python values as an array of the dtype of `datatype` by NumPy's rules, in their own nesting.
 
-    `true` and `"1"` become numbers, fractions are cut off where integers are wanted, `None` is NaN.
+    `true` and `"1"` become numbers, fractions become integers by truncation, `None` becomes NaN.
     Raises ValueError if NumPy cannot convert them.
     """
     try:
@@ -165,7 +165,7 @@ def cast_loosely(values: Any, datatype: str) -> npt.NDArray[Any]:
 def check_bytes(values: Any) -> int:
     """The number of BYTES elements. Raises ValueError unless each is text, bytes or None."""
     if type(values) is list and _TEXT.issuperset(map(type, values)):
-        return len(values)  # as nearly all come; a token's check costs half a microsecond less
+        return len(values)  # the usual case; saves half a microsecond per token
     flat, kinds = _flatten(values)
     if not kinds <= _TEXT:
         for value in flat:
@@ -196,7 +196,7 @@ def split_bytes(raw: memoryview | bytes) -> list[bytes]:
 
 
 def join_bytes(values: list[Any]) -> bytes:
-    """The raw representation of BYTES elements: each after its 4-byte little-endian length."""
+    """The raw representation of BYTES elements: a 4-byte little-endian length before each element."""
     parts: list[bytes] = []
     for value in values:
         element = to_bytes(value)
@@ -206,12 +206,12 @@ def join_bytes(values: list[Any]) -> bytes:
 
 
 def to_bytes(value: Any) -> bytes:
-    """A BYTES element as bytes; None is empty. Raises TypeError for other types than text and bytes."""
+    """A BYTES element as bytes. None is empty. Raises TypeError for other types than text and bytes."""
     if isinstance(value, str):
         return value.encode()
     if value is None:
         return b""
-    # `bytes` alone would make as many NULs of a number.
+    # `bytes` would convert the number 3 to three NULs.
     return value if type(value) is bytes else bytes(memoryview(value))
 
 

@@ -46,7 +46,7 @@ DTYPES: dict[str, np.dtype[np.generic]] = {
     "FP32": np.dtype("<f4"),
     "FP64": np.dtype("<f8"),
 }
-"""The NumPy dtype of each datatype of fixed size, as a model sees it."""
+"""The NumPy dtype of each datatype of fixed size."""
 
 WIRE_SIZES = {name: (2 if name == "BF16" else dtype.itemsize) for name, dtype in DTYPES.items()}
 """Bytes of one element in raw contents; BYTES has no fixed size and is absent."""

@@ -34,7 +34,7 @@ DatatypeName = Annotated[
 
 
 class Headers(MutableMapping[str, str]):
-    """Headers of a request, or metadata of an RPC, by lower-case name. They are decoded on first access.
+    """Headers of a request, or metadata of an RPC, by lower-case name. The first access decodes them.
 
     A repeated header has its last value, as in MLServer. `more` returns the headers that the server adds.
     """
@@ -103,14 +103,14 @@ class Parameters(BaseModel):
         PlainSerializer(lambda headers: None if headers is None else dict(headers)),
     ] = None
 
-    # Slots and not fields: no part of the payload, in comparisons, dumps or copies. MLServer's name for the first.
+    # Slots and not fields, so that comparisons, dumps and copies omit them. The first name is MLServer's.
     __slots__ = ("_decoded_from", "_decoded_payload")
 
     @property
     def has_decoded(self) -> bool:
         """Whether a decoded form of the tensor or request is stored here. It is never sent."""
         try:
-            # Past pydantic's own `__getattr__`, which takes microseconds to find that a slot is empty.
+            # Bypasses pydantic's `__getattr__`, which takes microseconds for an empty slot.
             read(self, "_decoded_payload")
         except AttributeError:
             return False
@@ -127,7 +127,7 @@ class Parameters(BaseModel):
         return getattr(self, "_decoded_from", None)
 
     def keep_decoded(self, value: Any, source: Any = None) -> None:
-        """Store the payload that a codec made of `source`, so that it is decoded once."""
+        """Store the decoded form of `source`, so that a codec decodes it once."""
         assign(self, "_decoded_payload", value)
         assign(self, "_decoded_from", source)
 
@@ -151,6 +151,12 @@ class Parameters(BaseModel):
 class Tensor(BaseModel):
     """A tensor. Values assigned to `data` become a `TensorData`."""
 
+    name: str
+    shape: list[int]
+    datatype: DatatypeName
+    parameters: Parameters | None = None
+    data: TensorData
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "data" and not isinstance(value, TensorData):
             value = TensorData(value)
@@ -163,12 +169,6 @@ class RequestInput(Tensor):
     `shape` holds one size per dimension. `data` holds as many values as the product of the sizes, in row-major
     order. `datatype` is a name of `Datatype`.
     """
-
-    name: str
-    shape: list[int]
-    datatype: DatatypeName
-    parameters: Parameters | None = None
-    data: TensorData
 
 
 class RequestOutput(BaseModel):
@@ -185,15 +185,9 @@ class ResponseOutput(Tensor):
     order. `datatype` is a name of `Datatype`.
     """
 
-    name: str
-    shape: list[int]
-    datatype: DatatypeName
-    parameters: Parameters | None = None
-    data: TensorData
-
 
 def _no_parameters() -> Parameters:
-    """Parameters of a request that was made without any. Model code may still look for headers there."""
+    """Parameters of a request that has none. Model code may read the headers there."""
     return Parameters.filled({"content_type": None, "headers": Headers(())}, set(), {})
 
 
@@ -226,7 +220,7 @@ class InferenceRequest(BaseModel):
         return super().dict(**options)
 
     def _notice_parameters(self) -> None:
-        """Count the parameters as given if somebody has put more than headers into those that were there."""
+        """Count the parameters as set if they hold more than headers."""
         parameters = self.parameters
         if parameters is not None and (parameters.content_type or parameters.__pydantic_extra__):
             self.model_fields_set.add("parameters")

@@ -23,9 +23,8 @@ _ONE_VALUE = (str, bytes, bytearray, memoryview, Mapping)
 class TensorData:
     """The values of a tensor in row-major order: Python lists (nested or flat), a NumPy array, or raw bytes.
 
-    It behaves as a list: `data.root`, `data[0]`, `len(data)`, iteration.
-    Raw bytes are in the protocol's raw representation: little endian, each BYTES element after its
-    4-byte little-endian length.
+    It behaves as a list: `data.root`, `data[0]`, `len(data)`, iteration. Raw bytes are in the protocol's raw
+    representation: little endian, with a 4-byte little-endian length before each BYTES element.
     """
 
     __slots__ = ("_array", "_raw", "_raw_datatype", "_root")
@@ -93,28 +92,28 @@ class TensorData:
 
     @property
     def array(self) -> npt.NDArray[Any] | None:
-        """The array that holds the values, if one does."""
+        """The array that holds the values, or None."""
         return self._array
 
     @property
     def values(self) -> Any:
-        """The Python values, if the tensor was made of them or has been converted to them; else None."""
+        """The values as Python objects, if the tensor holds them in this form; else None."""
         return self._root
 
     @property
     def is_raw(self) -> bool:
-        """Whether the values are held in the protocol's raw representation."""
+        """Whether the tensor holds the values in the protocol's raw representation."""
         return self._raw is not None
 
     def flat(self) -> list[Any]:
-        """The values as a flat list of Python objects, whatever the nesting; a lone value is one element."""
+        """The values as a flat list of Python objects. A single value is one element."""
         return flatten(self.peek())
 
     def to_numpy(self, datatype: str, shape: Sequence[int] | None = None) -> npt.NDArray[Any]:
-        """The values as an array of the dtype of `datatype` (not BYTES), reshaped when `shape` is given.
+        """The values as an array of the dtype of `datatype` (not BYTES), reshaped to `shape`.
 
         The array may share memory with the request and may then be read-only.
-        Raises ValueError or OverflowError with the reason when a value does not fit the datatype.
+        Raises ValueError or OverflowError when a value does not fit the datatype.
         """
         array, dtype = self._array, DTYPES[datatype]
         if array is None:
@@ -199,19 +198,17 @@ class TensorData:
     def __eq__(self, other: object) -> bool:
         return bool(self.peek() == (other.peek() if isinstance(other, TensorData) else other))
 
-    __hash__ = None  # type: ignore[assignment]  # mutable, like the list it stands for
+    __hash__ = None  # type: ignore[assignment]  # mutable, like a list
 
     def __repr__(self) -> str:
         return f"TensorData(root={self.peek()!r})"
 
     def model_dump(self, **_: Any) -> Any:
-        """The values as Python objects."""
         return self.peek()
 
     dict = model_dump
 
     def model_dump_json(self, **_: Any) -> str:
-        """The values as JSON."""
         return orjson.dumps(self.peek(), option=orjson.OPT_SERIALIZE_NUMPY, default=bytes.decode).decode()
 
     json = model_dump_json
@@ -245,6 +242,6 @@ class TensorData:
 def _to_list(array: npt.NDArray[Any]) -> list[Any]:
     values: list[Any] = array.reshape(-1).tolist()
     if array.dtype.kind == "f" and np.isnan(array).any():
-        # JSON has no NaN; `None` is what both directions of the wire use for a missing number.
+        # JSON has no NaN. Both directions of the wire use `None` for a missing number.
         return [None if value != value else value for value in values]
     return values

@@ -1,4 +1,4 @@
-"""Unchecked tensor values, as models written for MLServer receive and return them."""
+"""Unchecked tensor values, for models written for MLServer."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -12,10 +12,7 @@ from .tensor import TensorData
 
 
 class UncheckedData(TensorData):
-    """Values as the client or the model sent them: nested or flat, of any types and any number.
-
-    `to_numpy` converts them as NumPy does.
-    """
+    """Values as sent: nested or flat, of any types and any number. `to_numpy` converts them as NumPy does."""
 
     __slots__ = ()
 
@@ -36,7 +33,7 @@ class UncheckedData(TensorData):
         return array if shape is None else array.reshape(shape)
 
     def check(self, datatype: str, shape: Sequence[int]) -> None:
-        """Raise ValueError for raw bytes that are no whole elements, and for values that are nested too deep."""
+        """Raise ValueError for raw bytes that are not whole elements, and for values that are nested too deep."""
         raw = self._raw
         if raw is None:
             values = self._root
@@ -52,7 +49,7 @@ class UncheckedData(TensorData):
 
     @staticmethod
     def sound(data: TensorData, datatype: str, shape: Sequence[int]) -> bool:
-        """Whether the values, checked or not, fit a checked tensor."""
+        """Whether the values fit a checked tensor."""
         exact = TensorData(data)
         try:
             exact.check(datatype, shape)
@@ -67,7 +64,7 @@ class UncheckedData(TensorData):
             return super().split(datatype, counts)
         width = self._row_width(sum(counts))
         if width and not any(count % width for count in counts):
-            counts = [count // width for count in counts]  # lists of lists are cut between their rows
+            counts = [count // width for count in counts]  # lists of lists are split between their rows
         else:
             values = self.flat()
         ends = list(accumulate(counts))

@@ -1,1 +1,1 @@
-"""Load on one model of a server, and what its callers saw."""
+"""Load on one model of a server, and its measurements."""

@@ -1,4 +1,4 @@
-"""What was seen of the calls, and the figures it comes to."""
+"""Measurements of calls, and their statistics."""
 
 from array import array
 from collections import Counter
@@ -15,13 +15,13 @@ Spread = dict[str, float]
 
 @dataclass(slots=True)
 class Seen:
-    """Seconds that calls took, to their first item and between items; and how the others failed."""
+    """Seconds of each call, to the first item and between items, and the failures."""
 
     latencies: "array[float]" = field(default_factory=lambda: array("d"))
     firsts: "array[float]" = field(default_factory=lambda: array("d"))
     gaps: "array[float]" = field(default_factory=lambda: array("d"))
     due: int = 0
-    """Calls that should have begun, where a rate was asked for."""
+    """Calls that should have begun, for a plan with a rate."""
     items: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     began: float = 0.0
@@ -37,7 +37,7 @@ class Seen:
 
 
 def figures(seen: Seen) -> dict[str, Any]:
-    """Everything that was found, as JSON has it. Times are milliseconds, rates per second."""
+    """The statistics for JSON. Times are milliseconds, rates are per second."""
     seconds = max(seen.ended - seen.began, 1e-9)
     found: dict[str, Any] = {
         "seconds": round(seconds, 3),
@@ -57,7 +57,7 @@ def figures(seen: Seen) -> dict[str, Any]:
 
 
 def spread(seconds: "array[float]") -> Spread | None:
-    """Mean, percentiles and maximum in milliseconds; None of nothing."""
+    """Mean, percentiles and maximum in milliseconds; None without values."""
     if not seconds:
         return None
     times = np.frombuffer(seconds) * 1e3
@@ -69,7 +69,7 @@ def spread(seconds: "array[float]") -> Spread | None:
 
 @dataclass(frozen=True, slots=True)
 class LoadLimits:
-    """What must hold for a run to pass; None: anything. Times are milliseconds, rates per second, errors a share."""
+    """The limits of a run; None for no limit. Times are milliseconds, rates per second, errors a share."""
 
     max_p50: float | None = None
     max_p99: float | None = None
@@ -79,7 +79,7 @@ class LoadLimits:
     max_errors: float | None = None
 
     def broken(self, found: dict[str, Any]) -> list[str]:
-        """The limits that do not hold, in words; one on what was not measured does not hold."""
+        """A message for each limit that does not hold. A limit on a value without measurements does not hold."""
         calls = found["answered"] + found["failed"]
         upper = [
             ("latency p50", self.max_p50, _of(found, "latency_ms", "p50"), "ms"),

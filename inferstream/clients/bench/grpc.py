@@ -1,4 +1,4 @@
-"""A caller over gRPC; all share one channel, as those of one client would."""
+"""A caller over gRPC. All callers share one channel."""
 
 from collections.abc import AsyncIterator, Mapping
 
@@ -6,11 +6,11 @@ import grpc
 
 from ...errors import CallFailed
 from ...protos.pool import SERVICE
-from .callers import ItemCame
+from .load import ItemCame
 
 
 class GrpcCaller:
-    """Sends the bytes of one message over and over; of a stream, counts the messages that come back."""
+    """Sends the bytes of one message repeatedly, and counts the messages of a stream."""
 
     def __init__(
         self,
@@ -20,7 +20,7 @@ class GrpcCaller:
         message: bytes,
         headers: Mapping[str, str],
     ) -> None:
-        # Bytes in, bytes out: to parse an answer costs the load more than all else.
+        # Without serializers, because parsing responses would take most of the load's time.
         self._unary = channel.unary_unary(f"/{SERVICE}/ModelInfer", None, None)
         self._streaming = channel.stream_stream(f"/{SERVICE}/ModelStreamInfer", None, None)
         self._timeout = timeout
@@ -43,4 +43,4 @@ class GrpcCaller:
         yield self._message
 
     async def aclose(self) -> None:
-        """The channel is not the caller's own."""
+        """Does nothing: callers share the channel."""

@@ -1,26 +1,39 @@
-"""Load: so many callers at a time, or so many calls a second."""
+"""Runs a load: a number of callers at a time, or a rate of calls."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from time import perf_counter  # uvloop's own clock counts whole milliseconds
+from typing import Protocol
 
 from ...errors import CallFailed
-from .callers import BenchClient
 from .figures import Seen
 
 MOST_FAILURES = 50
-"""Kinds of failures that are told apart; the rest are counted together."""
+"""Kinds of failures that are counted separately."""
+
+ItemCame = Callable[[int], None]
+"""Receives the number of items of a stream that have just arrived."""
+
+
+class BenchClient(Protocol):
+    """Calls one model; one call at a time."""
+
+    async def call(self, came: ItemCame) -> None:
+        """Make one call and read the whole response. Raises CallFailed with a short name of the failure."""
+        ...
+
+    async def aclose(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much load, and for how long.
+    """The amount and the duration of a load.
 
-    With `rate`, calls begin at so many a second whether or not others have ended (open loop), and at most
-    `callers` are under way; without, each of `callers` makes its next call when its last has ended.
-    `seconds` are measured after `warmup` seconds that are not.
+    With `rate`, calls begin at this rate per second even if others have not ended (open loop), with at most `callers`
+    calls at a time. Without it, each of `callers` makes its next call when the last has ended. The measurement takes
+    `seconds` after `warmup` seconds.
     """
 
     callers: int
@@ -30,7 +43,7 @@ class Plan:
 
 
 class LoadRun:
-    """Runs a plan once; `seen` grows as it does."""
+    """Runs a plan once and updates `seen`."""
 
     def __init__(self, plan: Plan, connect: Callable[[], BenchClient]) -> None:
         self._plan = plan
@@ -38,7 +51,7 @@ class LoadRun:
         self.seen = Seen()
 
     async def run(self) -> Seen:
-        """Make the calls; the run is over when the last that began in time has ended."""
+        """Make the calls. Returns when the last call that began in time has ended."""
         plan, seen = self._plan, self.seen
         callers = [self._connect() for _ in range(plan.callers)]
         start = perf_counter()
@@ -59,7 +72,7 @@ class LoadRun:
     async def _one_after_another(self, caller: BenchClient) -> None:
         while (now := perf_counter()) < self.seen.ended:
             if not await self._call(caller, now):
-                await asyncio.sleep(0.01)  # a server that refuses is not asked as fast as it can refuse
+                await asyncio.sleep(0.01)  # slows the calls to a server that refuses them
 
     async def _as_they_fall_due(
         self, rate: float, start: float, callers: list[BenchClient], group: asyncio.TaskGroup
@@ -86,7 +99,7 @@ class LoadRun:
             group.create_task(call(caller, due))
 
     async def _call(self, caller: BenchClient, began: float) -> bool:
-        """One call, timed from when it should have begun: a server that is late cannot hide it."""
+        """Make one call and measure it from the time when it should have begun, so that delays count."""
         items = Items(perf_counter, began)
         try:
             await caller.call(items.came)
@@ -111,7 +124,7 @@ class LoadRun:
 
 
 class Items:
-    """When the items of one stream came, in seconds since the call began and between them."""
+    """Arrival times of the items of one stream, in seconds since the begin of the call and between items."""
 
     __slots__ = ("_clock", "_last", "count", "first", "gaps")
 
@@ -123,7 +136,7 @@ class Items:
         self.gaps: list[float] = []
 
     def came(self, items: int) -> None:
-        """So many have just come, together."""
+        """Record `items` that have just arrived together."""
         now = self._clock()
         if self.count:
             self.gaps.append(now - self._last)

@@ -1,7 +1,7 @@
-"""A caller over HTTP, on a connection of its own.
+"""A caller over HTTP with its own connection.
 
-It parses no more than it must: a client library takes longer for a small request than the server does, and
-the load would measure that.
+It parses as little as possible: a client library takes longer for a small request than the server, so the load
+would measure the library.
 """
 
 import asyncio
@@ -14,16 +14,16 @@ import httptools
 
 from ...errors import CallFailed
 from ..transport import Target
-from .callers import ItemCame
+from .load import ItemCame
 
 HeaderPairs = Mapping[str, str]
 
 QUOTED = 200
-"""Characters of a failed answer that are worth showing."""
+"""Characters of a failed response in an error."""
 
 
 class RestCaller:
-    """POSTs one body over and over; of a stream, counts the events."""
+    """Sends one body repeatedly, and counts the events of a stream."""
 
     def __init__(self, target: Target, action: str, body: bytes, headers: HeaderPairs) -> None:
         base = target.url if "://" in target.url else f"http{'s' * target.ssl}://{target.url}"
@@ -68,7 +68,7 @@ class RestCaller:
 
 
 class _Connection(asyncio.Protocol):
-    """One request at a time, its answer given piece by piece to httptools' parser, which calls `on_…`."""
+    """Sends one request at a time. httptools' parser reads the response and calls `on_…`."""
 
     closed = False
 
@@ -78,7 +78,7 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
 
     async def ask(self, request: bytes, came: ItemCame) -> None:
-        """Send the request; return when its answer is over. Raises CallFailed, ConnectionError."""
+        """Send the request and read the whole response. Raises CallFailed, ConnectionError."""
         self._came = came
         self._stream = False
         self._body = b""
@@ -132,7 +132,7 @@ class _Connection(asyncio.Protocol):
             self._came(items)
 
     def on_message_complete(self) -> None:
-        self._rest_of_input = self._parser.should_keep_alive()  # it does not know later
+        self._rest_of_input = self._parser.should_keep_alive()  # later the parser has no value
         self._end(None)
 
     def _end(self, error: Exception | None) -> None:

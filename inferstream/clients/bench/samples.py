@@ -1,4 +1,4 @@
-"""A request to send: the user's own, or one made of what the model says of its inputs."""
+"""The request of a load: from a file, or made from the model's metadata."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def from_file(path: Path) -> InferenceRequest:
 
 
 def from_metadata(metadata: MetadataModelResponse, rows: int) -> InferenceRequest:
-    """A request of the shapes and datatypes that a model declares: `rows` in its first dimension, 1 in the others.
+    """A request with the declared shapes and datatypes. A variable first dimension is `rows`, others are 1.
 
     Raises InvalidSettings for a model that declares no inputs.
     """

@@ -1,1 +1,1 @@
-"""The code behind MLServer's names where ours alone does not do what MLServer promises; `compat/names.py` lists it."""
+"""Code for MLServer's names, where its contract differs from ours. `compat/names.py` lists the names."""

@@ -1,4 +1,4 @@
-"""MLServer's codec functions, with its parameters where ours differ, and tensors in raw bytes."""
+"""MLServer's codec functions with its own parameters, and its functions for raw tensors."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -27,28 +27,22 @@ from inferstream.types import (
 
 
 def find_input_codec_by_payload(payload: Any) -> InputCodecLike | None:
-    """The tensor codec that can encode a payload; None when there is none."""
     return inputs.by_payload(payload)
 
 
 def find_input_codec_by_type_hint(type_hint: Any) -> InputCodecLike | None:
-    """The tensor codec for values annotated so; None when there is none."""
     return inputs.by_type_hint(type_hint)
 
 
 def find_request_codec_by_payload(payload: Any) -> RequestCodecLike | None:
-    """The request codec that can encode a payload; None when there is none."""
     return requests.by_payload(payload)
 
 
 def find_request_codec_by_type_hint(type_hint: Any) -> RequestCodecLike | None:
-    """The request codec for values annotated so; None when there is none."""
     return requests.by_type_hint(type_hint)
 
 
 class _CodecRegistry:
-    """The registry as an object."""
-
     find_input_codec = staticmethod(find_input_codec)
     find_input_codec_by_payload = staticmethod(find_input_codec_by_payload)
     find_input_codec_by_type_hint = staticmethod(find_input_codec_by_type_hint)
@@ -66,7 +60,7 @@ PredictFunc = Callable[[Any, InferenceRequest], Awaitable[InferenceResponse]]
 
 
 class SignatureCodec(RequestCodec):
-    """The codec of a function's arguments and of what it returns."""
+    """The codec of a function's arguments and return value."""
 
     def __init__(self, predict: Callable[..., Any]) -> None:
         self._codec = signature.SignatureCodec(predict)
@@ -90,7 +84,7 @@ Index = Mapping[str, MetadataTensor]
 def decode_request_input(
     request_input: RequestInput, metadata_inputs: Index = lookup.NOTHING_DECLARED
 ) -> Any:
-    """The payload of an input, decoded once and kept; None when no codec answers."""
+    """The payload of an input, decoded once and stored; None when there is no codec."""
     if not has_decoded(request_input) and lookup.input_codec(request_input, metadata_inputs) is None:
         return None
     return lookup.decode_request_input(request_input, metadata_inputs)
@@ -101,7 +95,10 @@ def decode_inference_request(
     model_settings: ModelSettings | None = None,
     metadata_inputs: Index = lookup.NOTHING_DECLARED,
 ) -> Any:
-    """The payload of a request: each input by its codec, then all by the request's; the request when none answers."""
+    """The payload of a request: decodes each input with its codec, then all with the request's codec.
+
+    Returns the request itself when it has no codec.
+    """
     parameters = model_settings.parameters if model_settings is not None else None
     content_type = parameters.content_type if parameters is not None else None
     return lookup.decode_inference_request(inference_request, metadata_inputs, content_type)
@@ -110,7 +107,7 @@ def decode_inference_request(
 def encode_response_output(
     payload: Any, request_output: RequestOutput, metadata_outputs: Index = lookup.NOTHING_DECLARED
 ) -> ResponseOutput | None:
-    """One output, by the codec asked for, the declared one or one that knows the payload; None without any."""
+    """One output, by the requested codec, the declared one, or one that can encode the payload; else None."""
     try:
         return lookup.encode_response_output(payload, request_output, metadata_outputs)
     except CodecNotFound:
@@ -118,7 +115,7 @@ def encode_response_output(
 
 
 def encode_inference_response(payload: Any, model_settings: ModelSettings) -> InferenceResponse | None:
-    """A whole response by the codec that knows the payload; None when there is none."""
+    """A response by the codec that can encode the payload, or None."""
     try:
         return lookup.encode_inference_response(payload, model_settings.name, model_settings.version)
     except CodecNotFound:
@@ -134,22 +131,21 @@ ListPayload = ListElement | list[ListElement]
 
 
 def as_list(payload: ListPayload) -> Iterator[ListElement]:
-    """The elements of a list; anything else is one element."""
+    """The elements of a list. Any other value is one element."""
     return iter(payload if isinstance(payload, list) else [payload])
 
 
 def encode_str(elem: str) -> bytes:
-    """Text as UTF-8 bytes."""
     return elem.encode()
 
 
 def decode_str(encoded: bytes | str | None, str_codec: str = "utf-8") -> str | None:
-    """Encoded bytes or text as text; missing values stay missing. Raises TypeError or UnicodeDecodeError."""
+    """Encoded bytes or text as text; None stays None. Raises TypeError or UnicodeDecodeError."""
     return encoded if encoded is None or isinstance(encoded, str) else str(encoded, str_codec)
 
 
 def to_dtype(input_or_output: InputOrOutput | Datatype | str) -> "np.dtype[Any]":
-    """The dtype of a tensor: of BYTES that of text, or of bytes as long as the last dimension; or of a datatype."""
+    """The dtype of a datatype or tensor. A BYTES tensor has that of text, or of bytes of its last dimension."""
     if not isinstance(input_or_output, RequestInput | ResponseOutput):
         return dtype_of(input_or_output)
     if input_or_output.datatype != "BYTES":
@@ -158,7 +154,6 @@ def to_dtype(input_or_output: InputOrOutput | Datatype | str) -> "np.dtype[Any]"
 
 
 def convert_nan(val: Any) -> Any:
-    """None for a NaN, else the number."""
     return None if val != val else val
 
 
@@ -175,7 +170,7 @@ Tensor = TypeVar("Tensor", RequestInput, ResponseOutput)
 
 
 def unpack(elem: InputOrOutput, raw: bytes) -> list[Any]:
-    """The values in `raw`, by the datatype of the tensor."""
+    """The values in `raw`, with the datatype of the tensor."""
     return TensorData.from_raw(raw, elem.datatype).flat()
 
 
@@ -185,7 +180,7 @@ def pack(elem: InputOrOutput) -> bytes:
 
 
 def inject_raw(elems: list[Tensor], raw_contents: list[bytes]) -> list[Tensor]:
-    """Give tensors without data theirs, in turn; returns the same tensors."""
+    """Put raw contents into the tensors without data, in order; returns the same tensors."""
     contents = iter(raw_contents)
     for elem in elems:
         if not len(elem.data):
@@ -194,7 +189,7 @@ def inject_raw(elems: list[Tensor], raw_contents: list[bytes]) -> list[Tensor]:
 
 
 def extract_raw(elems: list[Tensor]) -> tuple[list[Tensor], list[bytes]]:
-    """Take the data of tensors out of them; returns the same tensors and their data as raw bytes."""
+    """Remove the data of the tensors; returns the same tensors and their data as raw bytes."""
     raw_contents = [pack(elem) for elem in elems]
     for elem in elems:
         elem.data = TensorData([])

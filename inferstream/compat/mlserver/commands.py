@@ -1,4 +1,4 @@
-"""The command line under MLServer's names, and the functions behind its commands."""
+"""The command line under MLServer's names, and the functions of its commands."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ CHOICES_TRANSPORT = ["rest", "grpc"]
 
 
 def main() -> None:
-    """Run the command that the process was given."""
+    """Run the command line."""
     app()
 
 
@@ -59,7 +59,6 @@ class BatchOutputItem:
 
 
 def get_headers(request_id: str, headers: dict[str, str]) -> dict[str, str]:
-    """The headers of one request."""
     identity = {"seldon-puid": request_id, "x-request-id": request_id} if request_id else {}
     return {"content-type": "application/json", **headers, **identity}
 
@@ -83,7 +82,7 @@ async def process_batch(
     verbose: bool = False,
     extra_verbose: bool = False,
 ) -> None:
-    """Ask the server at `url` for every request of a file, as `server infer` does."""
+    """Send every request of a file to the server at `url`, as `server infer` does."""
     target = Target(
         url, model_name, timeout, binary=binary_data, ssl=use_ssl, verify=not insecure, connections=workers
     )

@@ -1,7 +1,7 @@
-"""The protocol's types as gRPC messages and back, as MLServer makes them.
+"""Converters between the protocol's types and gRPC messages, with MLServer's form of tensors.
 
-MLServer's tensors always have `contents`, which stay empty beside raw contents. Ours have none there, because
-Triton and KServe refuse a request that has both.
+MLServer's tensors always have `contents`, which are empty if the message has raw contents. Ours have none then,
+because Triton and KServe refuse a request that has both.
 """
 
 from inferstream.protos import converters
@@ -10,8 +10,6 @@ from inferstream.types import InferenceRequest, InferenceResponse, RequestInput,
 
 
 class ModelInferRequestConverter(converters.ModelInferRequestConverter):
-    """InferenceRequest."""
-
     @staticmethod
     def from_types(
         type_object: InferenceRequest, model_name: str, model_version: str | None = "", use_raw: bool = False
@@ -24,8 +22,6 @@ class ModelInferRequestConverter(converters.ModelInferRequestConverter):
 
 
 class ModelInferResponseConverter(converters.ModelInferResponseConverter):
-    """InferenceResponse."""
-
     @staticmethod
     def from_types(type_object: InferenceResponse, use_raw: bool = False) -> ModelInferResponse:
         message = converters.ModelInferResponseConverter.from_types(type_object, use_raw)
@@ -35,18 +31,14 @@ class ModelInferResponseConverter(converters.ModelInferResponseConverter):
 
 
 class InferInputTensorConverter(converters.InferInputTensorConverter):
-    """RequestInput."""
-
     @staticmethod
     def from_types(type_object: RequestInput) -> ModelInferRequest.InferInputTensor:
         request = InferenceRequest(inputs=[type_object])
-        # Of a tensor without values, which any datatype may be before raw contents go in.
+        # A tensor without values may have any datatype, including those without typed contents.
         return ModelInferRequestConverter.from_types(request, "", use_raw=not len(type_object.data)).inputs[0]
 
 
 class InferOutputTensorConverter(converters.InferOutputTensorConverter):
-    """ResponseOutput."""
-
     @staticmethod
     def from_types(type_object: ResponseOutput) -> ModelInferResponse.InferOutputTensor:
         response = InferenceResponse(model_name="", outputs=[type_object])

@@ -1,11 +1,11 @@
-"""Errors that model code raises or catches under MLServer's names; each has its own message and status."""
+"""Errors with MLServer's names, messages and statuses, for model code that raises or catches them."""
 
 from inferstream import MLModel
 from inferstream.errors import ModelError as MLServerError
 
 
 class InferenceError(MLServerError):
-    """The request cannot be answered."""
+    """The inference failed."""
 
     def __init__(self, msg: str) -> None:
         super().__init__(msg, 400)
@@ -19,7 +19,7 @@ class ModelParametersMissing(MLServerError):
 
 
 class InvalidBatchingMethod(MLServerError):
-    """A method cannot be batched; the server raises none, because it batches around a model."""
+    """A method cannot be batched. The server never raises it, because it batches outside of the model."""
 
     def __init__(self, method_name: str, reason: str | None = None) -> None:
         super().__init__(f"Method {method_name} cannot be batched" + (f": {reason}" if reason else ""))

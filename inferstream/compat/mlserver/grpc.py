@@ -1,4 +1,4 @@
-"""What gRPC servicers of a program's own need: errors as statuses, headers as metadata."""
+"""Functions for a program's own gRPC servicers: errors as statuses, headers as metadata."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import wraps
@@ -19,18 +19,18 @@ STATUS_CODE_MAPPING = {
 
 
 def to_headers(context: Any) -> dict[str, str]:
-    """The metadata of a call, which comes from its client, by name."""
+    """The metadata of a call by name."""
     metadata = (*(context.invocation_metadata() or ()), *(context.trailing_metadata() or ()))
     return dict(metadata)
 
 
 def to_metadata(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Headers as gRPC sends them."""
+    """Headers as gRPC metadata."""
     return tuple((key.lower(), value) for key, value in headers.items())
 
 
 def handle_mlserver_error(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A unary RPC whose MLServerError ends it with the status that fits; anything else is INTERNAL."""
+    """Decorator of a unary RPC. An MLServerError ends it with a matching status, any other error with INTERNAL."""
 
     @wraps(f)
     async def rpc(self: Any, request: Any, context: Any) -> Any:
@@ -43,7 +43,7 @@ def handle_mlserver_error(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def handle_mlserver_stream_error(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A streaming RPC that ends as `handle_mlserver_error` ends a unary one."""
+    """Decorator of a streaming RPC, with the statuses of `handle_mlserver_error`."""
 
     @wraps(f)
     async def rpc(self: Any, requests: Any, context: Any) -> AsyncIterator[Any]:

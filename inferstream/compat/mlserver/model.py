@@ -1,4 +1,4 @@
-"""What model code subclasses, and the functions that runtimes call: ids, headers, routes and coroutines."""
+"""The base class of models, and functions for runtimes: ids, headers, routes and coroutines."""
 
 import asyncio
 import uuid
@@ -14,7 +14,7 @@ from inferstream.types import InferenceRequest, InferenceResponse, Parameters
 
 
 class MLModel(inferstream.MLModel):
-    """One servable model, which answers a request's `outputs` as it likes: MLServer refuses none."""
+    """The base class of models. It may ignore a request's `outputs`, as in MLServer."""
 
     selects_outputs = None
     for_mlserver = True
@@ -26,12 +26,11 @@ def register_custom_handler(handler: CustomHandler, method: Callable[..., Any]) 
 
 
 def generate_uuid() -> str:
-    """A random id."""
     return str(uuid.uuid4())
 
 
 def get_wrapped_method(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The function inside of its decorators."""
+    """The function without its decorators."""
     method: Callable[..., Any] = unwrap(f)
     return method
 
@@ -45,7 +44,7 @@ def insert_headers(inference_request: InferenceRequest, headers: dict[str, str])
 
 
 def extract_headers(inference_response: InferenceResponse) -> dict[str, Any] | None:
-    """Take transport headers out of a response's parameters."""
+    """Remove transport headers from a response's parameters and return them."""
     parameters = inference_response.parameters
     if parameters is None or parameters.headers is None:
         return None
@@ -63,11 +62,11 @@ def schedule_with_callback(
 
 
 def install_uvloop_event_loop() -> None:
-    """Does nothing: the server runs on uvloop where uvloop is installed."""
+    """Does nothing: the server uses uvloop if it is installed."""
 
 
 class EventLoopBackend(Enum):
-    """Which event loops there are."""
+    """The event loops."""
 
     ASYNCIO = "asyncio"
     UVLOOP = "uvloop"
@@ -77,6 +76,6 @@ class AsyncManager:
     """Runs coroutines on an event loop like the server's."""
 
     def run(self, coro: Coroutine[Any, Any, Any]) -> Any:
-        """Run the coroutine on an event loop of its own; returns its result."""
+        """Run the coroutine on a new event loop and return its result."""
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             return runner.run(coro)

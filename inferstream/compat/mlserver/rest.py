@@ -1,4 +1,4 @@
-"""Responses of routes that are a model's own."""
+"""Responses of a model's custom routes."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from inferstream.errors import ModelError as MLServerError
 
 
 class Response(JSONResponse):
-    """JSON of a value that may hold arrays."""
+    """JSON of a value that may contain arrays."""
 
     def render(self, content: Any) -> bytes:
         return encode_to_json_bytes(content)
@@ -24,7 +24,7 @@ class ServerSentEvent:
         self.data = data
 
     def encode(self) -> bytes:
-        """The event as it travels."""
+        """The bytes of the event."""
         return b"data: " + encode_to_json_bytes(self.data.model_dump()) + b"\n\n"
 
 
@@ -35,5 +35,5 @@ class APIErrorResponse(BaseModel):
 
 
 async def handle_mlserver_error(request: Request, exc: MLServerError) -> Response:
-    """The response to a request whose handler has raised `exc`."""
+    """The response for the error `exc` of a handler."""
     return Response(APIErrorResponse(error=exc.message).model_dump(), exc.status_code)

@@ -1,4 +1,4 @@
-"""MLServer's runtimes for model code that subclasses them: ours, with `predict` awaited and MLServer's error."""
+"""MLServer's runtimes, for model code that subclasses them: ours, with an async `predict` and MLServer's errors."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from inferstream.settings import ModelSettings
 from inferstream.types import InferenceRequest, InferenceResponse, RequestOutput
 
 STANDS_IN = True
-"""A settings file that names one of the classes gets our runtime itself, whose calls wait by priority."""
+"""A settings file that names one of the classes gets our own runtime, with calls in the order of priority."""
 
 
 class Awaited(Runtime):
-    """Goes before a runtime among the bases of a class; `threads` predictions of it run at once."""
+    """The first base of a class before a runtime. `threads` predictions run at once."""
 
     selects_outputs = None
     for_mlserver = True
@@ -45,7 +45,7 @@ class Awaited(Runtime):
 
 
 def _refused(message: str) -> Exception:
-    """The error that model code knows as `mlserver.errors.InferenceError`, which may be an installed MLServer's."""
+    """An `mlserver.errors.InferenceError`. The class may come from an installed MLServer."""
     errors: Any = import_module("mlserver.errors")
     error: Exception = errors.InferenceError(message)
     return error

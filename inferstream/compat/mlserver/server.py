@@ -1,4 +1,4 @@
-"""A server that a program starts, and the repository and settings that it would serve."""
+"""The server as an object of a program, and functions for its repository and settings."""
 
 import signal
 from collections.abc import Sequence
@@ -13,32 +13,32 @@ HANDLED_SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]
 
 
 class MLServer:
-    """Serves until `stop`, or until the task that runs `start` is cancelled; signals are the program's own."""
+    """Serves until `stop`, or until the task of `start` is cancelled. It handles no signals."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._server: Server | None = None
 
     async def start(self, models_settings: Sequence[ModelSettings] = ()) -> None:
-        """Load the models given, or those of the repository if none are, and serve."""
+        """Load and serve these models, or those of the repository if there are none."""
         repository = InMemoryRepository(models_settings) if models_settings else None
         self._server = Server(self._settings, repository)
         await self._server.run(lambda _: None)
 
     async def add_custom_handlers(self, model: MLModel) -> MLModel:
-        """The same model: its own routes come with it."""
+        """The same model. The server adds its custom routes itself."""
         return model
 
     async def reload_custom_handlers(self, old_model: MLModel, new_model: MLModel) -> MLModel:
-        """The new model: its own routes come with it."""
+        """The new model. The server replaces the custom routes itself."""
         return new_model
 
     async def remove_custom_handlers(self, model: MLModel) -> MLModel:
-        """The same model: its own routes go with it."""
+        """The same model. The server removes its custom routes itself."""
         return model
 
     async def stop(self, sig: int | None = None) -> None:
-        """Finish what is in progress and return from `start`."""
+        """Finish the calls in progress and return from `start`."""
         if self._server is not None:
             self._server.stop()
 

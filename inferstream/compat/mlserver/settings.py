@@ -1,4 +1,4 @@
-"""MLServer's constants and functions around settings: files, classes, and hashes of environments."""
+"""MLServer's constants and functions for settings: files, classes, and hashes of environments."""
 
 import asyncio
 import hashlib
@@ -20,13 +20,13 @@ ModelReloadHook = Callable[[MLModel, MLModel], Awaitable[MLModel]]
 
 
 def load_model_settings(model_settings_path: str) -> ModelSettings:
-    """The settings in a file; name and artefacts are its folder's unless it says otherwise. Raises InvalidSettings."""
+    """The settings in a file. The defaults of name and URI come from its folder. Raises InvalidSettings."""
     path = Path(model_settings_path).absolute()
     return read_settings(path, path.resolve().parent)
 
 
 def model_initialiser(model_settings: ModelSettings) -> MLModel:
-    """A model, not loaded, of the class that its settings name."""
+    """An instance of the class in the settings, not loaded."""
     model: MLModel = model_settings.implementation(model_settings)
     return model
 

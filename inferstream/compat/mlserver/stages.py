@@ -1,4 +1,4 @@
-"""What MLServer has around a model for programs to use: batches, caches, middlewares and CloudEvents."""
+"""MLServer's batches, caches, middlewares and CloudEvents, for programs that use them."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -15,14 +15,14 @@ from .model import generate_uuid
 
 
 class BatchedRequests:
-    """Requests by an id of the caller's choice; all need the same inputs, with one row or more."""
+    """Requests by id. All need the same inputs, with one row or more."""
 
     def __init__(self, inference_requests: dict[str, InferenceRequest]) -> None:
         self.inference_requests = inference_requests
         self.merged_request = merge(list(inference_requests.values()), generate_uuid())
 
     def split_response(self, batched_response: InferenceResponse) -> dict[str, InferenceResponse]:
-        """The response to each request. Raises InvalidOutput where it has not one row for each of theirs."""
+        """The response of each request. Raises InvalidOutput unless there is one row for each row of the requests."""
         responses = split(batched_response, list(self.inference_requests.values()))
         return dict(zip(self.inference_requests, responses, strict=True))
 
@@ -31,13 +31,12 @@ def _merge_parameters(
     all_params: dict[str, Any],
     parametrised_obj: InferenceRequest | InferenceResponse | RequestInput | RequestOutput,
 ) -> dict[str, Any]:
-    """Parameters of one more object over those of the objects before."""
     parameters = parametrised_obj.parameters
     return all_params if parameters is None else {**all_params, **parameters.model_dump()}
 
 
 class Shape:
-    """A shape of its own, which may change."""
+    """A mutable copy of a shape."""
 
     batch_axis = 0
 
@@ -45,11 +44,9 @@ class Shape:
         self._shape = shape.copy()
 
     def to_list(self) -> list[int]:
-        """The sizes."""
         return self._shape.copy()
 
     def copy(self) -> "Shape":
-        """Another one of these sizes."""
         return Shape(self._shape)
 
     @property
@@ -68,33 +65,33 @@ class Shape:
 
 
 def adaptive_batching(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function: the server batches around a model, not inside."""
+    """The same function: the server batches outside of the model."""
     return f
 
 
 async def load_batching(model: MLModel) -> MLModel:
-    """The same model: the server batches around it, not inside."""
+    """The same model: the server batches outside of the model."""
     return model
 
 
 class ResponseCache:
-    """Texts by key; the server's own cache is another, and switched on by `cache_enabled`."""
+    """Texts by key. It is not the server's own cache, which `cache_enabled` switches on."""
 
     async def insert(self, key: str, value: str) -> None:
-        """Keep a text."""
+        """Store a text."""
         raise NotImplementedError
 
     async def lookup(self, key: str) -> str:
-        """The text that is kept; empty when there is none."""
+        """The stored text, or an empty one."""
         raise NotImplementedError
 
     async def size(self) -> int:
-        """How many texts are kept."""
+        """The number of texts."""
         raise NotImplementedError
 
 
 class LocalCache(ResponseCache):
-    """Keeps at most `size` texts, the latest."""
+    """Stores the last `size` texts."""
 
     def __init__(self, size: int = 100) -> None:
         self.cache: dict[str, str] = {}
@@ -113,23 +110,23 @@ class LocalCache(ResponseCache):
 
 
 class InferenceMiddleware:
-    """Looks at, or changes, requests and responses."""
+    """Reads or changes requests and responses."""
 
     def request_middleware(
         self, request: InferenceRequest, model_settings: ModelSettings
     ) -> InferenceRequest:
-        """The request to go on with."""
+        """The request for the next middleware or the model."""
         raise NotImplementedError
 
     def response_middleware(
         self, response: InferenceResponse, model_settings: ModelSettings
     ) -> InferenceResponse:
-        """The response to go on with."""
+        """The response for the next middleware or the client."""
         raise NotImplementedError
 
 
 class InferenceMiddlewares(InferenceMiddleware):
-    """One after the other."""
+    """Applies middlewares in order."""
 
     def __init__(self, *inference_middlewares: InferenceMiddleware) -> None:
         self._middlewares = inference_middlewares
@@ -164,14 +161,14 @@ NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 class CloudEventsTypes(Enum):
-    """What an event is."""
+    """The types of events."""
 
     Request = "io.seldon.serving.inference.request"
     Response = "io.seldon.serving.inference.response"
 
 
 class CloudEventsMiddleware(InferenceMiddleware):
-    """Gives requests and responses their headers; the server gives them itself, as `cloudevents_headers` says."""
+    """Adds CloudEvents headers. The server adds them itself if `cloudevents_headers` is set."""
 
     def __init__(self, settings: Settings) -> None:
         self._events = CloudEvents(settings.server_name)
@@ -198,7 +195,7 @@ class CloudEventsMiddleware(InferenceMiddleware):
 
 
 def get_namespace() -> str | None:
-    """The Kubernetes namespace this process runs in; None outside of one."""
+    """The Kubernetes namespace of this process, or None."""
     try:
         return NAMESPACE.read_text()
     except OSError:

@@ -25,7 +25,7 @@ GRPC, KAFKA, METRICS, PARALLEL, REST = map(logger.getChild, ("grpc", "kafka", "m
 
 
 class ModelLoggerFormatter(logging.Formatter):
-    """Lines, or objects of JSON, that name the model whose code is running."""
+    """Formats lines or JSON objects, with the name of the model that logs."""
 
     def __init__(self, settings: Settings | None) -> None:
         super().__init__()
@@ -37,16 +37,15 @@ class ModelLoggerFormatter(logging.Formatter):
 
 
 def get_logger() -> logging.Logger:
-    """MLServer's logger."""
     return logger
 
 
 def configure_logger(settings: Settings | None = None) -> logging.Logger:
-    """Have MLServer's logger and ours write to standard output; the root logger and its handlers stay as they are."""
+    """Make MLServer's logger and ours write to standard output. The root logger and its handlers do not change."""
     chosen = settings if settings is not None else Settings()
     given = logging.getLogger().handlers
     served = any(isinstance(handler.formatter, LineFormatter | JSONFormatter) for handler in given)
-    if not served:  # a server writes these loggers' lines itself
+    if not served:  # otherwise a server writes the lines of these loggers
         handler = next((known for known in logger.handlers if known.name == HANDLER), None)
         if handler is None:
             handler = logging.StreamHandler(sys.stdout)
@@ -67,14 +66,14 @@ def apply_logging_file(logging_settings: str | dict[str, Any]) -> None:
 
 
 class InvalidModelContext(MLServerError):
-    """A metric was logged outside of a model's code."""
+    """Code outside of a model logged a metric."""
 
     def __init__(self) -> None:
         super().__init__("Metrics can only be registered and logged by a model's own code", 500)
 
 
 class MetricNotFound(MLServerError):
-    """Nobody has registered a metric of this name."""
+    """There is no metric of this name."""
 
     def __init__(self, metric_name: str, collector: object = None) -> None:
         super().__init__(f"No metric found with name '{metric_name}'", 500)
@@ -86,12 +85,12 @@ SELDON_MODEL_VERSION_LABEL = "model_version"
 
 
 def register(name: str, description: str) -> "Histogram":
-    """The histogram of this name, made on first use."""
+    """The histogram of this name. The first call creates it."""
     return custom.register(name, description)
 
 
 def log(**metrics: float) -> None:
-    """Record one value per metric for the model whose code is running. Raises InvalidModelContext."""
+    """Record one value per metric for the model that calls. Raises InvalidModelContext."""
     if not model_name_var.get():
         raise InvalidModelContext
     custom.log(**metrics)
@@ -101,7 +100,7 @@ class MetricsRegistry:
     """Metrics by name."""
 
     def exists(self, metric_name: str) -> bool:
-        """Whether somebody has registered it."""
+        """Whether the metric is registered."""
         return CUSTOM.get(metric_name) is not None
 
     def get(self, metric_name: str) -> "Histogram":
@@ -115,7 +114,7 @@ class MetricsRegistry:
         return self.get(metric_name)
 
     def register(self, collector: Any) -> None:
-        """Add a collector of model code's own to those that the server shows."""
+        """Add a custom collector to the metrics of the server."""
         import prometheus_client  # late: models start without it
 
         prometheus_client.REGISTRY.register(collector)
@@ -129,7 +128,7 @@ class MetricsRegistry:
 
 @cache
 def _collected() -> "CollectorRegistry":
-    """The same metrics as prometheus_client has them: `collect`, `get_sample_value` and the like."""
+    """The same metrics as a registry of prometheus_client: `collect`, `get_sample_value` and others."""
     from prometheus_client import CollectorRegistry  # late: models start without it
 
     registry = CollectorRegistry()
@@ -141,20 +140,20 @@ REGISTRY = MetricsRegistry()
 
 
 PROMETHEUS_MULTIPROC_DIR = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable by which prometheus_client knows the folder that processes share."""
+"""prometheus_client's variable for the folder that processes share."""
 
 
 def configure_metrics(settings: Settings) -> None:
-    """Does nothing: metrics of worker processes reach the server without it."""
+    """Does nothing: the server collects the metrics of worker processes itself."""
 
 
 def model_context(model_settings: ModelSettings) -> AbstractContextManager[None]:
-    """Code inside the block runs as the code of this model."""
+    """Run the block as code of this model."""
     return context.model_context(model_settings.name, model_settings.version)
 
 
 def get_tracer_provider(settings: Settings) -> Any:
-    """The process's provider of tracers, which is the server's wherever its settings name a collector."""
+    """The process's provider of tracers. It is the server's if its settings name a collector."""
     from opentelemetry import trace  # late: only servers that trace have it
 
     return trace.get_tracer_provider()

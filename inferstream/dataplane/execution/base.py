@@ -1,4 +1,4 @@
-"""What the dataplane needs of a loaded model, wherever its code runs."""
+"""The interface of a loaded model, in this process or in workers."""
 
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
@@ -14,16 +14,16 @@ from ..checks import Strictness
 from ..reply import Reply
 
 BuildRouteHandler = Callable[[object], Awaitable[RouteHandler | None]]
-"""Makes what answers a model's own routes, if it has any; the server's business, because only it knows HTTP."""
+"""Makes the handler of a model's REST routes, if it has any. The server provides it, because only it uses HTTP."""
 
 
 class Capabilities(NamedTuple):
-    """What a model's author wrote, and hence what it answers."""
+    """The methods that a model's author wrote."""
 
     predict: bool
-    """It answers with a single response."""
+    """It can return a single response."""
     streams: bool
-    """It makes streams of its own, of one item or more."""
+    """It has a streaming method of its own."""
     steps: bool
     """Its streams advance together, by steps."""
 
@@ -34,35 +34,35 @@ class Capabilities(NamedTuple):
 
 
 class Execution(Protocol):
-    """A loaded model: the innermost handler, with what stages and doors ask of it."""
+    """A loaded model: the innermost handler, with the attributes that stages and doors need."""
 
     settings: ModelSettings
     strictness: Strictness
-    """How closely requests and responses are checked; decided when the model was loaded."""
+    """How strictly requests and responses are checked; fixed when the model loads."""
     signature: Signature
-    """Its outputs are those that requests may ask for, and unknown when the model itself decides on that."""
+    """Its outputs are those that requests may select; unknown if the model itself selects."""
     routes: list[CustomHandler]
-    """REST routes of the model's own."""
+    """REST routes of the model."""
     capabilities: Capabilities
 
     @property
     def slots(self) -> int:
-        """Calls that may run at once."""
+        """The number of calls that may run at once."""
 
     @property
     def ready(self) -> bool:
-        """Whether a call that comes now would be run."""
+        """Whether it would run a call now."""
 
     def __call__(self, call: Call) -> Awaitable[Reply]: ...
 
     def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
-        """Count here what waits beyond the stages, and the steps of a model that has them."""
+        """Use these meters for the queue behind the stages, and for the steps of a model with steps."""
 
     async def metadata(self) -> MetadataModelResponse:
-        """What the model says of itself."""
+        """The model's metadata."""
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
-        """Answer a request to one of the model's own routes."""
+        """Handle a request to a REST route of the model."""
 
     async def unload(self) -> None:
-        """Run the model's `unload` and let go of what it ran in."""
+        """Run the model's `unload` and release threads or workers."""

@@ -4,52 +4,40 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 from ...concurrency.model_thread import ModelThread
 from ...context import request_context
 from ...model import MLModel
 from ...types import InferenceRequest, InferenceResponse
-from .model_thread_responses import LIGHT, ModelThreadResponses
 from .stretches import Turns, in_stretches
+from .threads import LIGHT, ModelThreadResponses
 
 logger = logging.getLogger("inferstream.model")
 
 HEAVY = 0.001
-"""Seconds for which a coroutine may hold the server's event loop."""
+"""Seconds that a coroutine may hold the server's event loop."""
 
 WATCHED = 32
-"""Calls of a model that are watched for stretches that hold the loop, and streams of it."""
+"""Calls, and streams, of a model that are watched for stretches that hold the loop."""
 
 WATCHED_ITEMS = 4
-"""Items of such a stream that are watched."""
+"""Watched items of such a stream."""
 
 OFFENCES = 3
-"""Stretches that are too long before something is done about it: one may be the machine's doing."""
+"""Long stretches before the server acts; the machine may cause a single one."""
 
 IN_A_ROW = 5
-"""Stretches, one after the other, that are too long before a model leaves the loop: now and then one is not the
-model's doing, but another thread's or another process's."""
+"""Consecutive long stretches before a model leaves the loop. Another thread or process may cause single ones."""
 
 ResponseIterator = AsyncIterator[InferenceResponse]
 
 
-class Coroutines(Protocol):
-    """How the coroutines of one model are run; may change as they are seen to run."""
-
-    @property
-    def predict(self) -> Callable[[InferenceRequest], Awaitable[Any]]:
-        """Awaits the model's `predict`."""
-
-    def stream(self, start: Callable[[], Any]) -> Any:
-        """What to read instead of the async iterator that `start` makes, or of the awaitable of one."""
-
-
 class OnLoop:
-    """Coroutines that may await run on the server's event loop.
+    """Runs coroutines that may await on the server's event loop.
 
-    One that blocks besides cannot leave it, because what it awaits belongs to this loop. So the first calls
-    are watched. A model that blocks is named in the log once, and then the loop turns between its stretches.
+    A coroutine that also blocks must stay, because its futures belong to this loop. So the first calls are watched.
+    A warning names a blocking model once, and then the loop turns between its stretches.
     """
 
     def __init__(self, model: MLModel) -> None:
@@ -78,10 +66,9 @@ class OnLoop:
         return in_stretches(awaitable, self._turns)
 
     def turn(self) -> None:
-        """The next stretch may always run."""
+        """Never delay a stretch."""
 
     def ended(self, seconds: float) -> None:
-        """A stretch has held the loop for so long."""
         if seconds < HEAVY or self._turns is not None:
             return
         self._offences += 1
@@ -97,6 +84,7 @@ class OnLoop:
             )
 
     def stream(self, start: Callable[[], Any]) -> Any:
+        """An iterator for the stream that `start` makes; `start` may also return an awaitable of it."""
         responses = start()
         if not isinstance(responses, AsyncGenerator):
             return responses
@@ -109,7 +97,7 @@ class OnLoop:
 
 
 class DrivenResponses(AsyncIterator[InferenceResponse]):
-    """An async generator of which the first `items` are awaited through `drive`, or all of them."""
+    """An async generator. `drive` awaits the first `items`, or all of them."""
 
     def __init__(
         self,
@@ -132,12 +120,11 @@ class DrivenResponses(AsyncIterator[InferenceResponse]):
 
 
 class InThread:
-    """Coroutines that never suspend run in their model's own thread, one at a time.
+    """Runs coroutines that never suspend in threads of their model, one at a time.
 
-    `threads` holds those that the model lives in. Without any the model keeps nothing, and its coroutines
-    may be light enough for the server's event loop, where they cost less: they go there once they have
-    been seen to be, and come back when one holds the loop. While it moves, calls in both places may run at
-    once: they have nothing in common. A thread is made when one is needed.
+    `threads` holds the threads in which the model was loaded. A model without any has no state, so its coroutines may
+    run on the server's event loop, which is cheaper. They move there when they have been light enough, and move back
+    when one holds the loop. During a move, calls may run in both places. Threads are made on demand.
     """
 
     def __init__(self, model: MLModel, threads: list[ModelThread]) -> None:
@@ -145,15 +132,14 @@ class InThread:
         self._threads = threads
         self._resident = bool(threads)
         self.away = True
-        """Whether the model's coroutines have been too heavy for the loop, or not been seen to be light."""
+        """Whether coroutines run in a thread, because they were too heavy or have not been light yet."""
         self.offences = 0
-        """Stretches on the loop that have been too long, one after the other."""
+        """Consecutive stretches that held the loop too long."""
         self._seen = 0
         self._needed = 8
         self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._in_thread
 
     def _free(self) -> ModelThread:
-        """The thread with the fewest calls."""
         threads = self._threads
         if not threads:
             count = range(self._model.settings.threads or 1)
@@ -178,7 +164,7 @@ class InThread:
                 self.offences = 0
 
     def _ran(self, times: int, light: int) -> None:
-        """The thread has run so many stretches, and so many of them would do no harm on the loop."""
+        """Count stretches in the thread, and how many of them would suit the loop."""
         if self._resident or not self.away:
             return
         self._seen = self._seen + light if light * 8 >= times * 7 else max(0, self._seen - 8 * times)
@@ -190,16 +176,16 @@ class InThread:
                 self.close()
 
     def held(self) -> None:
-        """A stretch has held the event loop for too long."""
+        """Count a stretch that held the event loop too long."""
         self.offences += 1
         if self.offences >= IN_A_ROW and not self.away:
             self.away = True
             self._seen = 0
-            self._needed *= 8  # a model that is only sometimes light should not move often
+            self._needed *= 8  # a model that is only sometimes light must not move often
             self.predict = self._in_thread
 
     def close(self) -> None:
-        """End the threads, which are made anew when they are needed."""
+        """End the threads. New ones are made on demand."""
         for thread in self._threads:
             thread.close()
         self._threads.clear()
@@ -208,7 +194,7 @@ class InThread:
         return self._in_thread_from(start) if self.away else start()
 
     def moved(self, responses: ResponseIterator) -> ResponseIterator:
-        """What to read on instead of `responses`, now that the model's coroutines run in the thread."""
+        """An iterator that continues `responses` in the thread."""
         return responses if type(responses) is ModelThreadResponses else self._in_thread_from(None, responses)
 
     def _in_thread_from(

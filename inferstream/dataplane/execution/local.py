@@ -26,32 +26,25 @@ from ..checks import checks_of, strictness_of
 from ..outputs import finish_of
 from ..reply import Reply
 from .base import BuildRouteHandler, Capabilities
-from .coroutines import Coroutines, InThread, OnLoop
-from .failures import cause, translated
+from .coroutines import InThread, OnLoop
 from .method_caller import is_async
 from .payloads import Payloads
-from .responses import ModelResponses, open_reply
+from .responses import ModelResponses, cause, open_reply, translated
 from .steps import Steps
 from .threads import ThreadedResponses
 
 UNBLOCKED_SLOTS = 4096
-"""Calls an async model may have in progress when its settings name no limit: a bound, not a policy."""
+"""Limit of concurrent calls of an async model whose settings have none: a bound, not a policy."""
 
 THREADS = 64
-"""Threads of a model written `def` whose settings name no number."""
+"""Threads of a blocking model whose settings have no number."""
 
 
 class Local:
-    """The innermost handler: the model's own code, called as its author wrote it.
-
-    `loaded` says in which thread the model was loaded, if its coroutines never suspend.
-    """
+    """The innermost handler. `loaded` has the thread in which a model was loaded whose coroutines never suspend."""
 
     def __init__(
-        self,
-        model: MLModel,
-        route_handler: RouteHandler | None = None,
-        loaded: LoadedModel | None = None,
+        self, model: MLModel, route_handler: RouteHandler | None = None, loaded: LoadedModel | None = None
     ) -> None:
         settings = model.settings
         self._loaded = loaded or LoadedModel(model)
@@ -83,7 +76,8 @@ class Local:
         self._stream_blocks = self._streams and inspect.isgeneratorfunction(stream)
         self._stream_is_async = inspect.isasyncgenfunction(stream)
         self._threads = self._own_threads(self._loaded.thread)
-        self._coroutines = self._run_coroutines()
+        never_suspends = self._loaded.never_suspends
+        self._coroutines = InThread(model, self._threads) if never_suspends else OnLoop(model)
         self._stream_thread = (
             self._coroutines
             if isinstance(self._coroutines, InThread) and self._streams and self._stream_is_async
@@ -98,7 +92,7 @@ class Local:
         build_route_handler: BuildRouteHandler,
         awaiting: Awaiting = plainly,
     ) -> "Local":
-        """Load a model, to run here. Raises ModelLoadFailed; whatever fails, the model is unloaded again.
+        """Load a model to run here. Raises ModelLoadFailed. After any failure the model is unloaded again.
 
         `awaiting` awaits its `load` and `unload` where they run on this event loop.
         """
@@ -110,22 +104,17 @@ class Local:
             raise
 
     def _own_threads(self, thread: ModelThread | None) -> list[ModelThread]:
-        """The thread that the model was loaded in, and more like it if its settings ask for them."""
+        """The thread in which the model was loaded, and more if its settings ask for them."""
         if thread is None:
             return []
         more = range(1, self.settings.threads or 1)
         return [thread, *(ModelThread(f"model-{self._name}-{number}") for number in more)]
 
-    def _run_coroutines(self) -> Coroutines:
-        if not self._loaded.never_suspends:
-            return OnLoop(self._model)
-        return InThread(self._model, self._threads)
-
     @property
     def slots(self) -> int:
-        """Calls that may run at once: what the settings say, else one for each thread of a blocking model.
+        """The number of calls that may run at once: the setting, else one for each thread of a blocking model.
 
-        Of streams that advance by steps as many again may wait for their place, so that none stays empty.
+        For steps, as many streams again may wait, so that no place stays empty.
         """
         if self.settings.max_concurrency is not None:
             return self.settings.max_concurrency
@@ -134,7 +123,7 @@ class Local:
             return stepped
         serial = self._threads or (self._loaded.never_suspends and self.settings.max_batch_size > 1)
         if serial and not self._streams:
-            # Calls wait where they have priorities, and batches where they grow.
+            # One call per thread: others wait in the queue by priority, or in a growing batch.
             return self.settings.threads or 1
         blocks = self._predict_blocks or self._stream_blocks
         return max(stepped, (self.settings.threads or THREADS) if blocks else UNBLOCKED_SLOTS)
@@ -144,17 +133,16 @@ class Local:
         return bool(self._model.ready)
 
     def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
-        """Count here the steps of the model, and the streams that wait for a place in them."""
         if self._steps is not None and steps is not None:
             self._steps.queue, self._steps.meters = queue, steps
 
     @property
     def describes_itself(self) -> bool:
-        """Whether its metadata is what code of the author's own says whenever it is asked."""
+        """Whether the author overrides `metadata`, so that it must be called each time."""
         return getattr(self._model.metadata, "__func__", None) is not MLModel.metadata
 
     async def metadata(self) -> MetadataModelResponse:
-        """What the model says of itself. Raises InferenceFailed when its code raises, or says something else."""
+        """The model's metadata. Raises InferenceFailed if its code raises or returns another type."""
         try:
             own = type(self._model).metadata is not MLModel.metadata
             said = await (self._in_model(self._model.metadata) if own else self._model.metadata())
@@ -165,7 +153,7 @@ class Local:
             raise translated(error, self._name, None) from cause(error)
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
-        """Answer a request to one of the model's own routes. Raises InferenceFailed when its code raises."""
+        """Handle a request to a REST route of the model. Raises InferenceFailed if its code raises."""
         assert self._route_handler is not None
         model_name_var.set(self._name)
         model_version_var.set(self._version or "")
@@ -176,7 +164,7 @@ class Local:
             raise translated(error, self._name, None) from cause(error)
 
     async def unload(self) -> None:
-        """Run the model's `unload`; a thread that is stuck in model code is left behind."""
+        """Run the model's `unload`; does not wait for a thread that is stuck in model code."""
         if self._steps is not None:
             await self._steps.close()
         try:
@@ -189,7 +177,7 @@ class Local:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def _idle(self) -> None:
-        """Wait until the threads beside the first are free, but not for long."""
+        """Wait until the threads after the first are free, up to a limit."""
         waits = [asyncio.ensure_future(thread.call(int)) for thread in self._threads[1:] if thread.calls]
         if waits:
             _, overdue = await asyncio.wait(waits, timeout=UNLOAD_LIMIT)
@@ -197,7 +185,7 @@ class Local:
                 wait.cancel()
 
     async def _in_model(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-        """Await a coroutine of the model's that is no inference, where the model lives."""
+        """Await a coroutine of the model, not an inference, in the model's thread if it has one."""
         if not self._threads:
             return await function(*arguments)
         return await self._threads[0].call(function, *arguments)
@@ -232,7 +220,6 @@ class Local:
             raise translated(error, self._name, request.id) from cause(error)
 
     def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:
-        """The errors of some rows, if the response to the others is one that may reach a client."""
         try:
             if error.response is not None:
                 error.response = self._finish(error.response, request)
@@ -251,7 +238,7 @@ class Local:
         return await response if inspect.isawaitable(response) else response
 
     async def _only_response(self, call: Call) -> Reply:
-        """A single answer from a model that only streams, if one response is all it makes."""
+        """A single response from a model that only streams, if its stream has exactly one."""
         async with await open_reply(self._responses(call)) as reply:
             responses = 0
             async for _ in reply:
@@ -264,7 +251,7 @@ class Local:
             return Reply(reply.first)
 
     async def _start(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
-        """Call the model's `predict_stream`, however it is written, and return what iterates over its responses."""
+        """Call the model's `predict_stream`, in any of its forms, and return an async iterator."""
         if self._steps is not None:
             return await self._steps.open(payloads)
         predict_stream = cast(Any, self._model.predict_stream)
@@ -281,7 +268,7 @@ class Local:
         raise TypeError(f"predict_stream returned a {type(stream).__name__}, which cannot be iterated")
 
     async def _predict_each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
-        """The stream of a model that only knows `predict`: one response for each request."""
+        """A stream of a model with only `predict`: one response for each request."""
 
         async def responses() -> AsyncIterator[InferenceResponse]:
             async for request in payloads:
@@ -296,5 +283,5 @@ def _call(predict: Callable[[InferenceRequest], Any], request: InferenceRequest)
     try:
         return predict(request)
     except StopIteration as error:
-        # A future cannot hold a StopIteration: without this its caller would wait for ever.
+        # A future cannot hold a StopIteration, so its caller would wait for ever.
         raise RuntimeError("predict raised StopIteration") from error

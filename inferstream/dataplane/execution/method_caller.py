@@ -1,4 +1,4 @@
-"""Calls a model's methods however their author wrote them: `async def` on the loop, `def` in one thread."""
+"""Calls a model's methods: `async def` on the loop, `def` in one thread."""
 
 import asyncio
 import inspect
@@ -11,15 +11,13 @@ from typing import Any, NamedTuple
 
 
 class Outcome(NamedTuple):
-    """What a method of a model returned, or raised: a future cannot hold every exception."""
+    """The result or the exception of a method; a future cannot hold every exception."""
 
     value: Any
     error: BaseException | None
 
 
 class ModelMethod:
-    """A method of a model, and how its author wrote it."""
-
     __slots__ = ("call", "is_async")
 
     def __init__(self, call: Callable[[Any], Any]) -> None:
@@ -28,17 +26,15 @@ class ModelMethod:
 
 
 class Job(NamedTuple):
-    """What the thread is to do, and who waits for it."""
-
     run: Callable[[], list[Outcome]]
     done: asyncio.Future[list[Outcome]]
 
 
 class MethodCaller:
-    """Calls the methods of one model, never two at a time, and always lets the loop turn meanwhile.
+    """Calls the methods of one model, one at a time, while the event loop turns.
 
-    Its thread is not an executor's, because the way there and back would cost twice as much (60 µs
-    instead of 30). It is a daemon: model code that never returns must not keep the process from ending.
+    It has a thread and no executor, which would take twice as long (60 µs instead of 30). The thread is a daemon:
+    model code that never returns must not keep the process alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -48,10 +44,10 @@ class MethodCaller:
         self._turned = False
 
     async def once(self, method: ModelMethod, argument: Any, context: Context) -> Outcome:
-        """Call a method; an `async def` one runs in the current task, whatever `context` says."""
+        """Call a method. An `async def` method runs in the current task and ignores `context`."""
         if not method.is_async:
             return (await self._in_thread(method.call, [(argument, context)]))[0]
-        # Started here and now, so that what it waits for is under way while the loop turns.
+        # Started now, so that its I/O runs while the loop turns.
         self._turned = False
         asyncio.get_running_loop().call_soon(self._turn)
         outcome = await _await(method.call, argument)
@@ -60,7 +56,7 @@ class MethodCaller:
         return outcome
 
     async def each(self, method: ModelMethod, arguments: Sequence[tuple[Any, Context]]) -> list[Outcome]:
-        """Call a method with one argument after another, each in its context."""
+        """Call a method with each argument in turn, each in its context."""
         if not method.is_async:
             return await self._in_thread(method.call, arguments)
         loop = asyncio.get_running_loop()
@@ -86,19 +82,18 @@ class MethodCaller:
             try:
                 loop.call_soon_threadsafe(_give, job.done, outcomes)
             except RuntimeError:
-                return  # the loop has closed under a step that outlived the shutdown grace
-            del job, outcomes  # what a model has made must not live until its next call
+                return  # the loop was closed: the step outlived the shutdown grace
+            del job, outcomes  # results of a model must not live until its next call
 
     def _turn(self) -> None:
         self._turned = True
 
     def close(self) -> None:
-        """Let go of the thread, at once if it is free."""
+        """End the thread when it is free."""
         self._jobs.put(None)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling this makes a coroutine."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inspect.unwrap(function))
 
 

@@ -1,4 +1,4 @@
-"""The requests of one call as a model reads them: the first, then the later ones as they arrive."""
+"""The requests of one call as a model reads them: the first, then later ones as they arrive."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -9,10 +9,7 @@ from ..checks import Checks
 
 
 class Payloads:
-    """Iterates with `async for` on an event loop, whichever it is, and with `for` in a thread.
-
-    Later requests are checked as they pass: an invalid one ends the stream with its error.
-    """
+    """For `async for` on any event loop, and `for` in a thread. An invalid later request ends it with an error."""
 
     def __init__(self, call: Call, checks: Checks) -> None:
         self.call = call
@@ -21,11 +18,10 @@ class Payloads:
         self._checks = checks
         self._loop = asyncio.get_running_loop()
         self.asked = 0
-        """Later requests that have been asked for, which may take their client any time."""
+        """Requested later requests. Their client may take any time to send them."""
 
     @property
     def more(self) -> bool:
-        """Whether there can be more than one."""
         return self._more is not None
 
     def __aiter__(self) -> AsyncIterator[InferenceRequest]:
@@ -38,7 +34,7 @@ class Payloads:
         if self._more is None:
             raise StopAsyncIteration
         self.asked += 1
-        if asyncio.get_running_loop() is not self._loop:  # a model in its own thread asks
+        if asyncio.get_running_loop() is not self._loop:  # called from a model in its own thread
             step = asyncio.run_coroutine_threadsafe(self._next_or_none(), self._loop)
             following = await asyncio.wrap_future(step)
             if following is None:

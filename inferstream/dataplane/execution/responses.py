@@ -1,29 +1,29 @@
-"""The responses of one streaming call: checked, translated and closed as they pass."""
+"""The responses of a streaming call, and the translation of model errors: the log gets all, the client a sentence."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from time import perf_counter
 
+from ...errors import InferenceFailed, InferstreamError
 from ...types import InferenceResponse
 from ..call import Call
 from ..outputs import Finish
 from ..reply import Reply, StreamReply
 from .coroutines import HEAVY, InThread
-from .failures import cause, translated
-from .model_thread_responses import ModelThreadResponses
 from .payloads import Payloads
+from .threads import ModelThreadResponses
 
 logger = logging.getLogger("inferstream.model")
 
 CLOSE_LIMIT = 5.0
-"""Seconds a model's `finally` may take before its caller stops waiting for it."""
+"""Seconds that a caller waits for a model's `finally`."""
 
 StartStream = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
 
 
 class ModelResponses:
-    """A model's own generator; not a generator itself, so that closing it reaches the model at once."""
+    """A model's stream; not a generator, so that `aclose` reaches the model at once."""
 
     __slots__ = ("_call", "_coroutines", "_finish", "_payloads", "_responses", "_start")
 
@@ -35,7 +35,7 @@ class ModelResponses:
         payloads: Payloads,
         coroutines: InThread | None = None,
     ) -> None:
-        """`coroutines` says whether a generator that never suspends still belongs on the event loop."""
+        """`coroutines` decides whether a generator that never suspends stays on the event loop."""
         self._start = start
         self._call = call
         self._finish = finish
@@ -89,7 +89,7 @@ class ModelResponses:
 
 
 async def open_reply(responses: ModelResponses) -> Reply:
-    """The reply, once its first response is there; a failure before that closes the generator."""
+    """The reply, when its first response exists. An earlier failure closes the generator."""
     try:
         first = await responses.__anext__()
     except StopAsyncIteration:
@@ -98,3 +98,35 @@ async def open_reply(responses: ModelResponses) -> Reply:
         await responses.aclose()
         raise
     return StreamReply(first, responses)
+
+
+def translated(error: BaseException, model: str, request_id: str | None) -> BaseException:
+    """The error to raise in place of `error`, which model code raised.
+
+    A cancel by the server passes; a model that cancels itself counts as failed. `SystemExit` and `KeyboardInterrupt`
+    from a model count as failures, because they must not end the server.
+    """
+    stays = _stays(error)
+    if stays and not isinstance(error, InferenceFailed):
+        return error
+    on_request = f" on request {request_id}" if request_id else ""
+    logger.error("model %s failed%s", model, on_request, exc_info=error)
+    if stays:
+        return error
+    return InferenceFailed(f"Model {model} failed{on_request}; the server's log says why.")
+
+
+def cause(error: BaseException) -> BaseException | None:
+    """The cause for `translated(error)`. An error that passes keeps its own cause."""
+    return error.__cause__ if _stays(error) else error
+
+
+def _stays(error: BaseException) -> bool:
+    if isinstance(error, asyncio.CancelledError):
+        return _being_cancelled()
+    return isinstance(error, GeneratorExit | InferstreamError)
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

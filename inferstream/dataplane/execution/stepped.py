@@ -1,4 +1,4 @@
-"""One stream that advances by steps: the responses made for it wait here until they are read."""
+"""One stream that advances by steps, with the responses that wait for its reader."""
 
 import asyncio
 from collections import deque
@@ -11,15 +11,11 @@ from ...context import request_context
 from ...model import Finished
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
-from .read_ahead import AHEAD
+from .threads import AHEAD
 
 
 class SteppedStream(AsyncIterator[InferenceResponse]):
-    """A request of a call on its way through the steps, read at its reader's own pace.
-
-    `changed` is told when it has been left, or may advance again. Made in the task of its call, whose
-    context `admit` will see. It came when the steps had looked for who is next so many `looks` before.
-    """
+    """One request of a call in the steps. Calls `changed` when its reader left, or it may advance again."""
 
     __slots__ = (
         "__weakref__",
@@ -45,13 +41,13 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
     ) -> None:
         self.request = request
         self.call = call
-        self.looks = looks
+        self.looks = looks  # of the steps, when it joined
         self.waits = True
         """Whether it has no place yet."""
-        self.context = copy_context()
+        self.context = copy_context()  # of the call's task, for `admit`
         self.state: Any = None
         self.over = False
-        """Whether it advances no more: because it has ended, or because nobody reads it any more."""
+        """Whether it no longer advances, because it has ended or its reader has left."""
         self._changed = changed
         self._loop = asyncio.get_running_loop()
         self.came = self._loop.time()
@@ -64,11 +60,11 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
 
     @property
     def advances(self) -> bool:
-        """Whether the next step should hold it: a reader that is behind has it left out."""
+        """Whether the next step includes it. A step leaves out streams with a slow reader."""
         return not self.over and len(self._responses) < AHEAD
 
     def take(self, emission: Any) -> None:
-        """What a step has made for it. An object of no such kind is refused when it is read."""
+        """Add the result of a step. An invalid object is refused when it is read."""
         if self.over or emission is None:
             return
         if type(emission) is InferenceResponse:
@@ -85,11 +81,11 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         self._wake()
 
     def fail(self, error: BaseException) -> None:
-        """End it with `error`, which is read after what came before."""
+        """End it with `error`, which the reader gets after the earlier responses."""
         if self.over:
             return
         if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
-            # These mean something to whoever reads: the end of a stream, of a task, of the process.
+            # For a reader these would mean the end of a stream, a task or the process.
             kind = type(error).__name__
             error, cause = RuntimeError(f"model code raised {kind}"), error
             error.__cause__ = cause
@@ -118,7 +114,7 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         return response
 
     async def aclose(self) -> None:
-        """Leave: nothing more is made, and the state goes before the next step; does not wait for that."""
+        """End it for its reader. The next step releases the state; does not wait for that."""
         self._responses.clear()
         self._request_context.cancelled = True
         if not self.over:
@@ -126,6 +122,5 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
             self._changed(self)
 
     def released(self) -> None:
-        """Nothing is kept for it any more."""
         self.state = None
         self._released.set_result(None)

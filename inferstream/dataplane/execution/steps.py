@@ -1,4 +1,4 @@
-"""Advances the streams of one model together: who has a place is in the next step, who leaves is not."""
+"""Advances the streams of one model together. New streams join at the next step."""
 
 import asyncio
 import logging
@@ -7,6 +7,7 @@ from contextvars import Context
 from time import perf_counter
 from typing import Any
 
+from ...concurrency.wakeup import Wakeup
 from ...errors import InferenceFailed, InferstreamError, InvalidOutput, StepFailed
 from ...model import StepModel
 from ...telemetry.context import model_name_var, model_version_var
@@ -22,14 +23,14 @@ from .stepped import SteppedStream
 logger = logging.getLogger("inferstream.model")
 
 CLOSE_LIMIT = 5.0
-"""Seconds that unloading waits for a step to end, and then for what it holds to be released."""
+"""Seconds that unloading waits for a step to end, and then for the release of its states."""
 
 
 class Steps:
-    """Admits streams while fewer than `most` are active, steps over all of them, and releases who is over.
+    """Admits streams while fewer than `most` are active, steps over all of them, and releases ended ones.
 
-    One task does this for as long as there are streams, and nothing else calls these methods of the model.
-    `aging` is what a step of priority is worth to those that wait, in seconds.
+    One task does this while there are streams, and only it calls these methods of the model. `aging` is the worth of a
+    step of priority to waiting streams, in seconds.
     """
 
     def __init__(self, model: StepModel, most: int, aging: float) -> None:
@@ -46,16 +47,16 @@ class Steps:
         self._entering: list[SteppedStream] = []
         self._active: list[SteppedStream] = []
         self._task: asyncio.Task[None] | None = None
-        self._resting: asyncio.Future[None] | None = None
+        self._changes = Wakeup()
         self._closed = False
         self._looks = 0
-        """Looks for who is next, and steps: a stream that is let in later than at the next one had to wait."""
+        """Counts admissions and steps. A stream that is not admitted at the next one had to wait."""
         self._unloading = f"Model {model.name} is being unloaded."
         self.meters = StepMeters()
         self.queue = QueueMeters()
 
     async def open(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
-        """The responses to these requests: each is a stream of its own, one after another as they arrive."""
+        """The responses to these requests. Each request is a stream of its own, one after another."""
         return self._each(payloads) if payloads.more else self._join(await anext(payloads), payloads.call)
 
     def _join(self, request: InferenceRequest, call: Call) -> SteppedStream:
@@ -67,7 +68,7 @@ class Steps:
         if self._task is None:
             loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._run(), context=self._context.copy())
-        self._wake()
+        self._changes.wake()
         return stream
 
     async def _each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
@@ -80,7 +81,7 @@ class Steps:
                 await stream.aclose()
 
     async def close(self) -> None:
-        """Return when every state has been released; a step that does not end is left behind."""
+        """Return when every state is released; does not wait for a step that does not end."""
         self._closed = True
         self._end_all(StepFailed(self._unloading))
         task = self._task
@@ -91,39 +92,33 @@ class Steps:
         self._caller.close()
 
     def _changed(self, stream: SteppedStream) -> None:
-        """A stream has been left, or its reader has caught up."""
         if stream.over and stream.waits:
             self._waiting.remove(stream, stream.call.priority)
             self._waits_no_more(stream)
             self.queue.left(stream.call.expired)
             stream.released()
-        self._wake()
+        self._changes.wake()
 
     def _waits_no_more(self, stream: SteppedStream) -> None:
         stream.waits = False
         self.meters.waiting -= 1
 
     def _next(self) -> SteppedStream:
-        """Whose turn it is to have a place."""
         stream = self._waiting.pop()
         self._waits_no_more(stream)
         return stream
-
-    def _wake(self) -> None:
-        if self._resting is not None and not self._resting.done():
-            self._resting.set_result(None)
 
     async def _run(self) -> None:
         try:
             while self._active or self._waiting:
                 await self._release()
                 await self._admit()
-                await self._release()  # who left meanwhile is not in the step
+                await self._release()  # the step omits streams that left meanwhile
                 advancing = [stream for stream in self._active if stream.advances]
                 if advancing:
                     await self._step(advancing)
                 elif self._idle:
-                    await self._rest()
+                    await self._changes.wait()
         finally:
             self._end_all(StepFailed(f"The steps of model {self._model.name} were interrupted."))
             await self._release()
@@ -131,26 +126,21 @@ class Steps:
 
     @property
     def _idle(self) -> bool:
-        """Whether nothing can be done until a reader reads or leaves, or a stream joins."""
+        """Whether it must wait for a reader to read or leave, or for a new stream."""
         if self._waiting and len(self._active) < self._most:
             return False
         return bool(self._active) and not any(stream.over for stream in self._active)
 
-    async def _rest(self) -> None:
-        self._resting = asyncio.get_running_loop().create_future()
-        try:
-            await self._resting
-        finally:
-            self._resting = None
-
     async def _admit(self) -> None:
-        """Give the places that are free to those that wait."""
         self._looks += 1
         count = min(self._most - len(self._active), len(self._waiting))
         if not count:
             return
         self._entering = [self._next() for _ in range(count)]
-        self._measure(self._entering)
+        now = asyncio.get_running_loop().time()
+        for stream in self._entering:
+            if self._looks - stream.looks > 1:
+                self.queue.waits.observe(now - stream.came)
         arguments = [(stream.request, stream.context) for stream in self._entering]
         outcomes = await self._caller.each(self._admit_one, arguments)
         entering, self._entering = self._entering, []
@@ -163,15 +153,7 @@ class Steps:
                 self._active.append(stream)
                 self.meters.active += 1
 
-    def _measure(self, streams: Sequence[SteppedStream]) -> None:
-        """Observe how long each of those waited that had to."""
-        now = asyncio.get_running_loop().time()
-        for stream in streams:
-            if self._looks - stream.looks > 1:
-                self.queue.waits.observe(now - stream.came)
-
     async def _release(self) -> None:
-        """Let the model know of every stream that is over."""
         over = [stream for stream in self._active if stream.over]
         if not over:
             return
@@ -204,7 +186,7 @@ class Steps:
             stream.take(emission)
 
     def _fail(self, streams: Sequence[SteppedStream], error: BaseException) -> None:
-        """End every stream of a step with what the model raised; the log is told once."""
+        """End every stream of a step with the model's error; the log gets one record."""
         name = self._model.name
         if not isinstance(error, InferstreamError) or isinstance(error, InferenceFailed):
             logger.error("model %s failed in a step over %d streams", name, len(streams), exc_info=error)
@@ -220,7 +202,7 @@ class Steps:
             stream.released()
         for stream in (*self._entering, *self._active):
             stream.fail(error)
-        self._wake()
+        self._changes.wake()
 
 
 async def _ends(task: asyncio.Task[Any]) -> bool:

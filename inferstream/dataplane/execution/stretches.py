@@ -1,4 +1,4 @@
-"""Drives a coroutine stretch by stretch: what runs between two of its awaits, and holds the event loop."""
+"""Drives a coroutine by stretches. A stretch runs between two awaits and holds the event loop."""
 
 import asyncio
 from collections import deque
@@ -9,20 +9,20 @@ from typing import Any, Protocol
 
 
 class Stretches(Protocol):
-    """What is told of the stretches of coroutines that it lets run."""
+    """Observes and delays the stretches of coroutines."""
 
     def ended(self, seconds: float) -> None:
-        """A stretch has held the event loop for so long."""
+        """A stretch has held the event loop for this time."""
 
     def turn(self) -> "asyncio.Future[None] | None":
-        """What to wait for before the next stretch; None when it may run at once."""
+        """A future to await before the next stretch; None if it may run at once."""
 
 
 @coroutine
 def in_stretches(awaitable: Awaitable[Any], stretches: Stretches) -> Generator[Any, Any, Any]:
-    """Await `awaitable`, and tell `stretches` of each of its stretches."""
+    """Await `awaitable`, and report each of its stretches to `stretches`."""
     steps = awaitable.__await__()
-    thrown: list[BaseException] = []  # emptied at once: an error kept in a local of this frame is a cycle
+    thrown: list[BaseException] = []  # emptied at once: an error in a local of this frame would be a cycle
     while True:
         turn = stretches.turn()
         if turn is not None:
@@ -44,7 +44,7 @@ def in_stretches(awaitable: Awaitable[Any], stretches: Stretches) -> Generator[A
 
 
 class Turns:
-    """Lets the event loop turn between two stretches, so that it reads what has come on its sockets."""
+    """Turns the event loop between two stretches, so that it reads its sockets."""
 
     def __init__(self) -> None:
         self._taken = False

@@ -1,8 +1,8 @@
-"""The contract of stage factories: their arguments, and the value that they fill in for the dataplane."""
+"""The contract of stage factories: their arguments and their results."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from ...text.interface import text_interface
 from ..checks import checks_of
@@ -13,48 +13,24 @@ if TYPE_CHECKING:
     from ...settings import Settings
     from ...telemetry.metrics import Meters, ModelMeters
     from ...telemetry.tracing import Tracer
+    from .live import Live
     from .store import Store
-
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What the stages of all models share."""
-
     settings: "Settings"
     meters: "Meters"
     store: "Store | None" = None
-    """What the response cache holds, where the settings ask for one."""
+    """The contents of the response cache; None where the settings turn it off."""
     tracer: "Tracer | None" = None
-    """What makes spans, where the settings name a collector."""
-
-
-class Gate(Protocol):
-    """Refuses a request of which nothing is known yet but its model."""
-
-    def check(self, model: str) -> None:
-        """Raises Overloaded."""
-
-
-class LiveCalls(Protocol):
-    """The calls of one model that are in progress."""
-
-    async def emptied(self) -> None:
-        """Wait until no call is in progress."""
-
-    async def run(self, awaited: Awaitable[Result]) -> Result:
-        """Run work of the current task that is no inference, and that is waited for and ended like one."""
-
-    def fail(self, error: Exception) -> None:
-        """End every call in progress with `error`."""
+    """Makes spans; None without a collector in the settings."""
 
 
 class Pipeline:
-    """One model and the stages put around it so far; factories fill in what the dataplane needs."""
+    """One model and its stages so far. Factories set what the dataplane needs."""
 
-    live: LiveCalls
+    live: "Live"
 
     def __init__(self, execution: Execution, meters: "ModelMeters") -> None:
         self.execution = execution
@@ -66,10 +42,11 @@ class Pipeline:
         """The outermost stage so far."""
         self.slots = execution.slots
         """Calls that the handler runs at once."""
-        self.gate: Gate | None = None
+        self.gate: Callable[[str], None] | None = None
+        """Refuses a call for the queue before its request is parsed. Parsing costs more than the whole refusal."""
         self.at_retirement: list[Callable[[], None]] = []
-        """Called after the model's last call, before the model is unloaded."""
+        """Called after the model's last call, before it is unloaded."""
 
 
 StageFactory = Callable[[Handler, Pipeline, Shared], Handler | None]
-"""Makes a stage around a handler: `(inner, model, shared)`; None where the stage is off for this model."""
+"""Makes a stage around a handler: `(inner, model, shared)`; None if the stage is off for this model."""

@@ -1,4 +1,4 @@
-"""Lets requests that arrive close together run as one, and each caller have its own part of the answer."""
+"""Runs requests that arrive close together as one, and gives each caller its part of the response."""
 
 import asyncio
 import logging
@@ -8,8 +8,8 @@ from itertools import islice
 from ...concurrency.interruption import Interruption
 from ...errors import Code, InferenceFailed, InferstreamError, InvalidOutput, ModelError
 from ...rows import RowErrors
-from ...telemetry.batches import BatchMeters
 from ...telemetry.queues import QueueMeters
+from ...telemetry.stages import BatchMeters
 from ...types import InferenceResponse
 from ..call import Call, MergedCall, Operation, new_id
 from ..checks import Checks
@@ -21,14 +21,14 @@ logger = logging.getLogger("inferstream.dataplane")
 
 
 class BatchedCall:
-    """One caller of a batch: waits for its answer, or for the error that is its answer."""
+    """One call of a batch, which waits for its response or error."""
 
     __slots__ = ("arrived", "batch", "call", "outcome")
 
     def __init__(self, call: Call, loop: asyncio.AbstractEventLoop) -> None:
         self.call = call
         self.arrived = loop.time()
-        # Errors are results here, because a future complains of an exception that its caller left behind.
+        # Errors are results here, because asyncio logs a future with an exception that was never retrieved.
         self.outcome: asyncio.Future[InferenceResponse | Exception] = loop.create_future()
         self.batch: Batch | None = None
 
@@ -37,14 +37,11 @@ class BatchedCall:
         return not self.outcome.done()
 
     def give(self, outcome: InferenceResponse | Exception) -> None:
-        """Answer the caller, if it is still there."""
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
 
 class Batch:
-    """Members that run together, and the task that runs them."""
-
     __slots__ = ("begun", "call", "members", "task")
 
     def __init__(self, members: list[BatchedCall]) -> None:
@@ -55,27 +52,24 @@ class Batch:
 
     @property
     def waits(self) -> bool:
-        """Whether its model has not begun with it."""
+        """Whether the model has not begun it."""
         return not self.begun or (self.call is not None and self.call.waits)
 
     def left(self) -> None:
-        """A member has left; when nobody waits any more, nobody needs the model to go on.
-
-        A task cancelled before its first step never runs at all, not even to say that it has ended.
-        """
+        """Cancel a batch without members. It must have begun, because a task cancelled before never reports its end."""
         task = self.task
         if task is not None and self.begun and not any(member.waits for member in self.members):
             Interruption(task, lambda: not task.done())
 
     def end(self) -> None:
-        """Let go of the members, which know their batch: a circle would keep requests until a collection."""
+        """Release the members. They refer to their batch, and the cycle would hold requests until a collection."""
         self.members = []
         self.call = None
         self.task = None
 
 
 class Pending:
-    """The requests of one key: those that gather, and how many batches of them run."""
+    """Requests with one key: the waiting members, and the number of running batches."""
 
     __slots__ = ("key", "members", "running", "timer")
 
@@ -86,7 +80,6 @@ class Pending:
         self.timer: asyncio.TimerHandle | None = None
 
     def take(self, count: int) -> list[BatchedCall]:
-        """The members that leave now, the oldest first."""
         taken = list(islice(self.members, count))
         for member in taken:
             del self.members[member]
@@ -100,10 +93,10 @@ class Pending:
 
 
 class Batching:
-    """Runs at most `slots` batches at once, of at most `size` requests that have one key; streams pass by.
+    """Runs at most `slots` batches at once, of at most `size` requests with one key. Streams pass through.
 
-    Requests leave at once when none with their key is running, when there are `size` of them, and when
-    the first has waited for `wait` seconds. So one that comes alone is never delayed.
+    A batch leaves when none with its key runs, when it has `size` requests, or when its first request has waited
+    `wait` seconds. So a single request is never delayed.
     """
 
     def __init__(
@@ -126,7 +119,7 @@ class Batching:
         self._running = 0
         self._pending: dict[BatchKey, Pending] = {}
         self._ready: dict[Pending, None] = {}
-        """Lines that could leave and have no slot, in their order."""
+        """Keys that could leave and have no slot, in order."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
@@ -144,7 +137,7 @@ class Batching:
         member = BatchedCall(call, asyncio.get_running_loop())
         pending.members[member] = None
         self._meters.depths.observe(len(pending.members))
-        # Else it waits, and one more changes nothing.
+        # Otherwise the key waits, and one more member changes nothing.
         if pending.timer is None or len(pending.members) >= self._size:
             self._place(pending)
             self._send()
@@ -158,7 +151,7 @@ class Batching:
         raise outcome
 
     async def _alone(self, pending: Pending, call: Call) -> Reply:
-        """Run a call for which there is nothing to wait as it came: it costs what it would without batching."""
+        """Run a call as it came if it need not wait. It costs the same as without batching."""
         self._started(pending, 1)
         self._meters.waits.observe(0.0)
         try:
@@ -167,7 +160,7 @@ class Batching:
             self._ended(pending)
 
     def _place(self, pending: Pending) -> None:
-        """Decide what a line does next: leave, wait for more, or be forgotten."""
+        """Decide what happens to a key: leave, wait for more, or be removed."""
         if not pending.members:
             pending.stop_timer()
             self._ready.pop(pending, None)
@@ -187,7 +180,6 @@ class Batching:
         self._send()
 
     def _send(self) -> None:
-        """Let lines leave in turn for as long as there are slots."""
         while self._ready and self._running < self._slots:
             pending = next(iter(self._ready))
             del self._ready[pending]
@@ -218,7 +210,6 @@ class Batching:
         self._send()
 
     def _withdraw(self, pending: Pending, member: BatchedCall) -> None:
-        """A caller has been cancelled, or its time is over."""
         batch = member.batch
         if batch is None or batch.waits:
             self._queue.left(member.call.expired)
@@ -244,7 +235,7 @@ class Batching:
             self._ended(pending)
 
     async def _run_members(self, batch: Batch, members: Sequence[BatchedCall]) -> None:
-        """Run these members as one; where their requests may be to blame, find out whose by running halves."""
+        """Run these members as one. If a request may be at fault, run halves to find it."""
         members = [member for member in members if member.waits]
         if not members:
             return
@@ -291,7 +282,7 @@ class Batching:
 
 
 def _blames_request(error: InferstreamError) -> bool:
-    """Whether model code raised it, so that a batch without some request might not raise it."""
+    """Whether model code raised it, so that a batch without some request might succeed."""
     return isinstance(error, ModelError) or error.code in (Code.INVALID, Code.INTERNAL)
 
 

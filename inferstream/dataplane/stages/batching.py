@@ -2,7 +2,7 @@
 
 import logging
 
-from ...telemetry.batches import BatchMeters
+from ...telemetry.stages import BatchMeters
 from ..handler import Handler
 from .base import Pipeline, Shared
 from .limits import Limits
@@ -10,16 +10,16 @@ from .limits import Limits
 logger = logging.getLogger("inferstream.dataplane")
 
 MANY = 4096
-"""Calls that batching lets in at most, unless two full batches need more: a bound, not a policy."""
+"""Calls that batching admits at most, unless two full batches need more: a bound, not a policy."""
 
 
 def callers(slots: int, size: int) -> int:
-    """Calls to let in so that each of `slots` batches can be full while one more gathers."""
+    """The number of calls that fills each of `slots` batches while one more gathers."""
     return min((slots + 1) * size, max(slots, 2 * size, MANY))
 
 
 def batching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
-    """Batches, and a limit within that they share with streams; off without a size and a time in the settings."""
+    """Batches, with an inner limit that they share with streams; off without a size and a time in the settings."""
     settings = model.settings
     size, wait = settings.max_batch_size, settings.max_batch_time
     if size <= 1:
@@ -29,7 +29,7 @@ def batching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
     elif not model.execution.capabilities.predict:
         why = ", because the model only streams"
     else:
-        from .batches import Batching  # late: what is off costs no import
+        from .batches import Batching  # late: no import cost when it is off
 
         slots, meters = model.slots, model.meters
         model.slots = callers(slots, size)

@@ -1,4 +1,4 @@
-"""Answers what is known, and computes what many ask at the same time once."""
+"""Returns cached responses, and computes equal concurrent requests once."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -8,31 +8,29 @@ from itertools import count
 from typing import Any
 
 from ...errors import InferenceFailed, Overloaded
-from ...telemetry.caches import CacheMeters
+from ...telemetry.stages import CacheMeters
 from ...types import Headers, InferenceRequest, InferenceResponse, RequestInput, TensorData
 from ..call import Call, Operation
 from ..handler import Handler
 from ..reply import Reply, StreamReply
 from .flight import Flight
 from .sharing import EACH_ITS_OWN, UNENCODABLE, canonical, common, copied
-from .snapshot import Snapshot
-from .store import CachedResponses, CacheKey, Store
+from .store import CachedResponses, CacheKey, Snapshot, Store
 
 HASH_IN_THREAD = 2**20
-"""Bytes of inputs above which a request is compared with others off the event loop."""
+"""Bytes of inputs above which a thread hashes a request."""
 
 CANCELLED = InferenceFailed("The computation of this request was cancelled.")
-"""Read by nobody, unless something else than the last of its callers ends a computation."""
+"""No caller gets this, unless something other than its last caller ends a computation."""
 
 _owners = count(1)
 
 
 class Cache:
-    """Keeps answers of one load of a model for `seconds`; a call with later requests passes by.
+    """Caches the responses of one load of a model for `seconds`. Calls with later requests pass through.
 
-    What is asked again while it is computed joins that computation, which runs for all who wait and ends
-    with the last of them. It has the time limit of the model alone; each caller's own is its own.
-    At most `most` callers share one.
+    Equal requests join a running computation, which ends with its last caller. It has the model's time limit; each
+    caller keeps its own deadline. At most `most` callers share one.
     """
 
     def __init__(self, inner: Handler, store: Store, seconds: float, most: int, meters: CacheMeters) -> None:
@@ -48,7 +46,6 @@ class Cache:
         return self._inner(call) if call.more is not None else self._lookup(call)
 
     def clear(self) -> None:
-        """Forget every answer."""
         self._store.forget(self._owner)
 
     async def _lookup(self, call: Call) -> Reply:
@@ -79,7 +76,7 @@ class Cache:
     def _start(self, key: CacheKey, call: Call) -> Flight:
         request = _shared(call.request)
         shared = Call(call.operation, call.model, call.version, request, {}, priority=call.priority)
-        shared.trace = call.trace  # the computation lies in the span of whoever asked first
+        shared.trace = call.trace  # the computation belongs to the span of its first caller
         flight = self._flights[key] = Flight(self._store)
         flight.call = shared
         flight.task = asyncio.get_running_loop().create_task(self._run(flight, shared))
@@ -109,7 +106,7 @@ class Cache:
 
 
 async def _digest(operation: Operation, request: InferenceRequest) -> bytes | None:
-    """Equal only for requests that ask the same, whatever their ids, headers and time limits; None without telling."""
+    """Equal only for equal requests, ignoring ids, headers and time limits; None if that cannot be decided."""
     outputs = request.outputs or ()
     try:
         head = [
@@ -127,7 +124,7 @@ async def _digest(operation: Operation, request: InferenceRequest) -> bytes | No
 
 
 def _description(tensor: RequestInput) -> tuple[Any, ...]:
-    """Everything of a tensor but its values; of unchecked data also whether these are Python's or bytes."""
+    """All of a tensor except its values; for unchecked data also whether these are Python objects or bytes."""
     fields = (tensor.name, tensor.datatype, tensor.shape, common(tensor.parameters))
     return fields if tensor.data.checked else (*fields, _unchecked_values(tensor.data))
 
@@ -137,7 +134,7 @@ def _unchecked_values(data: TensorData) -> bool:
 
 
 def _values(tensor: RequestInput) -> bytes | memoryview:
-    """The values of a tensor as bytes; a list of texts tells a missing one from an empty one."""
+    """The values of a tensor as bytes. A list of texts distinguishes a missing text from an empty one."""
     data = tensor.data
     if _unchecked_values(data):
         return canonical(data.values)
@@ -153,7 +150,7 @@ def _hash(parts: list[bytes | memoryview]) -> bytes:
 
 
 def _shared(request: InferenceRequest) -> InferenceRequest:
-    """What many may have asked: without headers, priority and time limit, which belong to single callers."""
+    """The shared part of equal requests: without headers, priority and time limit."""
     parameters = copied(request.parameters, {"headers": Headers(())}, EACH_ITS_OWN)
     fields: dict[str, object] = {"id": request.id, "inputs": request.inputs, "parameters": parameters}
     if request.outputs is not None:
@@ -162,8 +159,6 @@ def _shared(request: InferenceRequest) -> InferenceRequest:
 
 
 class Replay:
-    """The later responses of an answer that is known."""
-
     __slots__ = ("_request_id", "_responses")
 
     def __init__(self, responses: list[Snapshot], request_id: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The stage that keeps responses for later calls, and the store that all models share."""
+"""The stage that caches responses, and the store that all models share."""
 
 import logging
 from math import inf
@@ -6,8 +6,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ...settings import Settings
-from ...telemetry.caches import CacheMeters, StoreMeters
 from ...telemetry.metrics import Meters
+from ...telemetry.stages import CacheMeters, StoreMeters
 from ..handler import Handler
 from .base import Pipeline, Shared
 from .deadline import Deadline, limit_of
@@ -20,10 +20,10 @@ logger = logging.getLogger("inferstream.dataplane")
 
 
 def store_of(settings: Settings, meters: Meters) -> "Store | None":
-    """The store of the response cache; None unless the settings ask for one."""
+    """The store of the response cache; None unless the settings enable it."""
     if not settings.cache_enabled:
         return None
-    from .store import Store  # late: what is off costs no import
+    from .store import Store  # late: no import cost when it is off
 
     seconds = inf if settings.cache_ttl is None else settings.cache_ttl
     store_meters = StoreMeters()
@@ -32,7 +32,7 @@ def store_of(settings: Settings, meters: Meters) -> "Store | None":
 
 
 def caching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
-    """The response cache, and a time limit within for what it computes; off unless both settings ask for it."""
+    """The response cache, with an inner time limit for computations; off unless both settings enable it."""
     settings = model.settings
     if not settings.cache_enabled:
         return None
@@ -43,10 +43,10 @@ def caching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
 
     limit = limit_of(model, shared)
     if limit is not None:
-        inner = Live(Deadline(inner, limit))  # computations go on when those who began them leave
+        inner = Live(Deadline(inner, limit))  # a computation outlives the caller that began it
     seconds = settings.cache_ttl or shared.store.seconds
     most = model.slots + settings.max_queue
     cache = Cache(inner, shared.store, seconds, most, model.meters.of(CacheMeters))
     model.at_retirement.append(cache.clear)
-    model.gate = None  # a call may be answered although the queue is full
+    model.gate = None  # a cached response needs no place in the queue
     return cache

@@ -1,7 +1,7 @@
-"""Measures the executions of a model that shares them: a batch is one, and a cached response is none.
+"""Measures executions where they differ from calls: a batch is one execution, a cached response none.
 
-Of other models each call that ends well is an execution, from its turn on: the metrics stage knows that already.
-One more stage around each of them would cost about 1 µs.
+For other models each successful call is one execution, from its turn on, and the metrics stage counts it.
+Another stage around each of them would cost about 1 µs.
 """
 
 from time import perf_counter
@@ -9,15 +9,12 @@ from time import perf_counter
 from ...telemetry.compute import ComputeMeters
 from ..call import Call
 from ..handler import Handler
-from ..reply import Reply, Watcher
+from ..reply import AtEnd, Reply
 from .base import Pipeline, Shared
 
 
 class Compute:
-    """The innermost stage. Executions that fail are not counted.
-
-    With `rows`, an execution has as many as the first dimension of its first input says, else one.
-    """
+    """The innermost stage. Omits failed executions. With `rows`, the first input's first dimension gives the rows."""
 
     def __init__(self, inner: Handler, meters: ComputeMeters, rows: bool) -> None:
         self._inner = inner
@@ -31,22 +28,12 @@ class Compute:
         if reply.single:
             self._meters.executed(rows, began)
             return reply
-        return reply.watch(StreamExecution(self._meters, rows, began))
 
+        def ended(error: BaseException | None) -> None:
+            if error is None:
+                self._meters.executed(rows, began)
 
-class StreamExecution(Watcher):
-    """Counts a stream as one execution when it has ended well."""
-
-    __slots__ = ("_began", "_meters", "_rows")
-
-    def __init__(self, meters: ComputeMeters, rows: int, began: float) -> None:
-        self._meters = meters
-        self._rows = rows
-        self._began = began
-
-    def end(self, error: BaseException | None) -> None:
-        if error is None:
-            self._meters.executed(self._rows, self._began)
+        return reply.watch(AtEnd(ended))
 
 
 def _rows(call: Call) -> int:
@@ -55,7 +42,7 @@ def _rows(call: Call) -> int:
 
 
 def compute(inner: Handler, model: Pipeline, shared: Shared) -> Compute | None:
-    """The stage where executions differ from calls, and once they have been counted apart."""
+    """On where executions differ from calls, and where they have been counted apart before."""
     settings, meters = model.settings, model.meters
     batches = settings.max_batch_size > 1
     if not (batches or settings.cache_enabled or meters.compute is not None):

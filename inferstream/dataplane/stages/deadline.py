@@ -1,4 +1,4 @@
-"""Ends a call whose time has passed, whether it waits, runs or streams."""
+"""Ends a call after its deadline, whether it waits, runs or streams."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -6,24 +6,12 @@ from collections.abc import Awaitable
 from ...errors import DeadlineExceeded
 from ..call import Call
 from ..handler import Handler
-from ..reply import Reply, Watcher
+from ..reply import AtEnd, Reply
 from .base import Pipeline, Shared
 
 
-class TimerStop(Watcher):
-    """Cancels the timer of a call that has ended."""
-
-    __slots__ = ("_timer",)
-
-    def __init__(self, timer: asyncio.TimerHandle) -> None:
-        self._timer = timer
-
-    def end(self, error: BaseException | None) -> None:
-        self._timer.cancel()
-
-
 class Deadline:
-    """One timer per call that has a deadline of its own or a time limit (seconds) from the settings."""
+    """Sets one timer for each call with a deadline or a time limit (seconds) from the settings."""
 
     def __init__(self, inner: Handler, limit: float | None) -> None:
         self._inner = inner
@@ -48,11 +36,11 @@ class Deadline:
         except BaseException:
             timer.cancel()
             raise
-        return reply.watch(TimerStop(timer))
+        return reply.watch(AtEnd(lambda _: timer.cancel()))
 
 
 def limit_of(model: Pipeline, shared: Shared) -> float | None:
-    """Seconds that a call to a model may take: what its settings say, else what the server's do."""
+    """Seconds that a call may take: the model's setting, else the server's."""
     own = model.settings.request_timeout
     return shared.settings.request_timeout if own is None else own
 

@@ -1,4 +1,4 @@
-"""One computation and everybody who waits for it: each reads all its responses, at its own pace."""
+"""One computation and its readers. Each reader gets all responses at its own pace."""
 
 import asyncio
 
@@ -7,18 +7,17 @@ from ...concurrency.wakeup import Wakeup
 from ...types import InferenceResponse
 from ..call import Call
 from ..reply import Reply, StreamReply
-from .snapshot import Snapshot
-from .store import Store
+from .store import Snapshot, Store
 
 WINDOW = 2**20
-"""Bytes of a stream too large to be kept that its fastest reader may be ahead of its slowest."""
+"""Bytes that the fastest reader may be ahead of the slowest, in a stream too large for the cache."""
 
 
 class Flight:
-    """Records the responses of one call for its readers; the last reader who leaves ends it.
+    """Records the responses of one call for its readers. The last reader ends the call when it leaves.
 
-    As long as all of it is `kept`, others may join. A stream that outgrows the store forgets what everybody
-    has read. The model goes on when a reader has read everything.
+    New readers may join while everything is `retained`. A stream too large for the store drops what all readers have
+    read. The model continues when a reader has read everything.
     """
 
     def __init__(self, store: Store) -> None:
@@ -38,11 +37,11 @@ class Flight:
 
     @property
     def readers(self) -> int:
-        """Callers who have not read everything."""
+        """Callers that have not read everything."""
         return len(self._readers)
 
     async def reply(self, request_id: str | None) -> Reply:
-        """The reply to one of the callers, once the first response is there."""
+        """The reply for one caller, when the first response exists."""
         reader = Reader(self, request_id)
         self._readers.add(reader)
         try:
@@ -58,7 +57,6 @@ class Flight:
         return Reply(first)
 
     def add(self, response: InferenceResponse) -> None:
-        """The next response is there."""
         snapshot = Snapshot(response)
         if self.retained and not (
             self.size + snapshot.size <= self._store.largest and self._store.reserve(snapshot.size)
@@ -69,14 +67,13 @@ class Flight:
         self._wake_readers()
 
     def give_up(self) -> None:
-        """Keep this no longer: it is too large, has failed, or nobody wants it."""
+        """Stop retaining this: it is too large, has failed, or has no reader."""
         if self.retained:
             self.retained = False
             self._store.release(self.size)
             self._forget()
 
     def end(self, error: BaseException | None) -> None:
-        """There are no more responses."""
         self.ended = True
         self.error = error
         self._wake_readers()
@@ -87,12 +84,11 @@ class Flight:
             await self._next_wanted.wait()
 
     def at(self, position: int) -> Snapshot | None:
-        """The response at this position, if it is there already."""
         index = position - self._forgotten
         return self.responses[index] if index < len(self.responses) else None
 
     async def more(self) -> None:
-        """Ask for one more response, and wait until there is one or there are no more."""
+        """Request one more response, and wait for it or for the end."""
         waiting = asyncio.get_running_loop().create_future()
         self._waiting.add(waiting)
         self._next_wanted.wake()
@@ -102,12 +98,10 @@ class Flight:
             self._waiting.discard(waiting)
 
     def read(self) -> None:
-        """A reader has read a response."""
         if not self.retained:
             self._forget()
 
     def leave(self, reader: "Reader") -> None:
-        """A reader wants no more."""
         self._readers.discard(reader)
         if self._readers or self.single or self.ended:
             self.read()
@@ -118,12 +112,11 @@ class Flight:
         Interruption(task, lambda: not task.done())
 
     def expired(self, expired: bool) -> None:
-        """Whether its caller who has just left had no more time; after the last it ends for the same reason."""
+        """Note whether the deadline of the reader that left has passed. The last reader's reason becomes the call's."""
         if self.call is not None:
             self.call.expired = expired
 
     def _forget(self) -> None:
-        """Forget what everybody has read."""
         lowest = min((reader.position for reader in self._readers), default=self._forgotten)
         for snapshot in self.responses[: lowest - self._forgotten]:
             self.size -= snapshot.size
@@ -139,8 +132,6 @@ class Flight:
 
 
 class Reader:
-    """The responses of a flight as one caller reads them."""
-
     __slots__ = ("_flight", "_request_id", "position")
 
     def __init__(self, flight: Flight, request_id: str | None) -> None:

@@ -1,7 +1,6 @@
-"""Admits so many calls at once, lets so many more wait, and refuses the rest."""
+"""Limits the calls that run and the calls that wait, and refuses others."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...errors import DeadlineExceeded, Overloaded
 from ...telemetry.queues import QueueMeters
@@ -11,17 +10,11 @@ from ..queue import Queue
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared
 
-if TYPE_CHECKING:
-    from ...telemetry.metrics import ModelMeters
-
 Turn = asyncio.Future[None]
 
 
 class Limits(Watcher):
-    """At most `slots` calls run, at most `length` more wait; a stream holds its slot to its end.
-
-    `aging` is what a step of priority is worth, in seconds of waiting.
-    """
+    """At most `slots` calls run and `length` wait. A stream holds its slot to its end. `aging` is as in `Queue`."""
 
     def __init__(
         self, inner: Handler, slots: int, length: int, aging: float, meters: QueueMeters | None = None
@@ -33,7 +26,7 @@ class Limits(Watcher):
         self._meters = meters or QueueMeters()
 
     def refuse_if_full(self, model: str) -> None:
-        """Raise Overloaded, and count it, where a call that comes now would be refused."""
+        """Raise Overloaded, and count it, if a new call would be refused."""
         if not self._free and self._waiting.length >= self._length:
             self._meters.full += 1
             raise Overloaded(f"Model {model} is overloaded: {self._length} calls are waiting already.")
@@ -74,7 +67,7 @@ class Limits(Watcher):
             meters.depth -= 1
         now = loop.time()
         if call.deadline is not None and call.deadline <= now:
-            # Its time ran out on a loop too busy to fire its timer.
+            # The deadline passed, but the busy loop has not fired the timer.
             meters.left(expired=True)
             self._release()
             raise DeadlineExceeded
@@ -82,39 +75,27 @@ class Limits(Watcher):
         meters.waits.observe(now - came)
 
     def end(self, error: BaseException | None) -> None:
-        """The reply to a call has ended, and gives its slot back."""
         self._release()
 
     def _release(self) -> None:
         while self._waiting.length:
             turn = self._waiting.pop()
-            if not turn.done():  # one that has just been cancelled is still here
+            if not turn.done():  # a call that was just cancelled is still queued
                 turn.set_result(None)
                 return
         self._free += 1
 
 
-class QueueGate:
-    """Says what the queue would say once the request is parsed, which costs more than all of a refusal.
-
-    Counts it as the stages do.
-    """
-
-    def __init__(self, queue: Limits, meters: "ModelMeters") -> None:
-        self._queue = queue
-        self._meters = meters
-
-    def check(self, model: str) -> None:
-        """Raises Overloaded."""
-        try:
-            self._queue.refuse_if_full(model)
-        except Overloaded as refusal:
-            self._meters.ended(0.0, refusal.code.value)
-            raise
-
-
 def limits(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
     settings, meters = model.settings, model.meters
     handler = Limits(inner, model.slots, settings.max_queue, settings.priority_aging, meters.queue)
-    model.gate = QueueGate(handler, meters)
+
+    def check(name: str) -> None:
+        try:
+            handler.refuse_if_full(name)
+        except Overloaded as refusal:
+            meters.ended(0.0, refusal.code.value)  # as the metrics stage counts it
+            raise
+
+    model.gate = check
     return handler

@@ -1,4 +1,4 @@
-"""Which requests may share a batch, how they become one request, and how its response becomes theirs again."""
+"""Merges requests into one for a batch, and splits the response."""
 
 from collections.abc import Hashable, Sequence
 from itertools import accumulate, pairwise
@@ -7,14 +7,7 @@ from typing import Any
 
 from ...errors import InvalidOutput, ModelError
 from ...rows import RowErrors
-from ...types import (
-    Headers,
-    InferenceRequest,
-    InferenceResponse,
-    RequestInput,
-    ResponseOutput,
-    TensorData,
-)
+from ...types import Headers, InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, TensorData
 from ...types.unchecked import UncheckedData
 from ..checks import Checks
 from .sharing import EACH_ITS_OWN, UNENCODABLE, common, copied
@@ -23,10 +16,10 @@ BatchKey = Hashable
 
 
 def key_of(request: InferenceRequest, checks: Checks) -> BatchKey | None:
-    """Requests with equal keys may share a batch; None for one that cannot share.
+    """A key; requests with equal keys may share a batch. None if the request cannot share.
 
-    Equal are the inputs' names, datatypes, parameters and shapes but for the number of rows, the request's
-    parameters, and the outputs asked for. Ids and headers are each caller's own.
+    The key has names, datatypes, parameters and shapes (without the rows) of the inputs, the parameters of the request,
+    and the requested outputs. Ids and headers do not count.
     """
     inputs = request.inputs
     if not inputs or not inputs[0].shape:
@@ -49,15 +42,11 @@ def key_of(request: InferenceRequest, checks: Checks) -> BatchKey | None:
 
 
 def rows_of(request: InferenceRequest) -> int:
-    """The rows of a request that has a key."""
     return request.inputs[0].shape[0]
 
 
 def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
-    """One request of all rows of these, which have one key, in their order.
-
-    Headers, priorities and time limits belong to callers, and this request has many: it has none.
-    """
+    """Merge requests with one key, in their order, without headers, priority and time limit of single callers."""
     first = requests[0]
     names = [tensor.name for tensor in first.inputs]
     columns = zip(*[_in_order(request, names) for request in requests], strict=True)
@@ -95,10 +84,7 @@ def _join(tensors: Sequence[RequestInput]) -> RequestInput:
 def deal(
     outcome: InferenceResponse | RowErrors, requests: Sequence[InferenceRequest]
 ) -> Sequence[InferenceResponse | ModelError]:
-    """The answer to each of the requests, which is an error for those of which a row failed.
-
-    Raises InvalidOutput for an answer that does not fit them.
-    """
+    """The response to each request, or an error where a row failed. Raises InvalidOutput if they do not fit."""
     if not isinstance(outcome, RowErrors):
         return split(outcome, requests)
     ends = list(accumulate(map(rows_of, requests)))
@@ -114,13 +100,10 @@ def deal(
 
 
 def split(response: InferenceResponse, requests: Sequence[InferenceRequest]) -> list[InferenceResponse]:
-    """The response to each of the requests, out of the response to all of them.
-
-    Raises InvalidOutput for an output that has not one row for each row of the inputs.
-    """
+    """Split a response for several requests. Raises InvalidOutput unless each output has one row per input row."""
     rows = [rows_of(request) for request in requests]
     columns = [_cut(output, rows, response.model_name) for output in response.outputs]
-    # Shared by all: behind this stage nobody changes a response.
+    # Shared by all: no outer stage changes a response.
     shared: dict[str, Any] = {
         "model_name": response.model_name,
         "model_version": response.model_version,

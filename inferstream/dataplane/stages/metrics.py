@@ -1,4 +1,4 @@
-"""Counts every call and how it ended, refusals included."""
+"""Counts every call and its end, refusals included."""
 
 from time import perf_counter
 
@@ -12,7 +12,7 @@ from .base import Pipeline, Shared
 
 
 class Metrics:
-    """The outermost stage: what it sees is what the client sees."""
+    """The outermost stage, which sees what the client sees."""
 
     def __init__(self, inner: Handler, meters: ModelMeters) -> None:
         self._inner = inner
@@ -36,7 +36,7 @@ class Metrics:
 
 
 class MeteredStream(Watcher):
-    """Counts the responses of one stream as they pass, and the seconds between them."""
+    """Counts the responses of one stream, and the seconds between them."""
 
     __slots__ = ("_last", "_meters", "_started", "_streams", "_waited")
 
@@ -63,7 +63,7 @@ class MeteredStream(Watcher):
 
 
 def kind_of(error: BaseException | None) -> str:
-    """How a call ended, in a word: `success`, or the code of its error."""
+    """The end of a call in a word: `success`, or the code of its error."""
     if error is None:
         return "success"
     if isinstance(error, InferstreamError) and not isinstance(error, Abandoned):

@@ -1,4 +1,4 @@
-"""What requests must have in common to share an answer, and what of them is each caller's own."""
+"""The parts of requests that must be equal to share a response."""
 
 from collections.abc import Hashable
 
@@ -8,17 +8,17 @@ from ...types import Parameters
 from ..priority import PRIORITY, TIMEOUT
 
 canonical = msgspec.msgpack.Encoder(order="deterministic").encode
-"""Tells 1 from 1.0 and from true, which compare as equal in Python, and the model may tell apart."""
+"""Distinguishes 1, 1.0 and true, which are equal in Python and may differ for a model."""
 
 UNENCODABLE = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
-"""What `canonical` raises for a value that only lives inside this process: no telling whether it is equal."""
+"""Raised by `canonical` for values that exist only in this process and cannot be compared."""
 
 EACH_ITS_OWN = frozenset((PRIORITY, TIMEOUT))
-"""What the dataplane has understood already, and what may differ between callers that share an answer."""
+"""Parameters that the dataplane has applied; they may differ between callers that share a response."""
 
 
 def common(parameters: Parameters | None, without: frozenset[str] = frozenset()) -> Hashable:
-    """The parameters in a form that is equal only if they are. Raises one of `UNENCODABLE`."""
+    """A form of the parameters that is equal only if they are. Raises one of `UNENCODABLE`."""
     if parameters is None:
         return None
     free = parameters.__pydantic_extra__
@@ -30,7 +30,7 @@ def common(parameters: Parameters | None, without: frozenset[str] = frozenset())
 def copied(
     parameters: Parameters | None, fields: dict[str, object], without: frozenset[str] = frozenset()
 ) -> Parameters:
-    """Parameters without what codecs have kept there, which belongs to one tensor or request."""
+    """A copy without entries of codecs, which belong to one tensor or request."""
     if parameters is None:
         return Parameters.trusted(fields, {})
     if parameters.content_type is not None:

@@ -1,21 +1,107 @@
-"""What the response cache holds: answers of all models, in bounded room and for a bounded time."""
+"""The contents of the response cache: copies of the responses of all models, bounded in room and time."""
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import NamedTuple
+from copy import deepcopy
+from functools import partial
+from typing import Any, NamedTuple
 
-from ...telemetry.caches import StoreMeters
-from .snapshot import Snapshot
+from ...errors import InvalidOutput
+from ...telemetry.stages import StoreMeters
+from ...types import Headers, InferenceResponse, Parameters, ResponseOutput, TensorData
+from ...types.unchecked import UncheckedData
+
+OVERHEAD = 512
+"""Bytes counted for a response beside its tensors, and for a tensor beside its values."""
+
+PER_VALUE = 40
+"""Bytes counted for a value in a list of Python objects, beside the bytes of a text."""
+
+Output = tuple[dict[str, Any], Callable[[], TensorData]]
 
 CacheKey = tuple[int, bytes]
-"""Whose answer, and to what."""
+"""The owner and the hash of a request."""
 
 LARGEST_SHARE = 4
-"""An answer may take this part of the room, one in so many, so that none drives out all the others."""
+"""One entry may take this fraction of the room, so that it cannot evict all others."""
+
+
+class Snapshot:
+    """Shares no memory with the model, which may reuse its arrays. `size` is an estimate in bytes."""
+
+    __slots__ = ("_fields", "_outputs", "size")
+
+    def __init__(self, response: InferenceResponse) -> None:
+        self.size = OVERHEAD
+        self._fields: dict[str, Any] = {
+            "model_name": response.model_name,
+            "model_version": response.model_version,
+        }
+        if response.parameters is not None:
+            self._fields["parameters"] = _copied(response.parameters)
+        self._outputs = [self._output(tensor) for tensor in response.outputs]
+
+    def _output(self, tensor: ResponseOutput) -> Output:
+        fields: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype, "shape": [*tensor.shape]}
+        if tensor.parameters is not None:
+            fields["parameters"] = _copied(tensor.parameters)
+        values, size = _frozen(tensor.data, tensor.datatype)
+        self.size += OVERHEAD + size
+        return fields, values
+
+    def response(self, id: str | None) -> InferenceResponse:
+        outputs = [ResponseOutput.trusted({**fields, "data": data()}) for fields, data in self._outputs]
+        return InferenceResponse.trusted({**self._fields, "id": id, "outputs": outputs})
+
+
+def _copied(parameters: Parameters) -> Parameters:
+    fields: dict[str, Any] = {}
+    if parameters.content_type is not None:
+        fields["content_type"] = parameters.content_type
+    if parameters.headers is not None and not isinstance(parameters.headers, Headers):
+        fields["headers"] = dict(parameters.headers)  # the model's; headers of a request belong to its caller
+    return Parameters.trusted(fields, deepcopy(parameters.__pydantic_extra__ or {}))
+
+
+def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], int]:
+    """A function that makes the values anew in their present form, and their size in bytes."""
+    array = data.array
+    if not data.checked and (data.values is not None or array is None or array.dtype.kind not in "biuf"):
+        fields = _own(data.peek())
+        return partial(UncheckedData, fields), _weight(fields)
+    if data.is_raw:
+        raw = bytes(data.to_raw(datatype))
+        return partial(TensorData.from_raw, raw, datatype), len(raw)
+    if datatype != "BYTES" and data.values is None:
+        array = data.to_numpy(datatype).copy()
+        return partial(TensorData, array), array.nbytes
+    values = [*data.flat()]
+    texts = sum(len(value) for value in values if value) if datatype == "BYTES" else 0
+    return partial(TensorData, values), texts + PER_VALUE * len(values)
+
+
+def _own(value: Any) -> Any:
+    """A copy of the values. Raises InvalidOutput for an object that cannot be copied."""
+    if isinstance(value, (list, tuple)):
+        return [_own(item) for item in value]
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    try:
+        return deepcopy(value)
+    except Exception as error:  # an object of the model may raise anything
+        raise InvalidOutput(f"A response that holds a {type(value).__name__} cannot be cached.") from error
+
+
+def _weight(value: Any) -> int:
+    if isinstance(value, dict):
+        return PER_VALUE + sum(map(_weight, value)) + sum(map(_weight, value.values()))
+    if isinstance(value, (list, tuple)):
+        return PER_VALUE + sum(map(_weight, value))
+    return PER_VALUE + (len(value) if isinstance(value, (str, bytes)) else 0)
 
 
 class CachedResponses(NamedTuple):
-    """The responses to a request; `single` if they are one whole answer and no stream."""
+    """The responses to a request; `single` unless they are a stream."""
 
     responses: list[Snapshot]
     single: bool
@@ -24,10 +110,9 @@ class CachedResponses(NamedTuple):
 
 
 class Store:
-    """At most `entries` answers of `room` bytes in all; the one used longest ago makes way for a new one.
+    """At most `entries` entries of `room` bytes in all; evicts the least recently used.
 
-    What is still being recorded takes room too. `seconds` is how long answers are good for unless their
-    model says otherwise, on this `clock`.
+    Recordings in progress take room too. Entries expire after `seconds` on `clock` unless a model sets another time.
     """
 
     def __init__(
@@ -42,11 +127,9 @@ class Store:
 
     @property
     def largest(self) -> int:
-        """Bytes that one answer may take."""
         return self._room // LARGEST_SHARE
 
     def get(self, key: CacheKey) -> CachedResponses | None:
-        """The answer, unless there is none or it is too old."""
         entry = self._cached.get(key)
         if entry is None:
             return None
@@ -57,7 +140,7 @@ class Store:
         return entry
 
     def reserve(self, size: int) -> bool:
-        """Take room for so many bytes more of something being recorded; False if there is none to be made."""
+        """Reserve room for a recording; False if eviction cannot make enough."""
         meters = self._meters
         while meters.bytes + size > self._room and self._cached:
             self._evict()
@@ -67,11 +150,9 @@ class Store:
         return True
 
     def release(self, size: int) -> None:
-        """Give back room that was reserved."""
         self._meters.bytes -= size
 
     def put(self, key: CacheKey, responses: list[Snapshot], single: bool, size: int, seconds: float) -> None:
-        """Keep an answer, for which `size` bytes are reserved, for so many seconds."""
         if key in self._cached:
             self._drop(key)
         while len(self._cached) >= self._entries:
@@ -80,7 +161,6 @@ class Store:
         self._meters.entries += 1
 
     def forget(self, owner: int) -> None:
-        """Drop every answer of one owner."""
         for key in [key for key in self._cached if key[0] == owner]:
             self._drop(key)
 

@@ -1,12 +1,13 @@
-"""One span for each call, with its first response, its end, and what model code does within."""
+"""One span for each call, with its first response, its end, and the spans of model code in it."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...errors import InferstreamError
 from ...settings import ModelSettings
 from ..call import Call
 from ..handler import Handler
-from ..reply import Reply, Watcher
+from ..reply import AtEnd, Reply
 from .base import Pipeline, Shared
 from .metrics import kind_of
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Tracing:
-    """The outermost stage where the settings ask for traces. A worker gets the span along with the call."""
+    """The outermost stage where the settings enable traces. A worker gets the span with the call."""
 
     def __init__(self, inner: Handler, tracer: "Tracer", settings: ModelSettings) -> None:
         self._inner = inner
@@ -37,22 +38,16 @@ class Tracing:
             return reply
         if reply.first is not None:
             span.happened("first response")
-        return reply.watch(TracedStream(span))
+        return reply.watch(AtEnd(partial(_end_stream, span)))
 
 
-class TracedStream(Watcher):
-    """Ends the span of a stream with it."""
-
-    def __init__(self, span: "Span") -> None:
-        self._span = span
-
-    def end(self, error: BaseException | None) -> None:
-        if failure := _end(self._span, error):
-            self._span.blame_parent(failure)  # its status has been sent long ago
+def _end_stream(span: "Span", error: BaseException | None) -> None:
+    if failure := _end(span, error):
+        span.blame_parent(failure)  # its status was already sent
 
 
 def _end(span: "Span", error: BaseException | None) -> str | None:
-    """End a call's span; returns what it failed with. A client that leaves is no failure."""
+    """End a call's span; returns its failure. A client that leaves is not a failure."""
     kind = kind_of(error)
     span.note({"call.end": kind})
     failure = None
@@ -63,8 +58,8 @@ def _end(span: "Span", error: BaseException | None) -> str | None:
 
 
 def tracing(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
-    """Off unless the settings name a collector."""
+    """Off without a collector in the settings."""
     if shared.tracer is None:
         return None
-    model.gate = None  # a call is to be traced although the queue is full
+    model.gate = None  # refused calls must be traced too
     return Tracing(inner, shared.tracer, model.settings)

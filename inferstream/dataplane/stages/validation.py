@@ -10,7 +10,7 @@ from .base import Pipeline, Shared
 
 
 class Validation:
-    """Checks the first request of every call against the protocol and the model's declaration."""
+    """Checks the first request of a call against the protocol and the model's declaration."""
 
     def __init__(self, inner: Handler, checks: Checks) -> None:
         self._inner = inner

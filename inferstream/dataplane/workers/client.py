@@ -1,4 +1,4 @@
-"""One worker process, seen by whoever calls the models in it."""
+"""One worker process, for calls of its models."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,31 +21,25 @@ from .remote_call import RemoteCall
 
 
 class NeverStarted(WorkerLost):
-    """The worker has ended before it came to this call, which another may therefore run."""
+    """The worker ended before it began this call, so another worker may run it."""
 
 
 class Suspected(WorkerLost):
-    """The worker has ended while it changed several models; nobody knows which of them ended it."""
+    """The worker ended while it changed several models. Any of them may have caused it."""
 
 
 Hung = Callable[["WorkerClient"], None]
-"""Told of a worker in which a call does not end."""
+"""Called with a worker in which a call does not end."""
 
 
 class WorkerClient:
-    """Runs calls in a worker; every one of them ends, whatever happens to that process."""
+    """Runs calls in a worker. Every call ends, even if the process dies."""
 
     _link: Link
 
     def __init__(self, requests: int, responses: int) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._freeing = False
-        self._incoming = shared_memory.Incoming(responses, self._freed)
-        try:
-            self._outgoing = shared_memory.Outgoing(requests)
-        except OSError:
-            self._incoming.close()
-            raise
+        self._memory = shared_memory.Memory(responses, requests, self._send_freed)
+        self._incoming, self._outgoing = self._memory.incoming, self._memory.outgoing
         self._flags = self._incoming.flags
         self._frames: dict[type[Frame], Callable[[Any], object]] = {
             frames.Completed: self._completed,
@@ -65,18 +59,17 @@ class WorkerClient:
         self._number = 0
         self.pid = 0
         self.models: dict[int, bool] = {}
-        """Instances that are loaded there, and whether each is ready."""
+        """Instances loaded there, and whether each is ready."""
         self.completed = 0
         self.ended = asyncio.Event()
 
     def _connect(self, pid: int, link: Callable[[Any, Callable[[Frame], None]], Link]) -> None:
-        """Begin to speak with the process, over what `link` makes of a decoder and a receiver."""
+        """Connect to the process. `link` makes a link from a decoder and a receiver."""
         self.pid = pid
         self._link = link(msgspec.msgpack.Decoder(frames.FromWorker), self._received)
 
-    def _close_memory(self) -> None:
-        self._incoming.close()
-        self._outgoing.close()
+    def _send_freed(self, places: list[int]) -> None:
+        self._link.send(frames.Free(places))
 
     @property
     def how(self) -> str:
@@ -85,11 +78,11 @@ class WorkerClient:
 
     @property
     def active(self) -> int:
-        """Calls that have not ended in the worker, those included that nobody waits for any more."""
+        """Calls that have not ended in the worker, also those without a caller."""
         return len(self._calls)
 
     def open(self, call: Call, instance: int, window: int, limit: float | None, hung: Hung) -> RemoteCall:
-        """Send a call to the worker. Raises what the request's own values make impossible to send."""
+        """Send a call to the worker. Raises if the request's values cannot be sent."""
         number = self._next_number()
         self._flags[number] = 0
         remote = RemoteCall(number, call, window, limit, lambda: hung(self), self._link)
@@ -98,7 +91,7 @@ class WorkerClient:
         return remote
 
     def _next_number(self) -> int:
-        """One that no call has: where its flag lies another would be taken for not started. Raises Overloaded."""
+        """A number without a call, because each number has one flag for "started". Raises Overloaded."""
         if len(self._calls) + len(self._questions) >= shared_memory.FLAGS - 1:
             raise Overloaded(f"A worker process has {shared_memory.FLAGS} calls in progress already.")
         while True:
@@ -107,12 +100,12 @@ class WorkerClient:
                 return self._number
 
     async def describe(self, instance: int) -> MetadataModelResponse:
-        """What a model says of itself. Raises WorkerLost, or what the model failed with."""
+        """A model's metadata. Raises WorkerLost, or the model's error."""
         described: bytes = await self._ask(lambda call: frames.Describe(call, instance))
         return MetadataModelResponse.model_validate_json(described)
 
     async def ask(self, instance: int, request: HttpRequest) -> HttpResponse:
-        """The answer of one of a model's own routes. Raises WorkerLost, or what the model failed with."""
+        """Call a REST route of a model. Raises WorkerLost, or the model's error."""
         response: HttpResponse = await self._ask(lambda call: frames.CallRoute(call, instance, request))
         return response
 
@@ -128,7 +121,7 @@ class WorkerClient:
         self._frames[type(frame)](frame)
 
     def _completed(self, frame: frames.Completed) -> None:
-        # Unpacked even when nobody waits: dropping the tensors is what frees their place.
+        # Unpacked even without a caller, because dropping the tensors frees their places.
         response = unpack_response(frame.response, self._incoming.view)
         remote = self._calls.pop(frame.call, None)
         if remote is not None:
@@ -175,7 +168,6 @@ class WorkerClient:
             self.models[frame.instance] = frame.ready
 
     def _lose(self) -> None:
-        """The process has ended: whatever it had not finished ends too, now."""
         self._link.drain()
         self._link.close()
         self.ended.set()
@@ -185,18 +177,5 @@ class WorkerClient:
             started = self._flags[number]
             remote.ended(WorkerLost(lost) if started else NeverStarted(lost))
         self._calls.clear()
-        self._close_memory()
+        self._memory.close()
         self._questions.fail_all(WorkerLost(lost))
-
-    def _freed(self) -> None:
-        """Called from whatever thread drops the last view of a tensor."""
-        if not self._freeing:
-            self._freeing = True
-            try:
-                self._loop.call_soon_threadsafe(self._give_back)
-            except RuntimeError:
-                return  # the loop has closed, and the worker with it
-
-    def _give_back(self) -> None:
-        self._freeing = False
-        self._link.send(frames.Free(self._incoming.take_freed()))

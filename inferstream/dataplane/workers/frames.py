@@ -1,4 +1,4 @@
-"""What the server and a worker tell each other: typed MessagePack, never pickle."""
+"""The frames between the server and a worker: typed MessagePack, never pickle."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from ..execution.base import Capabilities
 
 
 class PackedTensor(Frame):
-    """A tensor. `data` depends on `form`: the values, their raw bytes, or where in the arena those lie."""
+    """A tensor. By `form`, `data` holds the values, their raw bytes, or their place in the arena."""
 
     name: str
     shape: list[int]
@@ -31,7 +31,7 @@ class PackedRequest(Frame):
 
 
 class PackedResponse(Frame):
-    """An inference response, checked by the worker's side."""
+    """An inference response, which the worker has checked."""
 
     model_name: str
     model_version: str | None
@@ -41,10 +41,10 @@ class PackedResponse(Frame):
 
 
 class Start(Frame, tag=1):
-    """The first frame: how to log, and the server's name where requests are to have CloudEvents headers.
+    """The first frame: logging, and the server's name if requests get CloudEvents headers.
 
-    `tracing` holds a collector's endpoint, and the name and version of the service that spans are of.
-    `code` names the folders that every model may import from. `workers` share the processors.
+    `tracing` has a collector's endpoint, and the name and version of the service. `code` has the folders that every
+    model may import from. `workers` share the processors.
     """
 
     debug: bool
@@ -57,7 +57,7 @@ class Start(Frame, tag=1):
 
 
 class LoadInstance(Frame, tag=2):
-    """Load a model; `settings` is JSON, `source` the file it came from."""
+    """Load a model. `settings` is JSON, `source` its settings file."""
 
     instance: int
     settings: bytes
@@ -66,16 +66,11 @@ class LoadInstance(Frame, tag=2):
 
 
 class UnloadInstance(Frame, tag=3):
-    """Run a model's `unload` and forget it."""
-
     instance: int
 
 
 class Open(Frame, tag=4):
-    """Run a request; of a stream, send at most `window` responses ahead of what has been read.
-
-    `trace` is the span it lies in, as headers.
-    """
+    """Run a request, for a stream at most `window` responses ahead of its reader. `trace` has its span's headers."""
 
     call: int
     instance: int
@@ -89,7 +84,7 @@ class Open(Frame, tag=4):
 
 
 class More(Frame, tag=5):
-    """The next request of a bidirectional stream; None says that there are no more, a failure why."""
+    """The next request of a bidirectional stream. None ends it, with `failure` after an error."""
 
     call: int
     request: PackedRequest | None
@@ -97,28 +92,26 @@ class More(Frame, tag=5):
 
 
 class Credit(Frame, tag=6):
-    """The reader has taken so many more responses."""
+    """The reader has taken `count` more responses."""
 
     call: int
     count: int
 
 
 class Cancel(Frame, tag=7):
-    """Nobody waits for this call any more; `expired` when its time is over."""
+    """The call has no caller any more; `expired` after its deadline."""
 
     call: int
     expired: bool = False
 
 
 class Describe(Frame, tag=8):
-    """Answer the metadata of a model."""
-
     call: int
     instance: int
 
 
 class CallRoute(Frame, tag=26):
-    """Answer a request to one of a model's own REST routes."""
+    """A request to a REST route of a model."""
 
     call: int
     instance: int
@@ -126,33 +119,30 @@ class CallRoute(Frame, tag=26):
 
 
 class RouteCalled(Frame, tag=27):
-    """The response to that; the call has ended."""
+    """The response to `CallRoute`, which ends the call."""
 
     call: int
     response: HttpResponse
 
 
 class Ping(Frame, tag=9):
-    """Answer if the event loop still runs."""
+    """A check that the event loop runs; `Pong` is the response."""
 
 
 class Stop(Frame, tag=10):
-    """Unload everything and end, within `grace` seconds."""
+    """Unload everything and end within `grace` seconds."""
 
     grace: float
 
 
 class Free(Frame, tag=11):
-    """Tensors at these places of the arena are no longer looked at. Both ways."""
+    """Tensors at these places of the arena are no longer used. Both ways."""
 
     places: list[int]
 
 
 class Loaded(Frame, tag=12):
-    """A model is loaded; `signature` and `metadata` are JSON.
-
-    `metadata` is None where the model's own code has to be asked for it.
-    """
+    """A model is loaded. `signature` and `metadata` are JSON; the latter is None if the model's own code makes it."""
 
     instance: int
     signature: bytes
@@ -164,7 +154,7 @@ class Loaded(Frame, tag=12):
 
 
 class LoadFailed(Frame, tag=13):
-    """A model did not load; the status is that of the model's own error."""
+    """A model did not load. The status comes from the model's own error."""
 
     instance: int
     message: str
@@ -172,51 +162,42 @@ class LoadFailed(Frame, tag=13):
 
 
 class Unloaded(Frame, tag=14):
-    """A model is gone."""
-
     instance: int
 
 
 class Readiness(Frame, tag=15):
-    """The model's own `ready` has changed."""
+    """The model's `ready` has changed."""
 
     instance: int
     ready: bool
 
 
 class Completed(Frame, tag=16):
-    """The one response of a call, which has thereby ended."""
+    """The only response of a call, which ends it."""
 
     call: int
     response: PackedResponse
 
 
 class Item(Frame, tag=17):
-    """One response of a stream."""
-
     call: int
     response: PackedResponse
 
 
 class Ended(Frame, tag=18):
-    """A stream, or a call that was cancelled, has ended; `lingering` when it still occupies a thread.
-
-    Of what lingers the end is told a second time, when the thread is free.
-    """
+    """A stream or cancelled call has ended. `lingering`: it occupies a thread, and a second frame follows."""
 
     call: int
     lingering: bool = False
 
 
 class Failed(Frame, tag=19):
-    """A call has ended with an error."""
-
     call: int
     failure: Failure
 
 
 class Partly(Frame, tag=28):
-    """A call has ended with errors of single rows, each a message and a status, and a response to the others."""
+    """A call has ended with errors of single rows (message and status), and a response to the others."""
 
     call: int
     errors: dict[int, tuple[str, int]]
@@ -224,21 +205,21 @@ class Partly(Frame, tag=28):
 
 
 class Described(Frame, tag=20):
-    """The metadata of a model as JSON; the call has ended."""
+    """The metadata of a model as JSON, which ends the call."""
 
     call: int
     metadata: bytes
 
 
 class Wanted(Frame, tag=21):
-    """The model has taken so many more of the later requests."""
+    """The model has taken `count` more of the later requests."""
 
     call: int
     count: int
 
 
 class Numbers(Frame, tag=29):
-    """What the meters of this name have counted of a model in the worker since the last such frame."""
+    """Changes of a model's meters in the worker since the last such frame."""
 
     instance: int
     meters: str
@@ -246,13 +227,13 @@ class Numbers(Frame, tag=29):
 
 
 class Pong(Frame, tag=24):
-    """The event loop runs; other front ends wait for so many calls here."""
+    """The event loop runs. `others` counts the calls of other front ends."""
 
     others: int = 0
 
 
 class Full(Frame, tag=25):
-    """A stream is as far ahead of its reader as it may be, and waits for credit."""
+    """A stream is as far ahead of its reader as allowed, and waits for credit."""
 
     call: int
 

@@ -1,4 +1,4 @@
-"""The worker processes that share an environment: each runs every model of the group."""
+"""The worker processes of one environment. Each runs every model of the group."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...imports.folders import shared_folders
-from ...processes.spawning import Program
+from ...processes.spawning import REAPED, Program
 from ...settings import ModelSettings, Settings
 from ...telemetry.meter_set import MeterSet
 from ...telemetry.queues import QueueMeters
@@ -21,7 +21,7 @@ from ..cloudevents import wanted
 from .client import Suspected, WorkerClient
 from .frames import Loaded, LoadInstance, Start
 from .pool import Group
-from .process import REAPED, InstanceMeters, WorkerProcess
+from .process import InstanceMeters, WorkerProcess
 from .slot import Slot
 
 if TYPE_CHECKING:
@@ -34,17 +34,17 @@ _groups = count(1)
 
 
 STARTING = 5.0
-"""Seconds beyond a load's own time limit that a process may take to start, and to give the load up."""
+"""Seconds beyond a load's time limit, for a process to start and to give up the load."""
 
 
 class WorkerSharing(Protocol):
-    """Who else calls the workers of this process."""
+    """Shares the workers of this process with other front ends."""
 
     def introduce(self, group: "WorkerGroup", process: "SharedProcess") -> None:
-        """A worker of this group has started."""
+        """Announce a new worker of this group."""
 
     def withdraw(self, process: WorkerProcess) -> None:
-        """A worker gets no more calls, and ends once those it has are done."""
+        """Send no more calls to a worker, which ends after those it has."""
 
 
 class WorkerGroup(Group[Slot]):
@@ -78,27 +78,24 @@ class WorkerGroup(Group[Slot]):
 
     @property
     def size(self) -> int:
-        """Workers this group should have."""
         return len(self._programs)
 
     @property
     def empty(self) -> bool:
-        """Whether no model needs it."""
         return not self._models and not self._loading
 
     def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:
-        """Count here what the workers tell of a model's calls that waited there, and of its steps."""
+        """Add what the workers count of a model's queue and steps to these meters."""
         self._meters[instance] = {"queue": queue} if steps is None else {"queue": queue, "steps": steps}
 
     def replace(self, process: WorkerClient, why: str) -> None:
-        """Put another process in the place of this one."""
         for slot in self._slots:
             slot.replace(process, why)
 
     async def load(self, settings: ModelSettings) -> tuple[int, Loaded]:
-        """Load a model in every worker; returns its instance and what it said of itself. Raises ModelLoadFailed.
+        """Load a model in every worker; returns its instance and its description. Raises ModelLoadFailed.
 
-        Where other models are served, one worker tries first: a model that crashes must not take all down.
+        If the group serves other models, one worker loads it first, because a model may crash its worker.
         """
         timeout = self._settings.model_load_timeout
         load = LoadInstance(next(_instances), _dump(settings), settings.source, timeout)
@@ -122,7 +119,7 @@ class WorkerGroup(Group[Slot]):
             return await self._load_in(self._slots, name, load, one_first=bool(self._models))
         except Suspected:
             async with self._verdict:
-                while True:  # until no other model is loading that could be to blame
+                while True:  # until no other loading model could be the cause
                     await self.unload(load.instance)
                     with suppress(Suspected):
                         return await self._load_in(self._slots, name, load, one_first=True)
@@ -134,7 +131,7 @@ class WorkerGroup(Group[Slot]):
                 await self._load_in(slots[1:], name, load, one_first=False)
             return loaded
         loading = (self._load(slot, name, load) for slot in slots)
-        # All of them to their end, also after a failure: what is loaded has to be unloaded again.
+        # Wait for all, also after a failure, because loaded models must be unloaded again.
         results = await asyncio.gather(*loading, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
@@ -172,7 +169,6 @@ class WorkerGroup(Group[Slot]):
             raise ModelLoadFailed(f"Model {name} did not load within {load.timeout:g} s.") from None
 
     async def unload(self, instance: int) -> None:
-        """Run a model's `unload` in every worker."""
         self._models.pop(instance, None)
         processes = [slot.process for slot in self._slots]
         await asyncio.gather(
@@ -181,7 +177,7 @@ class WorkerGroup(Group[Slot]):
         self._meters.pop(instance, None)
 
     async def _unload(self, process: WorkerProcess, instance: int) -> None:
-        """Wait for a model's `unload`, however long it takes, but not for other code that blocks its worker."""
+        """Wait for a model's `unload` without limit, unless other code blocks its worker."""
         unloading = asyncio.create_task(process.unload(instance))
         try:
             while not (await asyncio.wait([unloading], timeout=self._settings.parallel_workers_timeout))[0]:
@@ -192,11 +188,10 @@ class WorkerGroup(Group[Slot]):
             unloading.cancel()
 
     async def stop(self) -> None:
-        """End every worker."""
         await self.end(inf)
 
     async def end(self, limit: float) -> bool:
-        """End every worker within `limit` seconds; False when one had to be killed."""
+        """End every worker within `limit` seconds; False if one was killed."""
         slots, self._slots = self._slots, []
         grace = max(0.0, min(self._settings.parallel_workers_timeout, limit - 2 * REAPED))
         return all(await asyncio.gather(*(slot.stop(grace) for slot in slots)))

@@ -1,4 +1,4 @@
-"""A model in a worker, its calls, and how their responses are sent."""
+"""A model in a worker, its calls, and the sending of their responses."""
 
 import asyncio
 import logging
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("inferstream.worker")
 
 WINDOW_BYTES = 2**18
-"""Bytes of responses a stream may be ahead of its reader, and one response more."""
+"""Bytes that a stream may be ahead of its reader, plus one response."""
 
 AHEAD = 8
-"""Later requests asked for before the model wants them: enough to hide the way between the processes."""
+"""Later requests fetched before the model needs them: enough to hide the way between the processes."""
 
 
 class Instance:
-    """One loaded model, with the limit of what it runs at once in this process, whoever calls it."""
+    """One loaded model, with its limit of concurrent calls in this process from all front ends."""
 
     def __init__(self, local: Local, tracing: "Tracer | None") -> None:
         self.local = local
@@ -56,8 +56,6 @@ class Instance:
 
 
 class Models:
-    """What a worker has loaded, and what its calls are given."""
-
     def __init__(self) -> None:
         self.instances: dict[int, Instance] = {}
         self.events: CloudEvents | None = None
@@ -65,7 +63,7 @@ class Models:
 
 
 def _started(inner: Handler) -> Handler:
-    """A handler that says of each call when its turn has come."""
+    """A handler that marks each call as started."""
 
     def handle(call: Call) -> Awaitable[Reply]:
         call.started()
@@ -75,7 +73,7 @@ def _started(inner: Handler) -> Handler:
 
 
 def _in_span(inner: Handler, tracing: "Tracer") -> Handler:
-    """A handler whose calls, and what model code does in them, lie in the span that came with them."""
+    """A handler that runs each call in the span it came with."""
 
     def handle(call: Call) -> Awaitable[Reply]:
         if call.trace is not None:
@@ -86,7 +84,7 @@ def _in_span(inner: Handler, tracing: "Tracer") -> Handler:
 
 
 class WorkerCall(Call):
-    """A call in a worker. Its caller can read whether it has started, even after this process has died."""
+    """A call in a worker. It sets a shared flag when it starts, which survives this process."""
 
     __slots__ = ("_flags", "_number")
 
@@ -120,7 +118,7 @@ class WorkerCall(Call):
 
 
 class ResponseSender:
-    """Runs a call that a front end has sent, and sends its responses at the pace of their reader."""
+    """Runs a call of a front end, and sends its responses at the pace of their reader."""
 
     __slots__ = ("_arena", "_credited", "_link", "_room", "_sizes", "_unread", "call", "more", "number")
 
@@ -139,7 +137,7 @@ class ResponseSender:
             self._credited = Wakeup()
 
     async def run(self, handler: Handler) -> None:
-        """Run the call to its end, of which the server learns in every case."""
+        """Run the call, and report its end in every case."""
         enter(RequestContext())  # for a call that ends before its model runs
         try:
             await self._run(handler)
@@ -153,7 +151,7 @@ class ResponseSender:
             self._link.send(Failed(self.number, pack_failure(failed)))
 
     def _end_cancelled(self) -> None:
-        """Say that nothing more will come; code in a thread cannot be interrupted, and may go on."""
+        """Report the end. Code in a thread cannot be interrupted, and may run on."""
         thread = request_context().thread
         if thread is None or thread.done():
             self._link.send(Ended(self.number))
@@ -187,7 +185,8 @@ class ResponseSender:
                 self._unread += size
                 self._room -= 1
                 while self._room <= 0 or self._unread > WINDOW_BYTES:
-                    await self._wait_for_credit()
+                    self._link.send(Full(self.number))
+                    await self._credited.wait()
         self._link.send(Ended(self.number))
 
     def _send(self, frame: Completed | Item | Partly) -> int:
@@ -197,19 +196,14 @@ class ResponseSender:
             self._arena.free(places_in(frame.response.outputs) if frame.response else [])
             raise unencodable(error, self.call.model) from error
 
-    async def _wait_for_credit(self) -> None:
-        self._link.send(Full(self.number))
-        await self._credited.wait()
-
     def credit(self, count: int) -> None:
-        """The reader has taken `count` more responses."""
         self._room += count
         for _ in range(count):
             self._unread -= self._sizes.popleft()
         self._credited.wake()
 
     def cancel(self, expired: bool = False) -> None:
-        """Nobody waits any more, because the time is over if it is `expired`."""
+        """End the call, because its deadline passed if `expired`."""
         self.call.expired = expired
         task = self.call.task
         if task is not None:
@@ -217,7 +211,7 @@ class ResponseSender:
 
 
 class RemoteRequests(AsyncIterator[InferenceRequest]):
-    """The requests of a bidirectional stream after the first, asked for a few ahead."""
+    """The later requests of a bidirectional stream, fetched a few ahead."""
 
     def __init__(self, call: int, link: Link) -> None:
         self._call = call
@@ -242,7 +236,7 @@ class RemoteRequests(AsyncIterator[InferenceRequest]):
         return self._there.popleft()
 
     def came(self, request: InferenceRequest | None, end: Exception | None = None) -> None:
-        """The next request is there; or there are no more, for the reason `end`."""
+        """Add the next request, or the end of the stream with its reason `end`."""
         if request is None:
             self._end = end or StopAsyncIteration()
         else:

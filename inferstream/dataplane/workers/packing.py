@@ -1,4 +1,4 @@
-"""Requests and responses to frames and back; what a model or a door sees is the same on either side."""
+"""Packs requests and responses into frames, and unpacks them unchanged."""
 
 from collections.abc import Callable
 from math import prod
@@ -6,9 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...errors import (
-    InvalidOutput,
-)
+from ...errors import InvalidOutput
 from ...types import (
     Headers,
     InferenceRequest,
@@ -27,21 +25,19 @@ VALUES, RAW, ARRAY = range(3)
 """Forms of a tensor's data: Python values, wire bytes, bytes of an array that its reader may change."""
 
 UNCHECKED = 4
-"""Added to the form of unchecked data, whose Python values travel as they are."""
+"""Added to the form of unchecked data, whose Python values are sent unchanged."""
 
 FEW = 512
-"""Numbers in a list that travel as they are: as fast as through an array, and nested lists stay nested."""
+"""Numbers in a list that is sent unchanged: as fast as an array, and nested lists stay nested."""
 
 INLINE = 8192
-"""Bytes of a tensor that travel in the frame; a larger one goes through shared memory, as it measured faster."""
+"""Bytes of a tensor that are sent in the frame. Larger ones are faster through shared memory, as measured."""
 
 Put = Callable[[memoryview | bytes], int | None]
 View = Callable[[int, int], memoryview]
 
 
 class TensorLike(Protocol):
-    """A `RequestInput` or `ResponseOutput`."""
-
     name: str
     shape: list[int]
     datatype: str
@@ -50,7 +46,7 @@ class TensorLike(Protocol):
 
 
 def pack_request(request: InferenceRequest, put: Put) -> PackedRequest:
-    """A request as a frame; large tensors are put into shared memory."""
+    """Pack a request; large tensors go into shared memory."""
     outputs = request.outputs
     return PackedRequest(
         request.id,
@@ -63,7 +59,7 @@ def pack_request(request: InferenceRequest, put: Put) -> PackedRequest:
 
 
 def unpack_request(frame: PackedRequest, view: View) -> InferenceRequest:
-    """The request a frame holds; its tensors look into shared memory."""
+    """Unpack a request; its tensors refer to shared memory."""
     content: dict[str, Any] = {
         "id": frame.id,
         "inputs": [RequestInput.filled(*_tensor_fields(tensor, view)) for tensor in frame.inputs],
@@ -76,7 +72,7 @@ def unpack_request(frame: PackedRequest, view: View) -> InferenceRequest:
 
 
 def pack_response(response: InferenceResponse, put: Put) -> PackedResponse:
-    """A checked response as a frame; large tensors are put into shared memory."""
+    """Pack a checked response; large tensors go into shared memory."""
     return PackedResponse(
         response.model_name,
         response.model_version,
@@ -87,7 +83,7 @@ def pack_response(response: InferenceResponse, put: Put) -> PackedResponse:
 
 
 def unpack_response(frame: PackedResponse, view: View) -> InferenceResponse:
-    """The response a frame holds; its tensors look into shared memory."""
+    """Unpack a response; its tensors refer to shared memory."""
     packed = frame.parameters
     fields = {
         "model_name": frame.model_name,
@@ -103,13 +99,12 @@ def unpack_response(frame: PackedResponse, view: View) -> InferenceResponse:
 
 
 def places_in(tensors: list[PackedTensor]) -> list[int]:
-    """Where in shared memory the tensors of a frame lie that was never sent."""
+    """The places in shared memory of the tensors of an unsent frame."""
     placed = (tensor.data for tensor in tensors if tensor.form & ~UNCHECKED != VALUES)
     return [data[0] for data in placed if isinstance(data, tuple)]
 
 
 def unencodable(error: Exception, model: str) -> InvalidOutput:
-    """The error for a response that MessagePack refused."""
     return InvalidOutput(f"Model {model} answered something that cannot be sent: {error}.")
 
 
@@ -137,7 +132,7 @@ def _pack_data(data: TensorData, datatype: str, shape: list[int], put: Put) -> t
 
 
 def _tensor_fields(frame: PackedTensor, view: View) -> tuple[dict[str, Any], set[str]]:
-    """Every field of a tensor, and which of them it was given."""
+    """All fields of a tensor, and the names of those that are set."""
     form, data = frame.form & ~UNCHECKED, frame.data
     unchecked = frame.form != form
     if form != VALUES:

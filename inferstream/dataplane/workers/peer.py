@@ -1,4 +1,4 @@
-"""One front end, seen from a worker: its link, its calls, and the memory between both."""
+"""One front end, for a worker: its link, its calls, and the shared memory."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,23 +11,19 @@ from ...concurrency.tasks import Tasks
 from ...errors import InferstreamError, WorkerLost
 from ...processes.frames import Frame, pack_failure, unpack_failure
 from ...processes.link import Link
-from ...processes.shared_memory import Incoming, Outgoing
+from ...processes.shared_memory import Memory
 from ...types import Headers
-from ..execution.failures import translated
-from ..execution.local import Local
+from ..execution.responses import translated
 from . import frames
 from .instance import Instance, Models, RemoteRequests, ResponseSender, WorkerCall
 from .packing import unpack_request
 
 MakeLink = Callable[..., Link]
-"""Makes the link from its decoder, and what to call for each frame and at its end."""
+"""Makes the link from a decoder, and functions for each frame and for its end."""
 
 
 class Peer:
-    """Runs what one front end calls.
-
-    `kinds` are the frames it may send, `more` what those do that are no calls, `lost` is called at its end.
-    """
+    """Runs the calls of one front end. `kinds` are its frames, `more` has the handlers of frames that are not calls."""
 
     def __init__(
         self,
@@ -40,10 +36,8 @@ class Peer:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._models = models
-        incoming, outgoing = memory
-        self._incoming = Incoming(incoming, self._freed)
-        self._outgoing = Outgoing(outgoing)
-        self._freeing = False
+        self._memory = Memory(*memory, lambda places: self.send(frames.Free(places)))
+        self._incoming, self._outgoing = self._memory.incoming, self._memory.outgoing
         self._calls: dict[int, ResponseSender] = {}
         self._cancelled: set[int] = set()
         self._tasks = Tasks()
@@ -53,7 +47,7 @@ class Peer:
             frames.More: self._more,
             frames.Credit: self._credit,
             frames.Cancel: self._cancel,
-            frames.Describe: lambda frame: self.spawn(self._describe(frame)),
+            frames.Describe: lambda frame: self.spawn(self._ask(frame)),
             frames.CallRoute: lambda frame: self.spawn(self._ask(frame)),
             frames.Free: lambda frame: self._outgoing.free(frame.places),
             **more,
@@ -63,7 +57,6 @@ class Peer:
 
     @property
     def awaited(self) -> int:
-        """Calls in progress that somebody waits for."""
         return len(self._calls) - len(self._cancelled)
 
     def _received(self, frame: Frame) -> None:
@@ -85,7 +78,7 @@ class Peer:
         task.add_done_callback(partial(self._done, sender, instance))
 
     def _refuse(self, call: int) -> None:
-        """The model has gone, and its caller has not been told yet."""
+        """The model is unloaded, and the caller does not know it yet."""
         error = WorkerLost("The worker process does not have the model of this request any more.")
         self.send(frames.Failed(call, pack_failure(error)))
 
@@ -95,12 +88,12 @@ class Peer:
         if self._cancelled:
             self._cancelled.discard(number)
         if task.cancelled():
-            # Cancelled before its first step, so that nothing of it ever ran.
+            # Cancelled before its first step, so it never ran.
             instance.queue.left(sender.call.expired)
             self.send(frames.Ended(number))
 
     def _more(self, frame: frames.More) -> None:
-        # Unpacked even when nobody waits: dropping the tensors is what frees their place.
+        # Unpacked even without a caller, because dropping the tensors frees their places.
         request = None if frame.request is None else unpack_request(frame.request, self._incoming.view)
         sender = self._calls.get(frame.call)
         if sender is None or sender.more is None:
@@ -120,55 +113,35 @@ class Peer:
             self._cancelled.add(frame.call)
             sender.cancel(frame.expired)
 
-    async def _describe(self, frame: frames.Describe) -> None:
+    async def _ask(self, frame: frames.Describe | frames.CallRoute) -> None:
         instance = self._models.instances.get(frame.instance)
         if instance is None:
             self._refuse(frame.call)
             return
+        local = instance.local
         try:
-            metadata = await instance.local.metadata()
-            self.send(frames.Described(frame.call, metadata.model_dump_json().encode()))
+            if isinstance(frame, frames.Describe):
+                metadata = await local.metadata()
+                self.send(frames.Described(frame.call, metadata.model_dump_json().encode()))
+                return
+            if self._models.tracing is not None:
+                self._models.tracing.enter(Headers(frame.request.headers))
+            self.send(frames.RouteCalled(frame.call, await local.ask(frame.request)))
         except BaseException as error:
-            self._fail(frame.call, instance.local, error)
-
-    async def _ask(self, frame: frames.CallRoute) -> None:
-        instance = self._models.instances.get(frame.instance)
-        if instance is None:
-            self._refuse(frame.call)
-            return
-        if self._models.tracing is not None:
-            self._models.tracing.enter(Headers(frame.request.headers))
-        try:
-            self.send(frames.RouteCalled(frame.call, await instance.local.ask(frame.request)))
-        except BaseException as error:
-            self._fail(frame.call, instance.local, error)
-
-    def _fail(self, call: int, local: Local, error: BaseException) -> None:
-        failure = translated(error, local.settings.name, None)
-        assert isinstance(failure, InferstreamError)
-        self.send(frames.Failed(call, pack_failure(failure)))
+            failure = translated(error, local.settings.name, None)
+            assert isinstance(failure, InferstreamError)
+            self.send(frames.Failed(frame.call, pack_failure(failure)))
 
     def end(self) -> None:
-        """The front end is gone: nobody waits for its calls any more."""
+        """The front end has ended. Cancel its calls."""
         self._link.close()
         for sender in self._calls.values():
             sender.cancel()
         self.spawn(self._let_go())
 
     async def _let_go(self) -> None:
-        """Give its memory back once no call writes there."""
+        """Release its memory when no call writes there."""
         while tasks := [sender.call.task for sender in self._calls.values() if sender.call.task is not None]:
             await asyncio.wait(tasks)
             await asyncio.sleep(0)
-        self._incoming.close()
-        self._outgoing.close()
-
-    def _freed(self) -> None:
-        """Called from whatever thread drops the last view of a tensor."""
-        if not self._freeing:
-            self._freeing = True
-            self._loop.call_soon_threadsafe(self._give_back)
-
-    def _give_back(self) -> None:
-        self._freeing = False
-        self.send(frames.Free(self._incoming.take_freed()))
+        self._memory.close()

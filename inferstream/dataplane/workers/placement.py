@@ -1,4 +1,4 @@
-"""Where each model runs: in the server, or in which group of workers."""
+"""Decides where each model runs: in the server, or in a group of workers."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ _own_pools = count(1)
 
 
 class Placement(NamedTuple):
-    """What models must have in common to share workers."""
+    """Models with equal placements share workers."""
 
     workers: int
     environment: Path | None
@@ -33,7 +33,7 @@ class Placement(NamedTuple):
 
 
 class Placements:
-    """Loads models where their settings say."""
+    """Loads models where their settings place them."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Placements:
         if workers == 0:
             timeout = self._settings.model_load_timeout
             return await Local.load(settings, timeout, self._build_route_handler, self._awaiting)
-        from .pool import Pool  # late, as all that only workers need
+        from .pool import Pool  # late: only workers need it
 
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))
         group = self._group(placement)
@@ -82,29 +82,22 @@ class Placements:
         return Pool(settings, group, instance, loaded, limit)
 
     def _group(self, placement: Placement) -> "WorkerGroup":
-        """The group of this placement; groups that no model needs any more are forgotten."""
+        """The group of this placement. Forgets groups without models."""
         from .group import WorkerGroup
 
         self._groups = {placement: group for placement, group in self._groups.items() if not group.empty}
         if placement not in self._groups:
-            self._groups[placement] = WorkerGroup(
-                _programs(placement, self._worker_script, self._shared()),
-                self._settings,
-                self._meters,
-                self._others,
-            )
+            shared = self._meters.files.variables() if self._settings.metrics_endpoint else {}
+            programs = _programs(placement, self._worker_script, shared)
+            self._groups[placement] = WorkerGroup(programs, self._settings, self._meters, self._others)
         return self._groups[placement]
-
-    def _shared(self) -> dict[str, str]:
-        """Variables of every worker."""
-        return self._meters.files.variables() if self._settings.metrics_endpoint else {}
 
     def _workers(self, settings: ModelSettings) -> int:
         workers = settings.parallel_workers
         return self._settings.parallel_workers if workers is None else max(workers, 0)
 
     def _pool(self, settings: ModelSettings) -> str | None:
-        """The name of the pool a model asks for; a model with a number of workers of its own shares none."""
+        """The name of a model's pool. A model with its own number of workers, or devices, shares none."""
         parameters = settings.parameters
         if parameters is not None and parameters.inference_pool_gid:
             return parameters.inference_pool_gid
@@ -112,7 +105,7 @@ class Placements:
         return f"{settings.name} {next(_own_pools)}" if own else None
 
     async def stop(self, limit: float) -> bool:
-        """End every worker that is left within `limit` seconds; False when one had to be killed."""
+        """End all remaining workers within `limit` seconds; False if one was killed."""
         try:
             return all(await asyncio.gather(*(group.end(limit) for group in self._groups.values())))
         finally:
@@ -137,7 +130,7 @@ def _programs(placement: Placement, script: str, shared: dict[str, str]) -> "lis
 
 
 def _threads(workers: int) -> dict[str, str]:
-    """A share of the cores for each worker's numerical libraries, which would all start a thread per core."""
+    """A share of the cores for the numerical libraries of each worker, which otherwise start a thread per core."""
     if "OMP_NUM_THREADS" in os.environ:
         return {}
     return {"OMP_NUM_THREADS": str(max(1, processors.available() // workers))}

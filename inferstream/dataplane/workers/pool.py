@@ -19,18 +19,16 @@ from .frames import Loaded
 
 
 class Place(Protocol):
-    """Where a worker is, or soon will be again."""
-
     @property
     def process(self) -> WorkerClient | None:
-        """The process that is there now."""
+        """The process in this slot now."""
 
 
 P = TypeVar("P", bound=Place)
 
 
 class Group(ABC, Generic[P]):
-    """Workers that run the same models, as the pools of these models see them."""
+    """The workers that run the same models."""
 
     def __init__(self, meters: WorkerMeters) -> None:
         self.meters = meters
@@ -45,7 +43,7 @@ class Group(ABC, Generic[P]):
     @property
     @abstractmethod
     def empty(self) -> bool:
-        """Whether no model needs it."""
+        """Whether it has no models."""
 
     def ready(self, instance: int) -> bool:
         """Whether at least one worker has this model ready."""
@@ -71,23 +69,23 @@ class Group(ABC, Generic[P]):
 
     @abstractmethod
     def replace(self, process: WorkerClient, why: str) -> None:
-        """Have another process put in the place of this one."""
+        """Replace this process with another."""
 
     @abstractmethod
     def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:
-        """Count here what the workers tell of a model's calls that waited there, and of its steps."""
+        """Add what the workers count of a model's queue and steps to these meters."""
 
     @abstractmethod
     async def unload(self, instance: int) -> None:
-        """Let go of a model."""
+        """Release a model."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """Let go of every worker."""
+        """Release every worker."""
 
 
 class Pool:
-    """The innermost handler of a model that lives in workers; a caller cannot tell it from `Local`."""
+    """The innermost handler of a model in workers, with the behaviour of `Local`."""
 
     def __init__(
         self, settings: ModelSettings, group: Group[Any], instance: int, loaded: Loaded, limit: float | None
@@ -108,7 +106,6 @@ class Pool:
 
     @property
     def ready(self) -> bool:
-        """Whether at least one worker would run a call that comes now."""
         return self.group.ready(self._instance)
 
     async def __call__(self, call: Call) -> Reply:
@@ -139,11 +136,11 @@ class Pool:
         self.group.replace(process, f"runs a request of model {self.settings.name} that does not end")
 
     def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
-        """Count here what the workers tell of calls that waited there, and of the model's steps."""
+        """Use these meters for the queue in the workers, and for the model's steps."""
         self.group.meter(self._instance, queue, steps)
 
     async def metadata(self) -> MetadataModelResponse:
-        """What the model said after it had loaded; a busy worker is asked only for words of the author's own."""
+        """The metadata from loading, or from a worker if the model's own code makes it."""
         if self._metadata is not None:
             return self._metadata
         return await self._worker().describe(self._instance)

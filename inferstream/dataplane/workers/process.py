@@ -1,9 +1,9 @@
-"""One worker process, seen from the server that has started it."""
+"""One worker process, for the server that started it."""
 
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 
 from ...concurrency.questions import Questions
@@ -11,32 +11,25 @@ from ...errors import ModelLoadFailed, WorkerLost
 from ...processes import shared_memory
 from ...processes.custom_metrics import RECEIVERS
 from ...processes.link import Link
-from ...processes.spawning import Child, Program
+from ...processes.spawning import REAPED, Child, Program
 from ...telemetry.meter_set import MeterSet
 from . import frames
 from .client import Suspected, WorkerClient
 
 logger = logging.getLogger("inferstream.worker")
 
-REAPED = 0.25
-"""Seconds a process may take to end when its work is over, and to be gone once it is killed."""
-
 BLOCKED = 2.0
-"""Seconds without an answer to a ping after which a worker's event loop counts as blocked."""
+"""Seconds without a pong after which a worker's event loop counts as blocked."""
 
 
 class InstanceMeters:
-    """Adds what one worker process has counted to `meters`, which it finds by instance and name.
-
-    A process that ends takes its share of the gauges with it.
-    """
+    """Adds the numbers of one worker process to `meters`, by instance and name."""
 
     def __init__(self, meters: Mapping[int, Mapping[str, MeterSet]]) -> None:
         self._meters = meters
         self._gauges: dict[tuple[int, str], list[int]] = {}
 
     def add(self, frame: frames.Numbers) -> None:
-        """The process has told what it has counted."""
         meters = self._of(frame.instance, frame.meters)
         if meters is not None:
             meters.add(frame.changes)
@@ -46,11 +39,11 @@ class InstanceMeters:
             share = [gauge + change for gauge, change in zip(known, changed, strict=True)]
             if any(share):
                 self._gauges[key] = share
-            else:  # of models that are gone nothing stays
+            else:  # keep nothing for unloaded models
                 self._gauges.pop(key, None)
 
     def gone(self) -> None:
-        """The process has ended."""
+        """Remove the share of the gauges of a process that has ended."""
         for key, gauges in self._gauges.items():
             meters = self._of(*key)
             if meters is not None:
@@ -62,14 +55,14 @@ class InstanceMeters:
 
 
 class WorkerProcess(WorkerClient):
-    """A process of its own: loads and unloads models in it, and ends it; it gets further `descriptors` with it."""
+    """Starts a process with these `descriptors`, loads and unloads models in it, and ends it."""
 
     def __init__(
         self, program: Program, start: frames.Start, instance_meters: InstanceMeters, *descriptors: int
     ) -> None:
         with shared_memory.created() as requests, shared_memory.created() as responses, ExitStack() as undo:
             super().__init__(requests, responses)
-            undo.callback(self._close_memory)
+            undo.callback(self._memory.close)
             self._child = Child(program, (requests, responses, *descriptors), self._gone)
             undo.pop_all()
         self._instance_meters = instance_meters
@@ -88,18 +81,17 @@ class WorkerProcess(WorkerClient):
         self._link.send(start)
 
     async def load(self, frame: frames.LoadInstance) -> frames.Loaded:
-        """Load a model. Raises ModelLoadFailed, and WorkerLost when the process ends over it."""
+        """Load a model. Raises ModelLoadFailed, and WorkerLost if the process ends meanwhile."""
         loaded = await self._change(frame.instance, frame)
         assert loaded is not None
         return loaded
 
     async def unload(self, instance: int) -> None:
-        """Run a model's `unload`."""
         if self.models.pop(instance, None) is not None and not self.ended.is_set():
             try:
                 await self._change(instance, frames.UnloadInstance(instance))
             except WorkerLost:
-                return  # it went with the process
+                return  # it ended with the process
 
     async def _change(
         self, instance: int, frame: frames.LoadInstance | frames.UnloadInstance
@@ -112,9 +104,9 @@ class WorkerProcess(WorkerClient):
 
     def _loaded(self, frame: frames.Loaded) -> None:
         if frame.instance not in self._changes:
-            self._link.send(frames.UnloadInstance(frame.instance))  # whoever wanted it no longer waits
+            self._link.send(frames.UnloadInstance(frame.instance))  # its caller no longer waits
             return
-        self.models[frame.instance] = True  # here, so that nothing comes between this and the process's end
+        self.models[frame.instance] = True  # here, so that the end of the process cannot come in between
         self._changes.settle(frame.instance, frame)
 
     def _load_failed(self, frame: frames.LoadFailed) -> None:
@@ -125,7 +117,7 @@ class WorkerProcess(WorkerClient):
         self._pong.set()
 
     async def blocked(self) -> bool:
-        """Whether the worker's event loop does not run, so that nothing in it can get on."""
+        """Whether the worker's event loop is blocked, so that nothing in it can proceed."""
         self._pong.clear()
         self._link.send(frames.Ping())
         try:
@@ -136,37 +128,22 @@ class WorkerProcess(WorkerClient):
         return False
 
     async def idle(self) -> None:
-        """Wait until no call is running that somebody waits for."""
+        """Wait until no call with a caller is running."""
         while self._others or any(not remote.cancelled for remote in self._calls.values()):
             await asyncio.sleep(0.05)
             self._link.send(frames.Ping())
 
     async def stop(self, grace: float) -> bool:
-        """Unload everything within `grace` seconds and end; False when the process had to be killed.
-
-        Returns within `grace` seconds and twice `REAPED`.
-        """
+        """Unload everything and end, within `grace` and twice `REAPED` seconds; False if the process was killed."""
         self._link.send(frames.Stop(grace))
-        try:
-            async with asyncio.timeout(grace + REAPED):
-                await self.ended.wait()
-                return True
-        except TimeoutError:
-            logger.error("worker %d did not end within %.1f s; killing it", self.pid, grace)
-        finally:
-            self.kill()  # also where nobody waits any longer
-        with suppress(TimeoutError):
-            async with asyncio.timeout(REAPED):
-                await self.ended.wait()
-        return False
+        late = partial(logger.error, "worker %d did not end within %.1f s; killing it", self.pid, grace)
+        return await self._child.stopped(self.ended, grace + REAPED, late)
 
     def kill(self) -> None:
-        """End the process now."""
         self._child.kill()
 
     @property
     def how(self) -> str:
-        """How the process ended, for people."""
         return self._child.how
 
     def _gone(self) -> None:

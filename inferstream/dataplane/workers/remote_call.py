@@ -1,4 +1,4 @@
-"""One call that runs in a worker, seen from the server."""
+"""One call that runs in a worker, for the server."""
 
 import asyncio
 from collections import deque
@@ -15,24 +15,24 @@ from .frames import Cancel, Credit, More, Open
 from .packing import pack_request, places_in
 
 CLOSE_LIMIT = 5.0
-"""Seconds a model's `finally` may take before its caller stops waiting for it."""
+"""Seconds that a caller waits for a model's `finally`."""
 
 OVERDUE = 1.0
 """Seconds after its time limit at which a call that still runs counts as hung."""
 
 ABANDONED = 30.0
-"""Seconds a call may run on in its worker after everybody has stopped waiting for it."""
+"""Seconds that a call without a caller may run on in its worker."""
 
 
 class RemoteCall:
-    """Takes what the worker sends and hands it to the reader of the reply; the responses of a stream.
+    """Receives the responses of a call, and is the iterator of its stream.
 
-    `window` bounds the responses that wait here. `hung` is called when the call, ended from outside, goes
-    on in the worker: long after that, or soon after its `limit` of seconds is over.
+    `window` bounds the responses that wait here. `hung` is called when the call runs on in the worker after its cancel:
+    long after that, or soon after its `limit` of seconds.
     """
 
     cancelled = False
-    # What most calls never change stays with the class: setting it up would be a tenth of a small request.
+    # Class attributes, because most calls never change them: setting them would cost a tenth of a small request.
     _error: Exception | None = None
     _feeding: asyncio.Task[None] | None = None
     _over = False
@@ -44,13 +44,7 @@ class RemoteCall:
     _worker_waits = False
 
     def __init__(
-        self,
-        number: int,
-        call: Call,
-        window: int,
-        limit: float | None,
-        hung: Callable[[], None],
-        link: Link,
+        self, number: int, call: Call, window: int, limit: float | None, hung: Callable[[], None], link: Link
     ) -> None:
         self.number = number
         self._call = call
@@ -63,7 +57,7 @@ class RemoteCall:
         self._responses: deque[InferenceResponse] = deque()
 
     def send(self, instance: int, arena: Outgoing) -> None:
-        """Send the call to the worker. Raises what packing and encoding do."""
+        """Send the call to the worker. Raises the errors of packing and encoding."""
         call = self._call
         remaining = None if call.deadline is None else call.deadline - self._opened
         stream, more = call.operation is Operation.STREAM, call.more is not None
@@ -90,10 +84,7 @@ class RemoteCall:
             self._feeding = self._loop.create_task(self._feed(call, arena, self._wanted))
 
     async def opened(self) -> Reply:
-        """The reply, once its first response is there.
-
-        Raises what the model failed with, or WorkerLost.
-        """
+        """The reply, when its first response exists. Raises the model's error, or WorkerLost."""
         try:
             await self._something()
         except BaseException:
@@ -128,19 +119,19 @@ class RemoteCall:
             self._taken = 0
 
     def full(self) -> None:
-        """The worker waits until responses have been taken; a few large ones can be all it may be ahead."""
+        """The worker waits until responses are taken. A few large responses can fill its window."""
         self._worker_waits = True
         if self._taken and not self._responses:
             self._give_credit()
 
     async def _something(self) -> None:
         while not self._responses and not self._over:
-            # By hand: a `Wakeup` of its own would cost each small request half a microsecond.
+            # Not a `Wakeup`, which would cost each small request half a microsecond.
             self._reader = self._loop.create_future()
             await self._reader
 
     async def aclose(self) -> None:
-        """End the model's generator and wait until its `finally` has run, for at most `CLOSE_LIMIT` seconds."""
+        """Close the model's generator, and wait for its `finally` for at most `CLOSE_LIMIT` seconds."""
         self._responses.clear()
         if self._over:
             return
@@ -152,7 +143,7 @@ class RemoteCall:
             return
 
     def cancel(self) -> None:
-        """Tell the worker that nobody waits any more; it says when the call has ended there."""
+        """Cancel the call in the worker, which reports the end."""
         if self._over or self.cancelled:
             return
         self.cancelled = True
@@ -165,24 +156,21 @@ class RemoteCall:
         self._overdue = self._loop.call_at(overdue, self._hung)
 
     def came(self, response: InferenceResponse) -> None:
-        """The next response of a stream has come."""
         if not self.cancelled:
             self._responses.append(response)
             self._wake()
 
     def completed(self, response: InferenceResponse) -> None:
-        """The one response of a single answer has come."""
         self._single = True
         self._responses.append(response)
         self.ended()
 
     def lingers(self) -> None:
-        """Nothing more will come, but the model still occupies a thread; if it does for too long, it hangs."""
+        """No more responses come, but the model still occupies a thread. If it does so too long, it hangs."""
         self._over = True
         self._wake()
 
     def ended(self, error: InferstreamError | None = None) -> None:
-        """Nothing more will come."""
         self._over = True
         self._error = error
         if self._feeding is not None:
@@ -192,7 +180,6 @@ class RemoteCall:
         self._wake()
 
     def wanted(self, count: int) -> None:
-        """The model wants `count` more of the later requests."""
         if self._wanted is not None:
             for _ in range(count):
                 self._wanted.release()
@@ -202,7 +189,7 @@ class RemoteCall:
             self._reader.set_result(None)
 
     async def _feed(self, call: Call, arena: Outgoing, wanted: asyncio.Semaphore) -> None:
-        """Send the later requests as the model asks for them, then that, or why, there are no more."""
+        """Send the later requests when the model needs them, and then their end or error."""
         assert call.more is not None
         try:
             while True:

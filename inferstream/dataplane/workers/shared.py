@@ -1,7 +1,7 @@
-"""Workers that several front ends call: as their owner sees them, and as the others do.
+"""Workers that several front ends call, for their owner and for the others.
 
-The number of calls that each front end has in each worker stands in memory that all front ends see. Each of them
-chooses the least busy worker by it. With its own numbers alone it would choose one that others keep busy.
+Shared memory holds the number of calls of each front end in each worker. A front end chooses the least busy worker
+by these numbers. With only its own it could choose one that others keep busy.
 """
 
 import asyncio
@@ -24,41 +24,39 @@ from .process import InstanceMeters, WorkerProcess
 from .remote_call import RemoteCall
 
 ROWS = 4096
-"""Workers there may be at once."""
+"""Concurrent workers."""
 
 MOST = 2**16 - 1
-"""Calls that are told apart from more."""
+"""Larger numbers of calls count as this."""
 
 OWNERS_WORD = 0.5
-"""Seconds that the owner of a worker may take to say how it has ended."""
+"""Seconds for the owner of a worker to report how it ended."""
 
 
 def create_loads(count: int) -> int:
-    """A file descriptor of memory for the loads, empty, for so many front ends."""
+    """A file descriptor of empty memory for the loads of `count` front ends."""
     descriptor = os.memfd_create("inferstream", os.MFD_CLOEXEC)
     os.ftruncate(descriptor, ROWS * count * 2)
     return descriptor
 
 
 class WorkerLoad:
-    """The calls in one worker, of which a front end notes its own."""
+    """The calls in one worker. Each front end writes its own number."""
 
     def __init__(self, row: memoryview, index: int) -> None:
         self._row = row
         self._index = index
 
     def note(self, calls: int) -> None:
-        """This front end has so many."""
         self._row[self._index] = min(calls, MOST)
 
     @property
     def total(self) -> int:
-        """Those of all front ends."""
         return sum(self._row)
 
 
 class WorkerLoads:
-    """The memory, seen from the front end of this index, of so many."""
+    """The shared memory with the loads, for the front end `index` of `count`."""
 
     def __init__(self, descriptor: int, index: int, count: int) -> None:
         memory = mmap.mmap(descriptor, ROWS * count * 2)
@@ -67,24 +65,22 @@ class WorkerLoads:
         self._count = count
 
     def of(self, worker: int) -> WorkerLoad:
-        """The load of the worker of this number."""
         start = worker % ROWS * self._count
         return WorkerLoad(self._cells[start : start + self._count], self._index)
 
     def begin(self, worker: int) -> WorkerLoad:
-        """The load of a worker that has just started."""
+        """The load of a worker that has just started, set to zero."""
         start = worker % ROWS * self._count
         self._cells[start : start + self._count] = memoryview(bytes(2 * self._count)).cast("H")
         return self.of(worker)
 
     def forget(self, index: int) -> None:
-        """A front end has ended, and its calls with it."""
         for cell in range(index, ROWS * self._count, self._count):
             self._cells[cell] = 0
 
 
 class CountedCalls(dict[int, RemoteCall]):
-    """The calls of one front end in a worker, of which all front ends know how many they are."""
+    """The calls of one front end in a worker. Their number is in the shared memory."""
 
     def __init__(self, load: WorkerLoad) -> None:
         super().__init__()
@@ -105,7 +101,7 @@ class CountedCalls(dict[int, RemoteCall]):
 
 
 class SharedProcess(WorkerProcess):
-    """Takes in callers beside the one that owns it."""
+    """A worker that accepts connections of other front ends."""
 
     def __init__(self, program: Program, start: frames.Start, instance_meters: InstanceMeters) -> None:
         self._intake, theirs = descriptors.intake()
@@ -117,7 +113,7 @@ class SharedProcess(WorkerProcess):
             raise
 
     def share(self, load: WorkerLoad) -> None:
-        """Let the others know of the calls of this one, and count theirs; before there are any."""
+        """Share the number of calls with other front ends; before the first call."""
         self._calls = CountedCalls(load)
 
     @property
@@ -127,7 +123,7 @@ class SharedProcess(WorkerProcess):
         return self._calls.load.total
 
     def introduce(self, caller: socket.socket, message: bytes) -> None:
-        """Give a front end a way of its own to this worker, through its intake. Raises OSError."""
+        """Connect a front end to this worker through its intake. Raises OSError."""
         descriptors.pass_connection(self._intake, caller, message)
 
     def _gone(self) -> None:
@@ -136,9 +132,9 @@ class SharedProcess(WorkerProcess):
 
 
 class AttachedWorker(WorkerClient):
-    """A worker, through a socket and memory that its owner has passed on; it says itself what it has loaded.
+    """A worker of another front end, through a socket and memory from its owner. It reports its loaded models.
 
-    `load` is what all front ends have there, `news` is called when a model has come.
+    `load` has the calls of all front ends; `news` is called when a model is loaded.
     """
 
     def __init__(
@@ -159,12 +155,16 @@ class AttachedWorker(WorkerClient):
 
     @property
     def active(self) -> int:
-        """Calls of all front ends that have not ended in the worker."""
         return self._load.total
 
     @property
     def how(self) -> str:
         return self._how
+
+    @property
+    def process(self) -> WorkerClient | None:
+        """Itself: this worker is its own slot for as long as it runs."""
+        return self
 
     def _readiness(self, frame: frames.Readiness) -> None:
         self.models[frame.instance] = frame.ready
@@ -172,34 +172,23 @@ class AttachedWorker(WorkerClient):
 
     def _hung_up(self) -> None:
         self.models.clear()
-        self._loop.call_later(OWNERS_WORD, self.lose, self._how)
+        asyncio.get_running_loop().call_later(OWNERS_WORD, self.lose, self._how)
 
     def lose(self, how: str) -> None:
-        """It has ended, in this way."""
         if not self.ended.is_set():
             self._how = how
             self._lose()
 
 
-class AttachedSlot:
-    """The place of a worker that stays for as long as its process."""
-
-    def __init__(self, process: WorkerClient) -> None:
-        self.process: WorkerClient | None = process
-
-
-class AttachedGroup(Group[AttachedSlot]):
-    """The workers of a group as far as this front end has been told of them.
-
-    `replace` asks their owner for another process in the place of one.
-    """
+class AttachedGroup(Group["AttachedWorker"]):
+    """The workers that this front end is connected to. `replace` asks their owner for another process."""
 
     def __init__(self, meters: WorkerMeters, replace: Callable[[WorkerClient, str], None]) -> None:
         super().__init__(meters)
         self._replace = replace
         self._news = asyncio.Event()
         self.workers = 0
-        """How many workers the owner keeps."""
+        """Workers that the owner keeps."""
 
     @property
     def size(self) -> int:
@@ -207,21 +196,21 @@ class AttachedGroup(Group[AttachedSlot]):
 
     @property
     def empty(self) -> bool:
-        return False  # its owner ends it
+        return False  # the owner ends it
 
     def add(self, pid: int, end: socket.socket, memory: tuple[int, int], load: WorkerLoad) -> AttachedWorker:
-        """One more worker. Raises OSError when its memory cannot be had."""
+        """Add a worker. Raises OSError if its memory cannot be mapped."""
         process = AttachedWorker(pid, end, memory, load, self._news.set)
-        self._slots.append(AttachedSlot(process))
+        self._slots.append(process)
         return process
 
     def remove(self, process: WorkerClient) -> None:
-        """Give this worker no more calls; those it has go on."""
-        self._slots = [slot for slot in self._slots if slot.process is not process]
+        """Send no more calls to this worker. Its calls in progress continue."""
+        self._slots = [worker for worker in self._slots if worker is not process]
 
     async def has(self, instance: int) -> None:
-        """Return once at least one worker has loaded this model."""
-        while not any(slot.process and instance in slot.process.models for slot in self._slots):
+        """Wait until at least one worker has loaded this model."""
+        while not any(instance in worker.models for worker in self._slots):
             self._news.clear()
             await self._news.wait()
 
@@ -229,10 +218,10 @@ class AttachedGroup(Group[AttachedSlot]):
         self._replace(process, why)
 
     def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:
-        """Nothing: the workers tell their owner."""
+        """Does nothing: the workers report to their owner."""
 
     async def unload(self, instance: int) -> None:
-        """Nothing: their owner unloads it, once every front end has let go of it."""
+        """Does nothing: the owner unloads the model when no front end uses it."""
 
     async def stop(self) -> None:
-        """Nothing: their owner ends them."""
+        """Does nothing: the owner ends the workers."""

@@ -1,4 +1,4 @@
-"""The place of one worker: keeps a process in it, with every model of its group."""
+"""The place of one worker: keeps a process running, with every model of its group."""
 
 import asyncio
 import logging
@@ -15,20 +15,17 @@ from .process import WorkerProcess
 logger = logging.getLogger("inferstream.worker")
 
 PROVEN = 2.0
-"""Seconds after which a worker has not failed to start, however it ends; one that has answered is proven too."""
+"""Seconds after which a worker counts as started. A worker that completed a call does so earlier."""
 
 LONGEST = 30.0
-"""Seconds at most between two attempts at something that keeps failing."""
+"""The longest seconds between two attempts."""
 
 CRASHES = 3
-"""Times in a row that a model may end its worker while it loads; after that this worker does without it."""
+"""Consecutive crashes of a worker while it loads a model. After that it omits the model."""
 
 
 class Slot:
-    """Starts a process, gives it the group's models, and does so again whenever it ends.
-
-    `retired` is called with one that gets no more calls.
-    """
+    """Keeps a process running with the group's models. Calls `retired` with a process that gets no more calls."""
 
     def __init__(
         self,
@@ -83,7 +80,6 @@ class Slot:
             self.process = self._start()
 
     async def _end_of(self, process: WorkerProcess) -> None:
-        """Return when the process has ended, or should be replaced."""
         self._retired.clear()
         waits = [asyncio.create_task(process.ended.wait()), asyncio.create_task(self._retired.wait())]
         try:
@@ -98,7 +94,7 @@ class Slot:
             self._retiring.start(self._retire(process))
 
     def catch_up(self) -> None:
-        """Load what the process does not have yet; soon, and again and again while it fails."""
+        """Load missing models, and retry while that fails."""
         process = self.process
         if process is None or (self._catching_up is not None and not self._catching_up.done()):
             return
@@ -106,7 +102,7 @@ class Slot:
             self._catching_up = asyncio.create_task(self._catch_up(process))
 
     def _missing(self, process: WorkerProcess) -> list[LoadInstance]:
-        """What to load, the models that ended a worker over it last."""
+        """The models to load; models that crashed a worker come last."""
         missing = [
             load
             for instance, load in self._models.items()
@@ -122,7 +118,7 @@ class Slot:
                     await process.load(load)
                     self._crashes.pop(load.instance, None)
                     if load.instance not in self._models:
-                        await process.unload(load.instance)  # it has been unloaded everywhere else meanwhile
+                        await process.unload(load.instance)  # unloaded everywhere else meanwhile
                 except ModelLoadFailed as error:
                     logger.error("worker %d: %s", process.pid, error.message)
                 except Suspected:
@@ -140,7 +136,7 @@ class Slot:
             self._catching_up = None
 
     def replace(self, process: WorkerClient, why: str) -> None:
-        """Put another process in the place of this one, which may finish what it can."""
+        """Replace this process, which may finish its calls."""
         if self.process is process and not self.process.ended.is_set():
             logger.error("worker %d %s; replacing it", process.pid, why)
             self._retired.set()
@@ -159,14 +155,14 @@ class Slot:
             self._meters.ended(process.pid)
 
     async def running(self) -> WorkerProcess:
-        """The process, once there is one. Raises WorkerLost when none can be started."""
+        """The process, when it exists. Raises WorkerLost if it cannot be started."""
         await self._tried.wait()
         if self.process is None:
             raise WorkerLost(self._refusal or "its worker is being stopped")
         return self.process
 
     async def stop(self, grace: float) -> bool:
-        """End the process, in good order if `grace` seconds are enough for it; False when it had to be killed."""
+        """End the process within `grace` seconds; False if it was killed."""
         self._keeping.cancel()
         self._stop_catching_up()
         process, self.process = self.process, None

@@ -1,4 +1,4 @@
-"""A worker from the inside: loads models and runs calls until the server tells it to end, or is gone."""
+"""Runs in a worker: loads models and runs calls until the server stops it or ends."""
 
 import asyncio
 import gc
@@ -32,13 +32,13 @@ from .peer import MakeLink, Peer
 logger = logging.getLogger("inferstream.worker")
 
 WATCH = 0.25
-"""Seconds between two looks at whether a model says of itself that it is ready, and at its numbers."""
+"""Seconds between two checks of each model's `ready` and meters."""
 
 
 class Worker:
-    """Its models, and the front ends that call them.
+    """The models of a worker, and the front ends that call them.
 
-    The first of these, the leader, loads, unloads and ends; when its link is gone, so is this process.
+    The first front end, the leader, loads, unloads and stops. When its link closes, the process ends.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Worker:
         self._spawn(self._watch())
 
     def admit(self, link: MakeLink, memory: tuple[int, int]) -> None:
-        """Serve one more front end, which may call what is loaded and do nothing else."""
+        """Serve one more front end, which may only call loaded models."""
         follower = Peer(link, frames.FromFrontEnd, memory, self._models, {}, lambda: self._left(follower))
         self._followers.add(follower)
         for number, instance in self._instances.items():
@@ -90,7 +90,7 @@ class Worker:
         if frame.tracing is not None:
             try:
                 from ...telemetry.tracing import Tracer  # late: a worker starts without it
-            except Exception as error:  # an older protobuf's error is none of ImportError's
+            except Exception as error:  # an older protobuf raises other errors than ImportError
                 logger.error("no traces from this worker's environment: %s: %s", type(error).__name__, error)
             else:
                 self._models.tracing = Tracer(*frame.tracing)
@@ -103,7 +103,7 @@ class Worker:
             local = await Local.load(settings, frame.timeout, self._build_route_handler)
             signature = SIGNATURE.dump_json(local.signature)
         except InferstreamError as error:
-            if error.__cause__ is not None:  # which only this process has; the server logs the line
+            if error.__cause__ is not None:  # only this process has the cause; the server logs the message
                 logger.error("model %s failed to load", settings.name, exc_info=error.__cause__)
             self._send(frames.LoadFailed(frame.instance, error.message, own_status(error)))
             return
@@ -136,7 +136,7 @@ class Worker:
             self._tell_numbers(frame.instance, instance)
         self._send(frames.Unloaded(frame.instance))
         del instance
-        gc.unfreeze()  # or what the model leaves behind would never be collected
+        gc.unfreeze()  # otherwise objects of the unloaded model would never be collected
         settle()
 
     async def _stop(self, frame: frames.Stop) -> None:
@@ -171,13 +171,13 @@ class Worker:
 
 
 async def _metadata_after_load(local: Local) -> bytes | None:
-    """What the server answers for a model by itself; None where it has to ask the model's own code each time."""
+    """The metadata that the server can keep; None if the model's own code makes it each time."""
     if local.describes_itself:
         return None
     try:
         return (await local.metadata()).model_dump_json().encode()
     except Exception:
-        return None  # the model can still answer inferences; whoever asks for its metadata gets the error
+        return None  # inference still works; a request for the metadata gets the error
 
 
 def main(
@@ -189,10 +189,7 @@ def main(
     outgoing: int,
     intake: int | None = None,
 ) -> None:
-    """Serve the process `parent` through descriptors that it has opened, until it says stop or is gone.
-
-    Through `intake` come the ways of further front ends.
-    """
+    """Serve the process `parent` through these descriptors. Further front ends connect through `intake`."""
     belong_to(parent, end, lifeline, incoming, outgoing, *(() if intake is None else (intake,)))
 
     async def serve() -> None:
@@ -203,8 +200,7 @@ def main(
             from ...processes.descriptors import Intake  # late: most servers have one front end
 
             Intake(
-                socket.socket(fileno=intake),
-                lambda _, end, *memory: worker.admit(partial(Link, end), memory),
+                socket.socket(fileno=intake), lambda _, end, *memory: worker.admit(partial(Link, end), memory)
             )
         await asyncio.Event().wait()
 

@@ -1,1 +1,1 @@
-"""Several processes that serve the same models at the same ports."""
+"""Front ends: several processes that serve the same models at the same ports."""

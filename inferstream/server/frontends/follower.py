@@ -1,4 +1,4 @@
-"""What a follower's process runs: the doors of the server, over models that the leader tells it to serve."""
+"""The process of a follower: the doors of the server, over the models that the leader chooses."""
 
 import asyncio
 import logging
@@ -46,11 +46,11 @@ from .follower_registry import FollowerRegistry, Loading
 logger = logging.getLogger("inferstream.server")
 
 PUSH = 1.0
-"""Seconds between two times of telling the leader the numbers: what it may not know when this process is lost."""
+"""Seconds between two reports of the meters to the leader. The last interval is lost if this process is lost."""
 
 
 class Follower:
-    """What the leader's frames do here."""
+    """Runs the leader's frames."""
 
     def __init__(self, end: socket.socket, intake: socket.socket, loads: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -61,7 +61,9 @@ class Follower:
         self._doors: Doors | None = None
         self._frames: dict[type[Any], Callable[[Any], object]] = {
             frames.Configure: self._start,
-            frames.Prepare: self._prepare,
+            frames.Prepare: lambda frame: self._do(
+                frame, self._registry.prepare(frame.model, self._loading.load(frame))
+            ),
             frames.Serve: lambda frame: self._do(frame, self._registry.serve(frame.model)),
             frames.Withdraw: lambda frame: self._do(frame, self._registry.withdraw(frame.model)),
             frames.Tell: self._tell,
@@ -92,34 +94,24 @@ class Follower:
         self._meters = Meters(settings.metrics_rest_server_prefix)
         self._meters.elsewhere = partial(self._ask, "metrics", "")
         self._tracing = build_tracing(settings)
-        self._registry = FollowerRegistry(settings, self._meters, self._tracing, self._ask, self._released)
+        self._registry = FollowerRegistry(settings, self._meters, self._tracing, self._ask, self._send)
         loads = WorkerLoads(self._loads, frame.index, frame.count)
         self._liveness = Liveness(settings.model_load_timeout)
         which = (frame.index, frame.count)
         awaiting = self._liveness.during
-        self._loading = Loading(settings, which, self._workers, self._replace, loads, awaiting)
+        self._loading = Loading(settings, which, self._workers, self._send, loads, awaiting)
         Intake(self._intake, self._loading.arrived)
         access = Access(settings.host, settings.allow_open_repository)
         self._dataplane = DataPlane(settings, self._registry, access)
         self._spawn(self._push())
 
-    def _prepare(self, frame: frames.Prepare) -> None:
-        self._do(frame, self._registry.prepare(frame.model, self._loading.load(frame)))
-
     def _tell(self, frame: frames.Tell) -> None:
         self._registry.tell(frame)
         self._send(frames.Done(frame.operation))
 
-    def _released(self, model: int) -> None:
-        self._send(frames.Released(model))
-
-    def _replace(self, worker: int, why: str) -> None:
-        self._send(frames.Replace(worker, why))
-
     async def _open(self) -> None:
         settings = self._settings
         doors = Doors(self._dataplane, settings, self._meters, self._tracing, self._liveness)
-        doors.build_rest()
         sock = bind(settings.host, self._ports["REST"], "REST", shared=True)
         doors.grpc.join(settings.host, self._ports["gRPC"])
         await doors.start(sock)
@@ -150,14 +142,14 @@ class Follower:
             await coroutine
             failure = None
         except InferstreamError as error:
-            if error.__cause__ is not None:  # which only this process has; the leader logs the line
+            if error.__cause__ is not None:  # the leader logs the message, but has no cause
                 logger.error("%s", error.message, exc_info=error.__cause__)
             failure = pack_failure(error)
         except Exception as error:
-            logger.exception("a front end cannot do what it should")
+            logger.exception("an operation of a front end failed")
             failure = pack_failure(InferenceFailed(f"{type(error).__name__}: {error}"))
         self._send(frames.Done(operation, failure))
-        await asyncio.sleep(0)  # what is sent leaves when the loop turns
+        await asyncio.sleep(0)  # the link writes in the next turn of the loop
         then()
 
     async def _ask(self, what: str, name: str) -> bytes:
@@ -184,13 +176,13 @@ class Follower:
 
 def _end() -> None:
     logging.shutdown()
-    with suppress(Exception):  # model code may have closed it
+    with suppress(Exception):  # model code may have closed stdout
         sys.stdout.flush()
     os._exit(0)
 
 
 def main(parent: int, end: int, lifeline: int, intake: int, loads: int) -> None:
-    """Serve as a follower of the process `parent`, through descriptors that it has opened."""
+    """Serve as a follower of the process `parent`, with the descriptors that it has opened."""
     belong_to(parent, end, lifeline, intake, loads)
 
     async def serve() -> None:

@@ -1,25 +1,25 @@
-"""One follower, seen from the leader."""
+"""The leader's view of one follower."""
 
 import asyncio
 import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from ...concurrency.questions import Questions
-from ...dataplane.workers.process import REAPED
 from ...dataplane.workers.shared import SharedProcess
-from ...errors import InferstreamError, WorkerLost
+from ...errors import WorkerLost
 from ...processes import descriptors
 from ...processes.custom_metrics import RECEIVERS
 from ...processes.frames import unpack_failure
 from ...processes.link import Link
-from ...processes.spawning import Child, Program
+from ...processes.spawning import REAPED, Child, Program
 from ...telemetry.sums import Family
 from . import frames
 
@@ -31,18 +31,16 @@ MODULE = "inferstream.server.frontends.follower"
 _Encoded = msgspec.msgpack.Encoder().encode
 
 
-class Leader(Protocol):
-    """Who answers what a follower asks."""
-
-    def asked(self, follower: "FollowerProcess", frame: frames.Query) -> None: ...
-
-    def replace(self, frame: frames.Replace) -> None: ...
-
-
 class FollowerProcess:
-    """A process of its own. What it is told begins in this order."""
+    """The process of one follower. It begins operations in the order of the calls."""
 
-    def __init__(self, leader: Leader, variables: dict[str, str], loads: int) -> None:
+    def __init__(
+        self,
+        query: "Callable[[FollowerProcess, frames.Query], None]",
+        replace: Callable[[frames.Replace], None],
+        variables: dict[str, str],
+        loads: int,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._intake, theirs = descriptors.intake()
         program = Program(SCRIPT, sys.executable, variables, MODULE)
@@ -58,9 +56,9 @@ class FollowerProcess:
         self._frames: dict[type[Any], Callable[[Any], object]] = {
             frames.Done: self._done,
             frames.Released: lambda frame: self._held.settle(frame.model, None),
-            frames.Query: lambda frame: leader.asked(self, frame),
+            frames.Query: lambda frame: query(self, frame),
             frames.Counted: self._counted,
-            frames.Replace: leader.replace,
+            frames.Replace: replace,
             **RECEIVERS,
         }
         decoder = msgspec.msgpack.Decoder(frames.FollowerFrame)
@@ -68,24 +66,25 @@ class FollowerProcess:
         self.send = self._link.send
         self.pid = self._child.pid
         self.families: list[Family] = []
-        """The numbers it has told last."""
+        """Its latest meters."""
         self.serves = False
         """Whether its ports are open."""
         self.served = False
-        """Whether they have been."""
+        """Whether its ports have been open."""
         self.ended = asyncio.Event()
 
     @property
     def how(self) -> str:
-        """How the process ended, for people."""
+        """How the process ended, as a text."""
         return self._child.how
 
     def do(
         self, make: Callable[[int], frames.FollowerOperation], seconds: float | None
     ) -> asyncio.Task[None]:
-        """Tell it now to do something, which it may take so many seconds for, and return what waits for that.
+        """Send an operation; the task waits until it is done.
 
-        That raises WorkerLost when the process has ended, also for taking longer, and what it failed with.
+        The task raises the operation's error, and WorkerLost when the process ends. A follower that takes longer
+        than `seconds` is killed.
         """
         number = next(self._operations)
         done = self._waiting.ask(number)
@@ -93,7 +92,7 @@ class FollowerProcess:
             done.set_exception(self._lost())
         self.send(make(number))
         doing = self._loop.create_task(self._doing(done, seconds))
-        doing.add_done_callback(lambda task: task.cancelled() or task.exception())  # also if nobody waits
+        doing.add_done_callback(lambda task: task.cancelled() or task.exception())  # it may not be awaited
         return doing
 
     async def _doing(self, done: asyncio.Future[None], seconds: float | None) -> None:
@@ -105,44 +104,32 @@ class FollowerProcess:
             raise self._lost() from None
 
     async def count(self, seconds: float) -> None:
-        """Learn its numbers of now, if it tells them within this time."""
+        """Fetch its present meters, and keep the last ones if that takes longer than `seconds`."""
         with suppress(TimeoutError, WorkerLost):
             async with asyncio.timeout(seconds):
                 await self.do(frames.Count, None)
 
     def hold(self, model: int) -> None:
-        """Know that it has, or will have, this model until it says otherwise."""
+        """Record that it holds this model until it reports the release."""
         self._held.ask(model)
 
     async def released(self, model: int) -> None:
-        """Wait until it does not hold on to this model any more."""
+        """Wait until it has released this model."""
         held = self._held.get(model)
         if held is not None:
             await asyncio.shield(held)
 
     def introduce(self, worker: int, group: int, process: SharedProcess) -> None:
-        """Give it a way to a worker. Raises OSError."""
+        """Connect it to a worker. Raises OSError."""
         process.introduce(self._intake, _Encoded(frames.WorkerConnection(worker, group, process.pid)))
 
     async def end(self, seconds: float) -> bool:
-        """Have it close, unload and end within so many seconds; False when it had to be killed."""
-        try:
-            async with asyncio.timeout(seconds - REAPED):
-                with suppress(InferstreamError):
-                    await self.do(lambda operation: frames.Shutdown(operation, seconds - 2 * REAPED), None)
-                await self.ended.wait()
-                return True
-        except TimeoutError:
-            logger.error("front end %d did not end within %g s; killing it", self.pid, seconds)
-        finally:
-            self.kill()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(REAPED):
-                await self.ended.wait()
-        return False
+        """Let it close, unload and end within `seconds`; False if it had to be killed."""
+        self.do(lambda operation: frames.Shutdown(operation, seconds - 2 * REAPED), None)
+        late = partial(logger.error, "front end %d did not end within %g s; killing it", self.pid, seconds)
+        return await self._child.stopped(self.ended, seconds - REAPED, late)
 
     def kill(self) -> None:
-        """End the process now."""
         self._child.kill()
 
     def _received(self, frame: Any) -> None:

@@ -1,4 +1,4 @@
-"""The models of a follower: it serves what the leader tells it to, from their folders or from shared workers."""
+"""The models of a follower, which the leader chooses, loaded from their folders or attached to shared workers."""
 
 import asyncio
 import socket
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 _decode = msgspec.msgpack.Decoder(frames.WorkerConnection).decode
 
 Asking = Callable[[str, str], Awaitable[bytes]]
-"""Asks the leader to do something with what has a name."""
+"""Sends the leader a query about a name."""
 
 
 class FollowerRegistry(Serving):
-    """Does as the leader says, and asks it to change anything; `released` is told what nothing holds any more."""
+    """Serves the models that the leader chooses, and forwards repository calls to it."""
 
     def __init__(
         self,
@@ -42,22 +42,22 @@ class FollowerRegistry(Serving):
         meters: Meters,
         tracer: "Tracer | None",
         ask: Asking,
-        released: Callable[[int], None],
+        send: Callable[[frames.FollowerFrame], object],
     ) -> None:
         super().__init__(settings, meters, tracer)
         self._ask = ask
-        self._released = released
+        self._send = send
         self._leader_ready = False
         self._prepared: dict[int, asyncio.Task[ServedModel]] = {}
         self._numbers: dict[ServedModel, int] = {}
 
     @property
     def ready(self) -> bool:
-        """Whether the leader is, which alone knows of all front ends and workers."""
+        """Whether the leader is ready, because only the leader has the state of all front ends and workers."""
         return self._leader_ready and not self.draining
 
     def tell(self, frame: frames.Tell) -> None:
-        """Know what the leader says of itself, and of what it does not serve."""
+        """Take over the leader's readiness and the states of models that do not serve."""
         self._leader_ready = frame.ready
         self._states = {(name, version): (State(state), "") for name, version, state in frame.states}
 
@@ -72,7 +72,7 @@ class FollowerRegistry(Serving):
         return bool(await self._ask("unload", name))
 
     def prepare(self, number: int, loading: Awaitable[Execution]) -> Coroutine[Any, Any, None]:
-        """Begin to load a model, and give it no calls yet; what is returned raises ModelLoadFailed."""
+        """Begin to load a model without calls; the coroutine raises ModelLoadFailed."""
         preparing = self._prepared[number] = asyncio.create_task(self._prepare(loading))
         return _end_of(preparing)
 
@@ -81,21 +81,21 @@ class FollowerRegistry(Serving):
         return ServedModel(execution, await self._around(execution))
 
     async def serve(self, number: int) -> None:
-        """Give it the calls of its name and version. Raises ModelLoadFailed when it did not load."""
+        """Send a model the calls of its name and version. Raises ModelLoadFailed if it did not load."""
         served = await self._prepared[number]
         del self._prepared[number]
         self._numbers[served] = number
         self._put((served.execution.settings.name, served.execution.settings.version), served)
 
     async def withdraw(self, number: int) -> None:
-        """Give it no more calls, and let go of it."""
+        """Send a model no more calls, and release it."""
         prepared = self._prepared.pop(number, None)
         if prepared is not None:
             prepared.cancel()
             await asyncio.wait([prepared])
             if not prepared.cancelled() and prepared.exception() is None:
                 await prepared.result().execution.unload()
-            self._released(number)
+            self._send(frames.Released(number))
             return
         for key, served in list(self._served.items()):
             if self._numbers.get(served) == number:
@@ -105,7 +105,7 @@ class FollowerRegistry(Serving):
 
     def _retire(self, served: ServedModel) -> asyncio.Task[None]:
         retiring = super()._retire(served)
-        retiring.add_done_callback(lambda _: self._released(self._numbers.pop(served)))
+        retiring.add_done_callback(lambda _: self._send(frames.Released(self._numbers.pop(served))))
         return retiring
 
 
@@ -116,24 +116,21 @@ async def _end_of(preparing: asyncio.Task[ServedModel]) -> None:
 
 
 class Loading:
-    """Loads models as the leader did, in the front end of this index, of so many.
-
-    `replace` tells the leader of a worker that is of no use any more.
-    """
+    """Loads models as the leader did. `which` is the index of this front end and the count of all."""
 
     def __init__(
         self,
         settings: Settings,
         which: tuple[int, int],
         meters: WorkerMeters,
-        replace: Callable[[int, str], None],
+        send: Callable[[frames.FollowerFrame], object],
         loads: WorkerLoads,
         awaiting: Awaiting,
     ) -> None:
         self._settings = settings
         self._index, self._count = which
         self._meters = meters
-        self._replace = replace
+        self._send = send
         self._loads = loads
         self._awaiting = awaiting
         self._groups: dict[int, AttachedGroup] = {}
@@ -164,7 +161,7 @@ class Loading:
         return self._groups[number]
 
     def arrived(self, message: bytes, end: socket.socket, requests: int, responses: int) -> None:
-        """A way to a worker has come. Raises OSError when its memory cannot be had."""
+        """Attach a worker whose connection has arrived. Raises OSError if its memory cannot be mapped."""
         connection = _decode(message)
         group = self._group(connection.group)
         process = group.add(connection.pid, end, (requests, responses), self._loads.of(connection.worker))
@@ -173,16 +170,16 @@ class Loading:
     def _of_no_use(self, process: WorkerClient, why: str) -> None:
         for worker, (_, known) in self._workers.items():
             if known is process:
-                self._replace(worker, why)
+                self._send(frames.Replace(worker, why))
 
     def retired(self, worker: int) -> None:
-        """Give a worker no more calls; those it has go on."""
+        """Send a worker no more calls; its present calls continue."""
         if worker in self._workers:
             group, process = self._workers[worker]
             group.remove(process)
 
     def lost(self, worker: int, how: str) -> None:
-        """A worker has ended, in this way."""
+        """Fail the calls of a worker that has ended."""
         if worker in self._workers:
             group, process = self._workers.pop(worker)
             group.remove(process)

@@ -1,6 +1,6 @@
-"""What the leader and its followers tell each other: typed MessagePack, never pickle.
+"""The frames between the leader and its followers: typed MessagePack, never pickle.
 
-Frames with an `operation` are answered by `Done`, or `Counted`, with the same number.
+The reply to a frame with an `operation` is `Done` or `Counted` with the same number.
 """
 
 from ...dataplane.workers.frames import Loaded
@@ -9,9 +9,9 @@ from ...telemetry.sums import Family
 
 
 class Configure(Frame, tag=1):
-    """The first frame: the whole settings as JSON, which of `count` front ends this is, and the leader's ports.
+    """The first frame: the settings as JSON, the index among `count` front ends, and the leader's ports.
 
-    `code` names the folders that every model may import from.
+    `code` names the folders from which every model may import.
     """
 
     settings: bytes
@@ -22,7 +22,7 @@ class Configure(Frame, tag=1):
 
 
 class Workers(Frame):
-    """Where a model has been loaded: the instance in a group of so many workers, and what it said of itself."""
+    """Where a model is loaded: the group of workers, their number, and what they reported of the model."""
 
     group: int
     size: int
@@ -30,7 +30,7 @@ class Workers(Frame):
 
 
 class Prepare(Frame, tag=2):
-    """Load a model, or find it in the workers that have it, and give it no calls yet. `settings` is JSON."""
+    """Load a model or find it in its workers, without calls. `settings` is JSON."""
 
     operation: int
     model: int
@@ -40,14 +40,14 @@ class Prepare(Frame, tag=2):
 
 
 class Serve(Frame, tag=3):
-    """Give a model that is prepared the calls of its name and version."""
+    """Send a prepared model the calls of its name and version."""
 
     operation: int
     model: int
 
 
 class Withdraw(Frame, tag=4):
-    """Give a model no more calls, and let go of it when those it has are done."""
+    """Send a model no more calls, and release it when its calls are done."""
 
     operation: int
     model: int
@@ -62,20 +62,20 @@ class Tell(Frame, tag=5):
 
 
 class OpenPorts(Frame, tag=6):
-    """Take the ports, once every model that should serve does."""
+    """Open the ports: every model that should serve does."""
 
     operation: int
 
 
 class Drain(Frame, tag=7):
-    """Refuse new calls; answered when those in progress have ended, of which none outlives `grace` seconds."""
+    """Refuse new calls, and end those in progress after `grace` seconds. Done when all have ended."""
 
     operation: int
     grace: float
 
 
 class Shutdown(Frame, tag=8):
-    """Close the ports, unload everything within these seconds, and end."""
+    """Close the ports, unload all models within `seconds`, and end the process."""
 
     operation: int
     seconds: float
@@ -88,14 +88,14 @@ class Retired(Frame, tag=9):
 
 
 class Lost(Frame, tag=10):
-    """A worker has ended, in this way."""
+    """A worker has ended; `how` says in which way."""
 
     worker: int
     how: str
 
 
 class QueryResult(Frame, tag=11):
-    """The answer to a question."""
+    """The result of a query."""
 
     question: int
     failure: Failure | None
@@ -103,7 +103,7 @@ class QueryResult(Frame, tag=11):
 
 
 class Count(Frame, tag=12):
-    """Say your numbers now."""
+    """Report the meters now."""
 
     operation: int
 
@@ -116,13 +116,13 @@ class Done(Frame, tag=20):
 
 
 class Released(Frame, tag=21):
-    """Nothing holds on to this model any more."""
+    """Nothing uses this model any more."""
 
     model: int
 
 
 class Query(Frame, tag=22):
-    """Do what a client has asked of this front end: `load` or `unload` a model, `index`, `ready` or `metrics`."""
+    """A client's request to this front end: `load` or `unload` a model, `index`, `ready` or `metrics`."""
 
     question: int
     what: str
@@ -130,21 +130,21 @@ class Query(Frame, tag=22):
 
 
 class Counted(Frame, tag=23):
-    """The numbers of this process; of operation 0 when nobody has asked."""
+    """The meters of this process; operation 0 if the leader did not ask for them."""
 
     operation: int
     families: list[Family]
 
 
 class Replace(Frame, tag=24):
-    """A worker is of no use any more."""
+    """A worker has failed and must be replaced."""
 
     worker: int
     why: str
 
 
 class WorkerConnection(Frame):
-    """Comes with the descriptors of a way to a worker of a group."""
+    """A connection to a worker of a group, sent together with its descriptors."""
 
     worker: int
     group: int

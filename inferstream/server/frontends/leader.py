@@ -1,4 +1,4 @@
-"""The leader: keeps the followers alive, in step, and their numbers with its own."""
+"""The leader: keeps the followers alive, gives them the same models, and sums their meters with its own."""
 
 import asyncio
 import logging
@@ -19,9 +19,9 @@ from ...imports.folders import shared_folders
 from ...processes.frames import pack_failure
 from ...settings import ModelSettings, Settings
 from ...telemetry.files import MetricFiles
-from ...telemetry.frontends import FrontEndMeters
 from ...telemetry.metrics import Meters
 from ...telemetry.sums import Sums, families_of
+from ...telemetry.workers import FrontEndMeters
 from . import frames
 from .follower_process import FollowerProcess
 from .models import SharedModel, SharedModels, divide, warn
@@ -29,16 +29,16 @@ from .models import SharedModel, SharedModels, divide, warn
 logger = logging.getLogger("inferstream.server")
 
 LOOK_EVERY = 0.25
-"""Seconds between looks at whether the followers must be told something new."""
+"""Seconds between checks for a new state that the followers need."""
 
 SCRAPE = 1.0
-"""Seconds a follower may take to tell its numbers; what it told last counts then, a second old at most."""
+"""Seconds a follower may take to report its meters. After that its last report counts, at most a second old."""
 
 LONGEST = 30.0
 """Seconds at most between two attempts to start a follower."""
 
 ATTEMPTS = 4
-"""How often a follower may end before it serves, one life after another, until the server's start is given up."""
+"""Consecutive ends of a follower before it serves, after which the server gives up its start."""
 
 
 class FrontEnds:
@@ -66,7 +66,7 @@ class FrontEnds:
         self._draining = False
 
     def start(self, registry: Registry, ports: dict[str, int]) -> None:
-        """Start the followers; they take these ports as soon as they serve what `registry` does."""
+        """Start the followers; each opens these ports when it serves the models of `registry`."""
         self._registry = registry
         self._ports = ports
         self._keepers = [asyncio.create_task(self._keep(index)) for index in range(1, self.count)]
@@ -74,18 +74,18 @@ class FrontEnds:
 
     @property
     def ready(self) -> bool:
-        """Whether each has come up; that one is being replaced later takes the others out of no service."""
+        """Whether each follower has started once. The later loss of one does not change this."""
         return self._complete.is_set() and self._given_up is None
 
     async def up(self) -> None:
-        """Wait until each serves, and knows that all do. Raises InferstreamError for one that never will."""
+        """Wait until each follower serves and has the leader's state. Raises InferstreamError for one that cannot."""
         await self._complete.wait()
         if self._given_up is not None:
             raise self._given_up
         await self.agree()
 
     def sharing(self, load: LoadModel) -> LoadModel:
-        """`load`, for models of which this front end gets its share of the limits."""
+        """`load` with this front end's share of each model's limits."""
 
         async def load_share(settings: ModelSettings) -> Execution:
             divide(settings, 0, self.count)
@@ -94,12 +94,12 @@ class FrontEnds:
         return load_share
 
     async def add(self, settings: ModelSettings, execution: Execution) -> SharedModel:
-        """Have a model loaded by every follower. Raises ModelLoadFailed."""
+        """Load a model in every follower. Raises ModelLoadFailed."""
         warn(settings, self.count)
         return await self._models.add(settings, execution)
 
     async def agree(self) -> None:
-        """Wait until each follower knows whether this server is ready, and what it does not serve."""
+        """Send each follower the readiness of this server and the states of models that do not serve."""
         self._announced = state = self._state()
         await self._models.everywhere(lambda operation: frames.Tell(operation, *state))
 
@@ -118,7 +118,7 @@ class FrontEnds:
         failures = 0
         while not self._draining:
             since = monotonic()
-            served = await self._life(index)
+            served = await self._run_follower(index)
             failures = 0 if served else failures + 1
             if failures == ATTEMPTS and not self._complete.is_set():
                 text = f"A front end ended before it served, {failures} times in a row; the log says how."
@@ -129,17 +129,17 @@ class FrontEnds:
                 pause = min(2.0 ** (failures - 1), LONGEST) - (monotonic() - since)
                 await asyncio.sleep(max(pause, 0.0))
 
-    async def _life(self, index: int) -> bool:
-        """Start a follower and return at its end; whether it has served."""
+    async def _run_follower(self, index: int) -> bool:
+        """Start a follower and wait for its end; whether it has served."""
         try:
             variables = self._files.variables() if self._settings.metrics_endpoint else {}
-            follower = FollowerProcess(self, variables, self._memory)
+            follower = FollowerProcess(self._query, self._replace, variables, self._memory)
         except OSError as error:
             logger.error("a front end cannot be started: %s", error.strerror)
             return False
         self._own.started += 1
         self._files.started(follower.pid)
-        joining = asyncio.create_task(self._join(follower, self._greet(index, follower)))
+        joining = asyncio.create_task(self._join(follower, self._configure(index, follower)))
         served = False
         try:
             await follower.ended.wait()
@@ -155,8 +155,8 @@ class FrontEnds:
         logger.error("front end %d %s", follower.pid, follower.how)
         return served
 
-    def _greet(self, index: int, follower: FollowerProcess) -> list[asyncio.Task[None]]:
-        """Tell a new follower all there is, before anything else can be told to it; what it has to do with it."""
+    def _configure(self, index: int, follower: FollowerProcess) -> list[asyncio.Task[None]]:
+        """Send a new follower the settings, workers and models before any other frame; its operations."""
         settings = self._settings.model_dump_json(by_alias=True).encode()
         follower.send(frames.Configure(settings, index, self.count, self._ports, shared_folders()))
         for worker, (group, process) in self._workers.items():
@@ -165,12 +165,14 @@ class FrontEnds:
         return self._models.replay(follower)
 
     async def _join(self, follower: FollowerProcess, replaying: list[asyncio.Task[None]]) -> None:
-        """Let a follower open its ports once it is in step with this server."""
+        """Let a follower open its ports when it has the models and the state of this server."""
         try:
             await asyncio.gather(*replaying)
             state = self._state()
-            await follower.do(lambda operation: frames.Tell(operation, *state), self._models.patience)
-            await follower.do(frames.OpenPorts, self._models.patience)
+            await follower.do(
+                lambda operation: frames.Tell(operation, *state), self._models.operation_timeout
+            )
+            await follower.do(frames.OpenPorts, self._models.operation_timeout)
         except WorkerLost:
             return
         except InferstreamError as error:
@@ -186,13 +188,13 @@ class FrontEnds:
         self._own.serving = 1 + sum(follower.serves for follower in self._models.followers)
 
     def introduce(self, group: WorkerGroup, process: SharedProcess) -> None:
-        """Give every follower a way to a worker that has started."""
+        """Connect every follower to a worker that has started."""
         worker = next(self._numbers)
         self._workers[worker] = (group, process)
         process.share(self._loads.begin(worker))
         for follower in self._models.followers:
             self._introduce(follower, worker, group, process)
-        self._tasks.start(self._mourn(worker, process))
+        self._tasks.start(self._await_end(worker, process))
 
     def _introduce(
         self, follower: FollowerProcess, worker: int, group: WorkerGroup, process: SharedProcess
@@ -201,30 +203,30 @@ class FrontEnds:
             follower.introduce(worker, group.number, process)
         except OSError as error:
             if not process.ended.is_set() and not follower.ended.is_set():
-                logger.error("front end %d goes without worker %d: %s", follower.pid, process.pid, error)
+                logger.error(
+                    "front end %d cannot be connected to worker %d: %s", follower.pid, process.pid, error
+                )
 
-    async def _mourn(self, worker: int, process: SharedProcess) -> None:
+    async def _await_end(self, worker: int, process: SharedProcess) -> None:
         await process.ended.wait()
         self._workers.pop(worker, None)
         for follower in self._models.followers:
             follower.send(frames.Lost(worker, process.how))
 
     def withdraw(self, process: WorkerProcess) -> None:
-        """A worker gets no more calls."""
+        """Let no follower send a worker more calls."""
         for worker, (_, known) in list(self._workers.items()):
             if known is process:
                 del self._workers[worker]
                 for follower in self._models.followers:
                     follower.send(frames.Retired(worker))
 
-    def replace(self, frame: frames.Replace) -> None:
-        """A follower has found that a worker is of no use any more."""
+    def _replace(self, frame: frames.Replace) -> None:
         if frame.worker in self._workers:
             group, process = self._workers[frame.worker]
             group.replace(process, frame.why)
 
-    def asked(self, follower: FollowerProcess, frame: frames.Query) -> None:
-        """A follower asks on behalf of a client."""
+    def _query(self, follower: FollowerProcess, frame: frames.Query) -> None:
         self._tasks.start(self._respond(follower, frame))
 
     async def _respond(self, follower: FollowerProcess, frame: frames.Query) -> None:
@@ -233,7 +235,7 @@ class FrontEnds:
         except InferstreamError as error:
             result = frames.QueryResult(frame.question, pack_failure(error))
         except Exception:
-            logger.exception("what front end %d asked for failed", follower.pid)
+            logger.exception("the query of front end %d failed", follower.pid)
             failed = InferenceFailed("The server failed; its log says why.")
             result = frames.QueryResult(frame.question, pack_failure(failed))
         follower.send(result)
@@ -264,7 +266,7 @@ class FrontEnds:
         return sums.exposition()
 
     async def drain(self, grace: float) -> None:
-        """Have every follower refuse new calls, and wait until those in progress have ended."""
+        """Let every follower refuse new calls, and wait until calls in progress have ended."""
         self._draining = True
         draining = (
             follower.do(lambda operation: frames.Drain(operation, grace), None)
@@ -273,7 +275,7 @@ class FrontEnds:
         await asyncio.gather(*draining, return_exceptions=True)
 
     async def stop(self, seconds: float) -> bool:
-        """End every follower within so many seconds; False when one had to be killed."""
+        """End every follower within `seconds`; False if one had to be killed."""
         followers = list(self._models.followers)
         for keeper in self._keepers:
             keeper.cancel()

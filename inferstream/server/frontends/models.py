@@ -1,4 +1,4 @@
-"""The models that the leader and all followers serve alike."""
+"""The models that the leader and all followers serve."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from .follower_process import FollowerProcess
 logger = logging.getLogger("inferstream.server")
 
 OPERATION_LIMIT = 30.0
-"""Seconds a follower may take beyond the time of a load, which may block it, before it counts as hung."""
+"""Seconds beyond the time of a load, which may block a follower, after which the follower counts as hung."""
 
 _numbers = count(1)
 
@@ -40,34 +40,34 @@ class SharedModel:
         return frames.Serve(operation, self.number)
 
     async def serve(self) -> None:
-        """Let it answer there too, in the place of one of the same name and version."""
+        """Let the followers serve it in place of the one of the same name and version."""
         self.serving = True
         await self._models.everywhere(self.to_serve)
 
     async def withdraw(self) -> None:
-        """Give it no more calls there."""
+        """Let the followers send it no more calls."""
         self._models.forget(self)
         await self._models.everywhere(lambda operation: frames.Withdraw(operation, self.number))
 
     async def released(self) -> None:
-        """Wait until nobody there holds on to it."""
+        """Wait until each follower has released it."""
         self._models.forget(self)
         await asyncio.gather(*(follower.released(self.number) for follower in self._models.followers))
 
 
 class SharedModels:
-    """Sees to it that every follower has them, also one that comes later. `timeout` is that of a load."""
+    """Gives every follower the same models, also one that starts later. `timeout` is that of a load."""
 
     def __init__(self, timeout: float) -> None:
-        self.patience = timeout + OPERATION_LIMIT
-        """Seconds after which a follower that has not done what it was told is ended."""
+        self.operation_timeout = timeout + OPERATION_LIMIT
+        """Seconds after which a follower is ended if an operation is not done."""
         self._models: dict[int, SharedModel] = {}
         self.followers: list[FollowerProcess] = []
 
     async def add(self, settings: ModelSettings, execution: Execution) -> SharedModel:
-        """Have a model loaded by every follower there is. Raises ModelLoadFailed, and none keeps it then.
+        """Load a model in every follower. Raises ModelLoadFailed, after each follower has released the model.
 
-        One that ends meanwhile does not count: the next in its place gets what is there.
+        The end of a follower meanwhile is no failure: its successor gets all models.
         """
         model = SharedModel(self, settings, execution)
         self._models[model.number] = model
@@ -86,21 +86,21 @@ class SharedModels:
 
     def _prepare(self, follower: FollowerProcess, model: SharedModel) -> asyncio.Task[None]:
         follower.hold(model.number)
-        return follower.do(model.prepare, self.patience)
+        return follower.do(model.prepare, self.operation_timeout)
 
     def replay(self, follower: FollowerProcess) -> list[asyncio.Task[None]]:
-        """Tell a follower that has just come of every model; what it has to do to be where the others are."""
+        """Send a new follower every model; its operations for the models that serve."""
         serving = []
         for model in list(self._models.values()):
             preparing = self._prepare(follower, model)
-            if model.serving:  # if not, whoever adds it learns of a failure when it is to serve
-                serving += [preparing, follower.do(model.to_serve, self.patience)]
+            if model.serving:  # `add` handles the failure of one that does not serve yet
+                serving += [preparing, follower.do(model.to_serve, self.operation_timeout)]
         return serving
 
     async def everywhere(self, make: Callable[[int], frames.FollowerOperation]) -> None:
-        """Have every follower do this; one that cannot is replaced by one that can."""
+        """Run an operation in every follower; a follower that fails is ended and replaced."""
         followers = list(self.followers)
-        doing = [follower.do(make, self.patience) for follower in followers]
+        doing = [follower.do(make, self.operation_timeout) for follower in followers]
         outcomes = await asyncio.gather(*doing, return_exceptions=True)
         for follower, outcome in zip(followers, outcomes, strict=True):
             if isinstance(outcome, InferstreamError) and not isinstance(outcome, WorkerLost):
@@ -110,7 +110,6 @@ class SharedModels:
                 raise outcome
 
     def forget(self, model: SharedModel) -> None:
-        """Give it to no follower that comes."""
         self._models.pop(model.number, None)
 
 
@@ -127,9 +126,9 @@ def _dump(settings: ModelSettings) -> bytes:
 
 
 def divide(settings: ModelSettings, index: int, count: int) -> None:
-    """Leave in these settings what the front end of this index, of so many, may run and let wait.
+    """Reduce the limits in these settings to the share of one front end of `count`.
 
-    The shares add up to the limit, unless it is smaller than the number of front ends: each gets one then.
+    The shares add up to the limit. If the limit is smaller than `count`, each share is one.
     """
     for name in ("max_concurrency", "max_queue"):
         limit = getattr(settings, name)
@@ -138,7 +137,7 @@ def divide(settings: ModelSettings, index: int, count: int) -> None:
 
 
 def warn(settings: ModelSettings, count: int) -> None:
-    """Say which limits of a model cannot be kept exactly."""
+    """Log each limit of a model that is smaller than the number of front ends."""
     for name in ("max_concurrency", "max_queue"):
         limit = getattr(settings, name)
         if limit and limit < count:

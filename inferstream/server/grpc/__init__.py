@@ -1,1 +1,1 @@
-"""gRPC, unary and streaming, in the dialects its clients speak."""
+"""gRPC, unary and streaming, in the dialects of its clients."""

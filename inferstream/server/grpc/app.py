@@ -1,4 +1,4 @@
-"""The gRPC server: its limits and its port."""
+"""The gRPC server with its limits and its port."""
 
 import logging
 import ssl
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("inferstream.grpc")
 
 HEADROOM = 2**20
-"""Bytes a message may have around its tensors."""
+"""Bytes that a message may have beside its tensors."""
 
 MAX_STREAMS = 4096
 """Calls in progress on one connection."""
@@ -34,7 +34,7 @@ class GrpcServer:
     """One gRPC port."""
 
     def __init__(
-        self, dataplane: DataPlane, settings: Settings, meters: Meters, tracing: "Tracer | None" = None
+        self, dataplane: DataPlane, settings: Settings, meters: Meters, tracing: "Tracer | None"
     ) -> None:
         custom = settings.custom_grpc_server_settings
         self._certificates = certificates(custom or {}, settings.model_repository_root, SOURCE)
@@ -46,17 +46,17 @@ class GrpcServer:
         self._server.add_generic_rpc_handlers(services)
 
     def bind(self, host: str, port: int) -> int:
-        """Take the port; returns the one that was taken. Raises InvalidSettings when it is in use."""
+        """Bind the port and return its number. Raises InvalidSettings if it is in use."""
         probe = bind(host, port, "gRPC")  # gRPC's own error names neither the port nor the reason
         if not self._shared:
             probe.close()
             return self.join(host, port)
-        with probe:  # until gRPC listens too, so that nobody takes the port in between
+        with probe:  # until gRPC listens too, so that no other process can bind the port in between
             share(probe)
             return self.join(host, probe.getsockname()[1])
 
     def join(self, host: str, port: int) -> int:
-        """Take a port that another front end has taken for all; returns it."""
+        """Bind a port that another front end has bound for all, and return its number."""
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         if self._certificates is None:
             return int(self._server.add_insecure_port(address))
@@ -66,7 +66,7 @@ class GrpcServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """Close the port; calls that still run have a second to end."""
+        """Close the port; calls in progress have a second to end."""
         await self._server.stop(1)
 
 
@@ -75,11 +75,11 @@ def _options(settings: Settings) -> list[tuple[str, str | int]]:
     options: dict[str, str | int] = {
         "grpc.max_receive_message_length": largest or settings.max_body_bytes + HEADROOM,
         "grpc.max_send_message_length": largest or -1,
-        # Among front ends of one server alone: a port in use is an error, not a way to share it.
+        # Only front ends of one server share a port; otherwise a port in use is an error.
         "grpc.so_reuseport": int(settings.frontends > 1),
         "grpc.max_concurrent_streams": MAX_STREAMS,
         "grpc.max_metadata_size": 16 * 1024,
-        # Clients that ping often to keep proxies awake are not attackers.
+        # Clients may ping often to keep connections through proxies open.
         "grpc.http2.min_ping_interval_without_data_ms": 5_000,
         "grpc.keepalive_permit_without_calls": 1,
     }
@@ -87,7 +87,7 @@ def _options(settings: Settings) -> list[tuple[str, str | int]]:
 
 
 def _credentials(certificates: Certificates) -> grpc.ServerCredentials:
-    """Credentials that look at each handshake whether the certificate has changed."""
+    """Credentials that check at each handshake whether the certificate has changed."""
 
     def renewed() -> grpc.ServerCertificateConfiguration | None:
         try:

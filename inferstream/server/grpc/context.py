@@ -1,4 +1,4 @@
-"""What a door needs of an RPC's metadata: the request's headers, its deadline, and the model's own headers."""
+"""The context of an RPC: the request's headers and deadline, and the headers of the response."""
 
 import asyncio
 import logging
@@ -16,10 +16,10 @@ from ..headers import EventHeaders, model_headers
 logger = logging.getLogger("inferstream.grpc")
 
 LARGEST_METADATA = 3072
-"""Bytes of a model's headers: together with a status message they stay below the 8 KiB that clients accept."""
+"""Bytes of a model's headers, so that they and a status message are less than the 8 KiB that clients accept."""
 
 PER_HEADER = 32
-"""Bytes that HTTP/2 counts for a header beside its name and value."""
+"""Bytes that HTTP/2 adds to the name and value of each header."""
 
 PRIORITY = "x-request-priority"
 
@@ -28,7 +28,7 @@ _VALUE = re.compile(r"[ -~]*")
 
 
 class RpcContext(Protocol):
-    """What is used of the library's context of a call. Its stubs know neither calls of bytes nor a None."""
+    """The part of the library's context that is used. Its stubs type neither messages of bytes nor None."""
 
     def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]] | None: ...
     def time_remaining(self) -> float | None: ...
@@ -44,30 +44,30 @@ class RpcContext(Protocol):
 
 
 def headers_of(context: RpcContext) -> Headers:
-    """The call's metadata, decoded when a model looks."""
+    """The call's metadata, decoded when a model reads it."""
     return Headers(context.invocation_metadata() or ())
 
 
 def deadline_of(context: RpcContext) -> float | None:
-    """The client's deadline on the event loop's clock, in seconds; None when it set none."""
+    """The client's deadline on the event loop's clock in seconds, or None."""
     remaining = context.time_remaining()
     return None if remaining is None else asyncio.get_running_loop().time() + remaining
 
 
 def priority_of(metadata: Headers) -> int:
-    """The priority the client gives the call; 0 when it gives none. Raises InvalidRequest."""
+    """The priority in the call's metadata, 0 by default. Raises InvalidRequest."""
     found = [value for name, value in metadata.raw if name == PRIORITY]
     return header_priority(found[-1]) if found else 0
 
 
 class TrailingHeaders:
-    """The server's CloudEvents, where it makes any, and the model's own headers, which go before them."""
+    """The server's CloudEvents headers, if any, and the model's own headers, which override them."""
 
     def __init__(self, events: CloudEvents | None) -> None:
         self._events = None if events is None else EventHeaders(events, str)
 
     def send(self, context: RpcContext, response: InferenceResponse, model: str) -> None:
-        """Send the headers of an answer of `model`, as trailing metadata."""
+        """Send the headers of a response of `model` as trailing metadata."""
         found = [] if self._events is None else self._events.of(model, response.id)
         if response.parameters is not None and response.parameters.headers is not None:
             own = _sendable(model_headers(response.parameters))
@@ -78,7 +78,7 @@ class TrailingHeaders:
 
 
 def _sendable(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The headers that may travel: an illegal one, or one too many, would cost the client its whole answer."""
+    """The legal headers within the limit. With any other the client would lose the whole response."""
     sendable = []
     left = LARGEST_METADATA
     for name, value in headers:

@@ -15,13 +15,13 @@ from .context import RpcContext
 from .rpc import RpcExchange
 
 LOOK_EVERY = 0.25
-"""Seconds between looks for those who watch."""
+"""Seconds between checks of the status for `Watch`."""
 
 KNOWN = ("", SERVICE)
 
 
 class Health:
-    """The server's readiness, for the server as a whole and for its inference service."""
+    """The server's readiness, for the server and for its inference service."""
 
     def __init__(self, dataplane: DataPlane) -> None:
         self._dataplane = dataplane
@@ -39,7 +39,7 @@ class Health:
         return HealthListResponse(statuses=dict.fromkeys(KNOWN, response))
 
     async def Watch(self, exchange: RpcExchange[HealthCheckRequest]) -> None:
-        """Say the status now and whenever it changes, for as long as the client listens."""
+        """Send the status now and after each change until the client leaves."""
         request = await exchange.read()
         known = request is not None and request.service in KNOWN
         last = None

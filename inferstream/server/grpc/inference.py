@@ -30,7 +30,7 @@ class InferenceService:
         try:
             ready = self._dataplane.model_ready(request.name, request.version or None)
         except (ModelNotFound, ModelNotReady):
-            # Triton's client polls with this call, and raises on any status but OK.
+            # Triton's client polls with this call and raises on each status except OK.
             ready = False
         return pb.ModelReadyResponse(ready=ready)
 

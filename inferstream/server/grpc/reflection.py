@@ -1,4 +1,4 @@
-"""The standard reflection service, v1 and v1alpha: what grpcurl and its like ask a server for."""
+"""The standard reflection service, v1 and v1alpha, for grpcurl and similar clients."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ SERVICES = sorted((SERVICE, HEALTH, *REFLECTION))
 
 
 class Reflection:
-    """Describes the services out of the pool that holds their messages."""
+    """Describes the services from the descriptor pool."""
 
     async def ServerReflectionInfo(self, exchange: RpcExchange[ServerReflectionRequest]) -> None:
         async for request in exchange:
@@ -59,9 +59,9 @@ def _file_of(symbol: str) -> FileDescriptor:
         return POOL.FindServiceByName(service).methods_by_name[method].containing_service.file
 
 
-def _file_of_extension(asked: ExtensionRequest) -> ServerReflectionResponse:
-    message = POOL.FindMessageTypeByName(asked.containing_type)
-    extension = POOL.FindExtensionByNumber(message, asked.extension_number)
+def _file_of_extension(request: ExtensionRequest) -> ServerReflectionResponse:
+    message = POOL.FindMessageTypeByName(request.containing_type)
+    extension = POOL.FindExtensionByNumber(message, request.extension_number)
     return _files(POOL.FindFileContainingSymbol(extension.full_name))
 
 
@@ -78,7 +78,7 @@ def _files(file: FileDescriptor) -> ServerReflectionResponse:
 
 
 def _serialized(file: FileDescriptor, seen: set[str]) -> Iterator[bytes]:
-    """A file and what it imports, each once."""
+    """The descriptors of a file and of its imports, each once."""
     if file.name in seen:
         return
     seen.add(file.name)

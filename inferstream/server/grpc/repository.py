@@ -39,5 +39,5 @@ class RepositoryService:
 
 
 def _name(request: pb.RepositoryModelLoadRequest | pb.RepositoryModelUnloadRequest) -> str:
-    """The model's name; KServe's clients put it where others have the repository's (protocol §2.5)."""
+    """The model's name, which KServe's clients send as the repository's (protocol §2.5)."""
     return request.model_name or request.repository_name

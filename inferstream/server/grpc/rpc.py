@@ -1,4 +1,4 @@
-"""Every RPC as the library calls it: bytes in, bytes out, counted, and ended by a status of ours whatever happens."""
+"""Handlers of RPCs over bytes. They count each RPC, and map each error to a status."""
 
 import asyncio
 import logging
@@ -28,13 +28,13 @@ Parsed = TypeVar("Parsed", covariant=True)
 
 
 class RequestType(Protocol[Parsed]):
-    """The class of a message, or what reads messages in its place."""
+    """The class of a message, or a reader in its place."""
 
     def FromString(self, data: bytes, /) -> Parsed: ...
 
 
 class RpcExchange(Generic[Request]):
-    """What a stream's two sides send each other, as messages."""
+    """The messages of a stream in both directions."""
 
     def __init__(self, context: RpcContext, request: RequestType[Request], meters: RpcMeters) -> None:
         self.context = context
@@ -42,7 +42,7 @@ class RpcExchange(Generic[Request]):
         self._meters = meters
 
     async def read(self) -> Request | None:
-        """The next request; None once the client has half-closed. Raises InvalidRequest for bytes that are none."""
+        """The next request, or None when the client has half-closed. Raises InvalidRequest."""
         data = await self.context.read()
         if data is EOF:
             return None
@@ -58,22 +58,21 @@ class RpcExchange(Generic[Request]):
         return message
 
     def write(self, data: bytes) -> Awaitable[None]:
-        """Send the bytes of a message; waits while the client does not read."""
+        """Send the bytes of a message, and wait while the client does not read."""
         self._meters.sent += 1
         return self.context.write(data)
 
 
 Unary = Callable[[Request, RpcContext], Awaitable[Message | bytes]]
-"""Answers a message, given the RPC's context, with a message or the bytes of one."""
+"""Serves a request with a response or its bytes."""
 
 Streaming = Callable[[RpcExchange[Request]], Awaitable[None]]
 
 ServeRpc = Callable[[bytes, RpcContext], Awaitable[bytes | None]]
-"""Serves an RPC, given the bytes of its request. An RPC that streams reads from the context instead."""
-
+"""Serves an RPC, given the bytes of its request. A streaming RPC reads from the context instead."""
 
 Around = Callable[[ServeRpc], ServeRpc]
-"""What stands between the library and whatever serves an RPC."""
+"""Wraps the function that serves an RPC."""
 
 
 def unary(
@@ -83,11 +82,11 @@ def unary(
     profile: Profile,
     around: Around,
 ) -> RpcHandler:
-    """The handler of an RPC that takes one `request` and gives one answer."""
+    """The handler of an RPC with one request and one response."""
 
     async def serve(data: bytes, context: RpcContext) -> bytes:
         meters.received += 1
-        # Parsed here, because the library would call bytes that are no message UNKNOWN, and quote the parser.
+        # Parsed here, because the library's own status would be UNKNOWN with the parser's message.
         response = await behaviour(parse(request, data), context)
         meters.sent += 1
         return response if isinstance(response, bytes) else response.SerializeToString()
@@ -102,7 +101,7 @@ def streaming(
     profile: Profile,
     around: Around,
 ) -> RpcHandler:
-    """The handler of an RPC that streams; one that reads a single message reads the first."""
+    """The handler of a streaming RPC; one with a single request reads the first message."""
 
     async def serve(_: object, context: RpcContext) -> None:
         await behaviour(RpcExchange(context, request, meters))
@@ -111,17 +110,17 @@ def streaming(
 
 
 def parse(request: RequestType[Request], data: bytes) -> Request:
-    """The message of type `request` in `data`. Raises InvalidRequest for bytes that are none."""
+    """The message of type `request` in `data`. Raises InvalidRequest."""
     try:
         return request.FromString(data)
     except DecodeError:
-        # Not an attribute of the protocol: in protobuf's stubs it belongs to messages and not to their classes.
+        # Not an attribute of the protocol, because protobuf's stubs have it on messages and not on classes.
         name = vars(request)["DESCRIPTOR"].name
         raise InvalidRequest(f"The message is not a {name}.") from None
 
 
 def _ended(serve: ServeRpc, meters: RpcMeters, profile: Profile) -> ServeRpc:
-    """`serve`, counted, with a status for whatever it raises: the library's own would be UNKNOWN, and quote it."""
+    """`serve` with meters, and with a status for each error: the library's own would be UNKNOWN with its text."""
 
     async def ended(incoming: bytes, context: RpcContext) -> bytes | None:
         meters.started += 1
@@ -150,9 +149,9 @@ def _ended(serve: ServeRpc, meters: RpcMeters, profile: Profile) -> ServeRpc:
 
 
 def _client_has_left(error: BaseException) -> bool:
-    """Whether nobody waits for a status: a message could not travel, or the library cancelled the call.
+    """Whether the client has left: a message could not be sent, or the library cancelled the call.
 
-    A cancel that nobody asked for is a fault like any other; passed on, it would leave the client waiting.
+    A cancellation that the library did not request is a failure, and the client waits for its status.
     """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
@@ -161,7 +160,7 @@ def _client_has_left(error: BaseException) -> bool:
 
 
 def outcome(error: BaseException, profile: Profile) -> tuple[grpc.StatusCode, str]:
-    """The status of an error; one that is not of our tree is logged, and says nothing of itself."""
+    """The status of an error; one outside our tree is logged, and its status has no details."""
     if not isinstance(error, InferstreamError):
         logger.error("a gRPC call failed", exc_info=error)
     return grpc_status(error, profile)

@@ -1,4 +1,4 @@
-"""The services as handlers that any `grpc.aio` server takes."""
+"""The services as handlers for any `grpc.aio` server."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
@@ -24,7 +24,6 @@ from .stream import StreamService
 
 if TYPE_CHECKING:
     from ...telemetry.tracing import Tracer
-    from .tracing import RpcTracing
 
 
 Arguments = ParamSpec("Arguments")
@@ -32,7 +31,7 @@ Returned = TypeVar("Returned")
 
 
 class Startable(Protocol):
-    """What has to be started before its models answer."""
+    """An application that must start before it serves calls."""
 
     @property
     def started(self) -> bool: ...
@@ -45,69 +44,57 @@ def build_services(
     tracing: "Tracer | None",
     startable: Startable | None = None,
 ) -> "tuple[grpc.GenericRpcHandler[object, object], ...]":
-    """The handlers of every service; until `startable` has started, each RPC is UNAVAILABLE and says why."""
-    rpc_tracing = None
-    if tracing is not None:
-        from .tracing import RpcTracing  # late: it imports OpenTelemetry
-
-        rpc_tracing = RpcTracing(tracing)
-    return tuple(Services(dataplane, settings, meters, rpc_tracing, startable).handlers)
+    """The handlers of every service. Until `startable` has started, each inference RPC is UNAVAILABLE."""
+    services = Services(settings, meters, tracing, startable)
+    inference, stream = InferenceService(dataplane), StreamService(dataplane, settings)
+    repository = RepositoryService(dataplane)
+    services.add_inference(SERVICE, inference, stream, repository)
+    services.add_inference(LEGACY_SERVICE, repository)
+    services.add_health(Health(dataplane))
+    if settings.grpc_reflection:
+        services.add_reflection(Reflection())
+    return tuple(services.handlers)
 
 
 class Services:
-    """Makes the handlers."""
-
     def __init__(
-        self,
-        dataplane: DataPlane,
-        settings: Settings,
-        meters: Meters,
-        tracing: "RpcTracing | None",
-        startable: Startable | None,
+        self, settings: Settings, meters: Meters, tracing: "Tracer | None", startable: Startable | None
     ) -> None:
         self.handlers: list[grpc.GenericRpcHandler[object, object]] = []
-        self._tracing = tracing
         self._startable = startable
         self._meters = meters.grpc
         self._profile = settings.status_profile
-        repository = RepositoryService(dataplane)
-        self._add_inference(InferenceService(dataplane), StreamService(dataplane, settings), repository)
-        self._add_legacy(repository)
-        self._add_health(Health(dataplane))
-        if settings.grpc_reflection:
-            self._add_reflection(Reflection())
+        self._around: Callable[[str, str], Around] = lambda *_: lambda serve: serve
+        if tracing is not None:
+            from .tracing import RpcTracing  # late: it imports OpenTelemetry
 
-    def _add_inference(self, *services: object) -> None:
+            self._around = RpcTracing(tracing).around
+
+    def add_inference(self, service: str, *parts: object) -> None:
+        """Add the methods that one of the parts has."""
         handlers = {}
         for method in METHODS:
             name = method.name
-            behaviour = next(getattr(part, name) for part in services if hasattr(part, name))
+            behaviour = next((getattr(part, name) for part in parts if hasattr(part, name)), None)
+            if behaviour is None:
+                continue
+            behaviour = self._when_started(behaviour)
             request: RequestType[object] = classes_of(method)[0]
             if request is ModelInferRequest:
                 request = InferRequests
             if method.client_streaming:
-                streams = self._when_started(behaviour)
-                handlers[name] = self._streaming("BIDI_STREAMING", SERVICE, name, request, streams)
+                handlers[name] = self._streaming("BIDI_STREAMING", service, name, request, behaviour)
             else:
-                handlers[name] = self._unary(SERVICE, name, request, self._when_started(behaviour))
-        self._add(SERVICE, handlers)
+                handlers[name] = self._unary(service, name, request, behaviour)
+        self._add(service, handlers)
 
-    def _add_legacy(self, repository: RepositoryService) -> None:
-        handlers = {}
-        for method in METHODS:
-            if hasattr(repository, method.name):
-                request, _ = classes_of(method)
-                behaviour = self._when_started(getattr(repository, method.name))
-                handlers[method.name] = self._unary(LEGACY_SERVICE, method.name, request, behaviour)
-        self._add(LEGACY_SERVICE, handlers)
-
-    def _add_health(self, health: Health) -> None:
+    def add_health(self, health: Health) -> None:
         watch = self._streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
         check = self._unary(HEALTH, "Check", HealthCheckRequest, health.Check)
         listed = self._unary(HEALTH, "List", HealthListRequest, health.List)
         self._add(HEALTH, {"Check": check, "List": listed, "Watch": watch})
 
-    def _add_reflection(self, reflection: Reflection) -> None:
+    def add_reflection(self, reflection: Reflection) -> None:
         name = "ServerReflectionInfo"
         behaviour = reflection.ServerReflectionInfo
         for service in REFLECTION:
@@ -142,9 +129,6 @@ class Services:
     ) -> RpcHandler:
         meters = self._meters.of(kind, service, name)
         return streaming(behaviour, request, meters, self._profile, self._around(service, name))
-
-    def _around(self, service: str, name: str) -> Around:
-        return (lambda serve: serve) if self._tracing is None else self._tracing.around(service, name)
 
     def _add(self, service: str, handlers: dict[str, RpcHandler]) -> None:
         self.handlers.append(grpc.method_handlers_generic_handler(service, handlers))

@@ -1,4 +1,4 @@
-"""ModelStreamInfer: the dialects it knows, and which of them a stream speaks."""
+"""ModelStreamInfer: its dialects, and the choice of a stream's dialect."""
 
 import logging
 
@@ -16,19 +16,19 @@ from .dialects.triton import TritonDialect
 logger = logging.getLogger("inferstream.grpc")
 
 DIALECTS: tuple[type[StreamDialect], ...] = (TritonDialect, MLServerDialect)
-"""Every dialect. Where the first request fits two of them, the earlier one is chosen."""
+"""Every dialect, in the order in which they are tried on the first request."""
 
 _NAMES = {dialect.name: dialect.other_names for dialect in DIALECTS}
 
 
 def dialect_of(message: InferMessage, metadata: Headers, default: str) -> str:
-    """The name of a stream's dialect, from its metadata and first request; `default` if neither is a hint.
+    """The name of a stream's dialect, from its metadata and first request, else `default`.
 
-    The response types cannot be told apart on the wire, so one has to be chosen before the first response.
-    Raises InvalidRequest for a dialect that is not known.
+    The response types look the same on the wire, so the choice must precede the first response.
+    Raises InvalidRequest for an unknown dialect.
     """
-    if (asked := asked_dialect(metadata.get(HEADER), _NAMES)) is not None:
-        return asked
+    if (named := asked_dialect(metadata.get(HEADER), _NAMES)) is not None:
+        return named
     for dialect in DIALECTS:
         if dialect.is_certain(message, metadata):
             return dialect.name
@@ -39,7 +39,7 @@ def dialect_of(message: InferMessage, metadata: Headers, default: str) -> str:
 
 
 class StreamService:
-    """The bidirectional RPC, whose responses are of one of several types, chosen per stream."""
+    """The bidirectional RPC, with one of several response types for each stream."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
         self._dataplane = dataplane

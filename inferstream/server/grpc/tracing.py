@@ -1,4 +1,4 @@
-"""A span around each RPC, health left out."""
+"""A span around each RPC except those of health."""
 
 from functools import partial
 
@@ -11,13 +11,13 @@ from .rpc import Around, ServeRpc
 
 
 class RpcTracing:
-    """Puts a span around what serves an RPC."""
+    """Wraps RPCs in spans."""
 
     def __init__(self, tracing: Tracer) -> None:
         self._tracing = tracing
 
     def around(self, service: str, method: str) -> Around:
-        """What goes around the RPC of this name."""
+        """The wrapper of one RPC; it does nothing for those of health."""
         return (lambda serve: serve) if method in UNLOGGED else partial(self._traced, service, method)
 
     def _traced(self, service: str, method: str, serve: ServeRpc) -> ServeRpc:

@@ -1,1 +1,1 @@
-"""Requests from a Kafka topic, answers to another."""
+"""Requests from a Kafka topic, responses to another."""

@@ -1,9 +1,10 @@
-"""Keeps a connection to a Kafka cluster, and answers what comes over it."""
+"""Connects to a Kafka cluster, again after each failure, and serves its messages."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -11,7 +12,6 @@ from aiokafka.errors import KafkaError
 
 from ...dataplane.dataplane import DataPlane
 from ...settings import Settings
-from .log_filter import quieten
 from .session import Session
 
 if TYPE_CHECKING:
@@ -20,19 +20,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger("inferstream.kafka")
 
 SHORTEST, LONGEST = 0.5, 30.0
-"""Seconds between two attempts to connect, doubled from one to the next."""
+"""Seconds between two attempts to connect; the pause doubles up to the limit."""
 
 AGAIN = 500
-"""Milliseconds between the attempts that the client library makes on its own."""
+"""Milliseconds between the attempts of the client library."""
 
 LONGEST_CALL = 3_600_000
-"""Milliseconds that answering may keep a consumer from asking for more before its group gives it up."""
+"""Milliseconds between two polls of a consumer, after which its group excludes it."""
+
+
+EVERY = 30.0
+"""Seconds between two log records of the client library of the same kind."""
 
 
 class KafkaDoor:
-    """The endpoint: connects when it can, again whenever it must, and leaves nothing half answered at the end."""
+    """The Kafka endpoint."""
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, tracing: "Tracer | None" = None) -> None:
+    def __init__(self, dataplane: DataPlane, settings: Settings, tracing: "Tracer | None") -> None:
         self._tracing = tracing
         self._dataplane = dataplane
         self._settings = settings
@@ -42,7 +46,7 @@ class KafkaDoor:
 
     def start(self) -> None:
         """Connect and serve until `stop`."""
-        quieten("aiokafka")
+        _limit_log("aiokafka")
         self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
@@ -93,7 +97,7 @@ class KafkaDoor:
                     await part.stop()
 
     def pause(self) -> None:
-        """Take no more messages; what is being answered goes on."""
+        """Take no more messages; calls in progress continue."""
         self._stopping = True
         if self._session is not None:
             self._session.leaving.set()
@@ -101,7 +105,7 @@ class KafkaDoor:
             self._task.cancel()
 
     async def stop(self, grace: float) -> None:
-        """Send the last answers and say so to the cluster, within `grace` seconds."""
+        """Send the last responses and commit their offsets, within `grace` seconds each."""
         if self._task is None:
             return
         self.pause()
@@ -112,3 +116,26 @@ class KafkaDoor:
 
 def _reason(error: Any) -> str:
     return " ".join(str(error).split()) or type(error).__name__
+
+
+class RateLimit(logging.Filter):
+    """Passes one record of each kind in `EVERY` seconds; aiokafka logs dozens a second without a cluster."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = f"{record.name} {record.msg}"
+        now = monotonic()
+        if now - self._passed.get(kind, -EVERY) < EVERY:
+            return False
+        self._passed[kind] = now
+        return True
+
+
+def _limit_log(library: str) -> None:
+    limit = RateLimit()
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == library:
+            logging.getLogger(name).addFilter(limit)

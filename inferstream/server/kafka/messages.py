@@ -1,4 +1,4 @@
-"""Kafka messages to requests, and responses to messages."""
+"""Converts Kafka messages to calls, and responses to messages."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,14 +13,14 @@ from ...types import Headers, InferenceResponse
 from ..headers import model_headers
 
 PREFIXES = ("inferstream-", "mlserver-")
-"""Of the headers that say what a message asks for; ours go first."""
+"""Prefixes of the headers that name model, version and method; the first has precedence."""
 
 Admit = Callable[[str, str | None], Admission]
 Pairs = list[tuple[str, bytes]]
 
 
 class KafkaMessage(NamedTuple):
-    """What is sent to the topic of answers."""
+    """A message to the output topic."""
 
     key: bytes | None
     value: bytes
@@ -28,21 +28,21 @@ class KafkaMessage(NamedTuple):
 
 
 def call_of(record: Any, limit: int, admit: Admit) -> tuple[Admission, Call]:
-    """The inference a record asks for, with a value of at most `limit` bytes, and the admission to its model.
+    """The call of a record whose value has at most `limit` bytes, and the admission to its model.
 
-    Raises InvalidRequest, PayloadTooLarge, Unsupported, and what `admit` refuses with.
+    Raises InvalidRequest, PayloadTooLarge, Unsupported, and the errors of `admit`.
     """
-    asked = {name: value.decode("latin-1") for name, value in record.headers}
-    model = _asked(asked, "model")
+    headers = {name: value.decode("latin-1") for name, value in record.headers}
+    model = _header(headers, "model")
     if not model:
         raise InvalidRequest('The message has no header "mlserver-model".')
-    method = _asked(asked, "method") or "infer"
+    method = _header(headers, "method") or "infer"
     if method != "infer":
         raise Unsupported(f'The method "{method}" is not known here; "infer" is.')
     value = record.value or b""
     if len(value) > limit:
         raise PayloadTooLarge(f"The message is larger than the {limit} bytes allowed.")
-    admission = admit(model, _asked(asked, "version"))
+    admission = admit(model, _header(headers, "version"))
     request, _ = json_requests.build_request(
         json_requests.load(value), value, None, nested=admission.takes_any
     )
@@ -51,17 +51,16 @@ def call_of(record: Any, limit: int, admit: Admit) -> tuple[Admission, Call]:
     return admission, admission.call(Operation.INFER, request, Headers(record.headers))
 
 
-def _asked(headers: dict[str, str], name: str) -> str | None:
+def _header(headers: dict[str, str], name: str) -> str | None:
     return next((headers[prefix + name] for prefix in PREFIXES if prefix + name in headers), None)
 
 
 def key_of(record: Any) -> str | None:
-    """A record's key as a request id; None where it has none."""
     return None if record.key is None else record.key.decode("utf-8", "replace")
 
 
 def response_message(call: Call, response: InferenceResponse, events: CloudEvents | None) -> KafkaMessage:
-    """The message for a response: its id as key, its headers as headers."""
+    """The message of a response: its id is the key, its headers are the headers."""
     headers: dict[str, str] = {}
     if events is not None and response.id:
         headers = {**events.of_model(call.model, RESPONSE), ID: response.id, REQUEST_ID: response.id}
@@ -72,7 +71,6 @@ def response_message(call: Call, response: InferenceResponse, events: CloudEvent
 
 
 def refusal(record: Any, error: InferstreamError) -> KafkaMessage:
-    """The message that says why there is no answer."""
     document = {"error": error.message, "code": error.code.value}
     if (key := key_of(record)) is not None:
         document["id"] = key

@@ -1,7 +1,8 @@
-"""One connection to a cluster: messages in, answers out, and only then the offsets committed."""
+"""One connection to a cluster: it reads messages, writes responses, and then commits the offsets."""
 
 import asyncio
 import logging
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import ConsumerRebalanceListener
@@ -13,7 +14,6 @@ from ...errors import Draining, InferstreamError, PayloadTooLarge
 from ...settings import Settings
 from ...types import Headers
 from .messages import KafkaMessage, call_of, refusal, response_message
-from .offsets import Offsets
 
 if TYPE_CHECKING:
     from ...telemetry.tracing import Tracer
@@ -23,16 +23,40 @@ logger = logging.getLogger("inferstream.kafka")
 _SYSTEM = {"messaging.system": "kafka"}
 
 POLL = 1000
-"""Milliseconds that one look for messages waits."""
+"""Milliseconds that one poll for messages waits."""
 
 HANDOVER = 10.0
-"""Seconds that calls may take to end when another server of the group takes over their partition."""
+"""Seconds that calls may take to end before another server of the group gets their partition."""
+
+
+class Offsets:
+    """The offset of one partition up to which all messages are done, in whatever order they end."""
+
+    def __init__(self) -> None:
+        self._open: deque[int] = deque()
+        self._done: set[int] = set()
+        self._next: int | None = None
+
+    def begin(self, offset: int) -> None:
+        self._open.append(offset)
+
+    def end(self, offset: int) -> None:
+        self._done.add(offset)
+        while self._open and self._open[0] in self._done:
+            first = self._open.popleft()
+            self._done.remove(first)
+            self._next = first + 1
+
+    def take(self) -> int | None:
+        """The offset at which a restart should read, or None if it has not changed since the last call."""
+        found, self._next = self._next, None
+        return found
 
 
 class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Answers each message once at least: a message is committed when its answer has been taken by the cluster.
+    """Answers each message at least once: it commits a message when the cluster has accepted the response.
 
-    At most `kafka_max_in_flight` messages are worked on; the others stay where they are.
+    At most `kafka_max_in_flight` messages are in progress; the others remain in the topic.
     """
 
     def __init__(
@@ -56,10 +80,10 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._progress = asyncio.Event()
         self._committing = asyncio.Lock()
         self.leaving = asyncio.Event()
-        """Set when no more messages are to be taken."""
+        """Set when the session must take no more messages."""
 
     async def run(self) -> None:
-        """Serve until `leaving` is set and all is answered. Raises what the cluster fails with."""
+        """Serve until `leaving` is set and all responses are sent. Raises the cluster's error."""
         reading = asyncio.create_task(self._read())
         committing = asyncio.create_task(self._commit_each())
         leaving = asyncio.create_task(self.leaving.wait())
@@ -95,7 +119,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             self._progress.set()
 
     async def _serve(self, record: Any, offsets: Offsets) -> None:
-        """Answer one message. Raises what the cluster refuses the answer with; it stays to be answered again."""
+        """Answer one message. Raises the cluster's error; the message is then read again after a restart."""
         if self._tracing is None:
             await self._respond(record, offsets)
             return
@@ -114,7 +138,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                 message = response_message(call, reply.first, self._dataplane.events)
         except InferstreamError as error:
             if isinstance(error, Draining) and self.leaving.is_set():
-                logger.info("message %s is left for whoever serves next", where)
+                logger.info("message %s remains for the next server", where)
                 return
             logger.warning("message %s: %s", where, error.message)
             message = refusal(record, error)
@@ -137,7 +161,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         )
 
     async def _commit_each(self) -> None:
-        """Commit what has been answered, as often as the cluster takes it. Ends with the first failed answer."""
+        """Commit answered messages, one commit after the other, until the first failure."""
         while self._failure is None:
             await self._progress.wait()
             self._progress.clear()
@@ -145,21 +169,20 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
     async def _commit(self) -> None:
         async with self._committing:
-            await self._commit_all()
-
-    async def _commit_all(self) -> None:
-        taken = {partition: offsets.take() for partition, offsets in self._offsets.items()}
-        found = {partition: offset for partition, offset in taken.items() if offset is not None}
-        if not found:
-            return
-        try:
-            await self._consumer.commit(found)
-        except (CommitFailedError, IllegalStateError) as error:
-            # The group has given the partition to another server, which answers from its last commit on.
-            logger.warning("offsets could not be committed, some messages may be answered twice: %s", error)
+            taken = {partition: offsets.take() for partition, offsets in self._offsets.items()}
+            found = {partition: offset for partition, offset in taken.items() if offset is not None}
+            if not found:
+                return
+            try:
+                await self._consumer.commit(found)
+            except (CommitFailedError, IllegalStateError) as error:
+                # The group has given the partition to another server, which reads from the last commit on.
+                logger.warning(
+                    "offsets could not be committed, some messages may be answered twice: %s", error
+                )
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
-        """Finish and commit what is being answered, before another server begins where this one ends."""
+        """Finish and commit the messages in progress before another server reads on from there."""
         try:
             async with asyncio.timeout(HANDOVER):
                 await self._running.all_ended()
@@ -169,4 +192,4 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._offsets.clear()
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
-        """Nothing to prepare."""
+        """Required by aiokafka; there is nothing to prepare."""

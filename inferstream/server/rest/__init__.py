@@ -1,1 +1,1 @@
-"""REST and server-sent events."""
+"""REST, server-sent events and WebSockets."""

@@ -1,4 +1,4 @@
-"""The complete ASGI application: lifespan, HTTP and WebSocket, alone under any server or mounted under a prefix."""
+"""The complete ASGI application, with lifespan, HTTP and WebSocket, alone or mounted under a prefix."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Lifecycle(Protocol):
-    """What starts and stops with the ASGI application."""
+    """The application that an ASGI lifespan starts and stops."""
 
     @property
     def started(self) -> bool:
-        """Whether the models have been loaded, as far as they can be."""
+        """Whether each model has loaded or failed."""
 
     async def start(self) -> None: ...
 
@@ -27,7 +27,7 @@ class Lifecycle(Protocol):
 
 
 class AsgiApp:
-    """`rest` for any ASGI server; a `lifespan` starts and stops `lifecycle`."""
+    """`rest` for any ASGI server; the lifespan starts and stops `lifecycle`."""
 
     def __init__(self, rest: RestApp, lifecycle: Lifecycle) -> None:
         self._rest = rest
@@ -65,10 +65,10 @@ class AsgiApp:
 
 
 def _below_prefix(scope: Scope) -> Scope:
-    """The scope as one without a prefix.
+    """The scope without its prefix, which `root_path` holds.
 
-    `root_path` is the prefix, and `path` begins with it under Starlette from 0.33 on and under uvicorn. A
-    server behind a proxy that strips the prefix gives the rest alone.
+    Under Starlette from 0.33 on and under uvicorn `path` begins with the prefix. Behind a proxy that strips the
+    prefix it does not.
     """
     prefix = scope.get("root_path", "").rstrip("/")
     if not prefix:
@@ -82,7 +82,7 @@ def _below_prefix(scope: Scope) -> Scope:
 def build_rest_app(
     dataplane: DataPlane, settings: Settings, meters: Meters, tracing: "Tracer | None"
 ) -> RestApp:
-    """The REST application, with spans where the settings ask for them."""
+    """The REST application, with spans if there is a tracer."""
     if tracing is None:
         return RestApp(dataplane, settings, meters)
     from .tracing import TracedRestApp  # late: it imports OpenTelemetry

@@ -1,4 +1,4 @@
-"""A WebSocket over ASGI: the conversation of `websocket.py` under any server."""
+"""A WebSocket over ASGI, for the conversations of `websocket.py` under any server."""
 
 import asyncio
 import logging
@@ -10,19 +10,19 @@ import orjson
 from ...errors import InferstreamError
 from ..status import http_headers, status_of
 from .messages import JSON, RawHeaders, Receive, Scope, Send, error_document, wrap
-from .socket_protocols import SocketDoor
+from .websocket import WebSocketDoor
 
 logger = logging.getLogger("inferstream.rest")
 
 OWED_BYTES = 64 * 1024
-"""What a client that does not read may make the application answer before it stops reading too."""
+"""Bytes of small messages to a client that does not read, above which the application stops reading too."""
 
 REFUSAL = "websocket.http.response"
-"""ASGI's extension that answers an upgrade with a status of HTTP."""
+"""ASGI's extension that refuses an upgrade with an HTTP response."""
 
 
 class Holds:
-    """The reasons not to receive the next message, of which there may be several."""
+    """The reasons not to receive the next message."""
 
     def __init__(self) -> None:
         self._reasons: set[Hashable] = set()
@@ -39,18 +39,18 @@ class Holds:
             self._free.set()
 
     async def free(self) -> None:
-        """Wait until there is no reason any more."""
+        """Wait until there is no reason."""
         await self._free.wait()
 
 
 class AsgiSocket:
     """One WebSocket, from its upgrade to its end.
 
-    The server looks after pings and silence. While reading is held, a client that leaves is heard only once
-    reading goes on, because ASGI tells it in the order of the messages.
+    The server handles pings and silence. While reading is held, a disconnect is not received either, because ASGI
+    delivers it in the order of the messages.
     """
 
-    def __init__(self, door: SocketDoor, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, door: WebSocketDoor, scope: Scope, receive: Receive, send: Send) -> None:
         self.reading = Holds()
         self._door = door
         self._scope = scope
@@ -63,7 +63,7 @@ class AsgiSocket:
         self._reader: asyncio.Task[None] | None = None
 
     async def run(self, refusal: InferstreamError | None = None) -> None:
-        """Serve the socket until its client leaves, unless there is a `refusal`; cancel what still runs then."""
+        """Serve the socket until its client leaves, then cancel its calls; or refuse it with `refusal`."""
         if (await self._receive())["type"] != "websocket.connect":
             return
         try:
@@ -87,7 +87,7 @@ class AsgiSocket:
                     task.cancel()
 
     async def _refuse(self, error: InferstreamError) -> None:
-        """Answer with an error like any other where the server can, else close, which servers make a 403."""
+        """Refuse the upgrade with an HTTP error, or by a close, which servers turn into 403."""
         if REFUSAL not in (self._scope.get("extensions") or {}):
             await self._send({"type": "websocket.close"})
             return
@@ -107,7 +107,7 @@ class AsgiSocket:
                 self.fail(1009, f"A message may have {self._door.max_message} bytes.")
                 continue
             received(data, text is not None)
-            await asyncio.sleep(0)  # a client that sends a lot must not keep the loop
+            await asyncio.sleep(0)  # a client that sends much must not block the loop
             await self.reading.free()
 
     async def send(self, message: bytes, text: bool) -> None:
@@ -138,17 +138,17 @@ class AsgiSocket:
             await self._send_within({"type": "websocket.close", "code": code, "reason": reason})
 
     def rest(self) -> None:
-        """The server closes its sockets itself when it stops."""
+        """Do nothing: the ASGI server closes its sockets itself."""
 
     async def _send_within(self, message: dict[str, Any]) -> None:
-        """Send within the time that a client may read nothing; a client that has left is heard by the reader."""
+        """Send a message, and drop a client that reads nothing for `stall` seconds."""
         try:
             async with asyncio.timeout(self._door.stall):
                 await self._send(message)
         except TimeoutError:
             logger.warning("a WebSocket's client has read nothing for %g s; dropping it", self._door.stall)
             self._drop()
-        except OSError:  # what ASGI says a server raises once the client has left
+        except OSError:  # the client has left
             self._drop()
 
     def _drop(self) -> None:

@@ -1,4 +1,4 @@
-"""Finds the model that a route of a model's own belongs to, and compresses what it answers."""
+"""Sends requests to custom routes of models, and compresses their responses."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -28,7 +28,7 @@ from .messages import (
 
 
 class CustomRoutes:
-    """Stands where the application would say that there is no such route."""
+    """Serves the paths for which FastAPI has no route, and passes all others to `otherwise`."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings, otherwise: ASGIApp) -> None:
         self._dataplane = dataplane
@@ -62,7 +62,7 @@ class CustomRoutes:
             await respond(send, response.status, response.body, response.headers)
 
     async def _compressed(self, response: HttpResponse, head: Head) -> HttpResponse:
-        """The response as the client may have it; one that is compressed already, or a part, as it is."""
+        """The response, compressed if the client accepts it and it is neither compressed nor partial."""
         status, headers, body = response
         if (
             self._compress_from is None
@@ -71,7 +71,7 @@ class CustomRoutes:
             or any(name == b"content-encoding" for name, _ in headers)
         ):
             return response
-        headers = [*headers, (b"vary", b"accept-encoding")]  # such a route may be a GET, which caches keep
+        headers = [*headers, (b"vary", b"accept-encoding")]  # the route may be a GET, which caches store
         if (encoding := accepted(head.accept_encoding)) is None:
             return HttpResponse(status, headers, body)
         return HttpResponse(
@@ -79,7 +79,7 @@ class CustomRoutes:
         )
 
     def _find(self, path: str) -> dict[str, str]:
-        """The models that have a route of this path, by method."""
+        """The models with a route of this path, by method."""
         routes = self._dataplane.custom_routes()
         if routes is not self._known:
             self._known = routes

@@ -1,4 +1,4 @@
-"""permessage-deflate (RFC 7692), of which the server does the half that clients ask for."""
+"""permessage-deflate (RFC 7692) for messages from clients."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from websockets.frames import Frame
 
 
 class Inflating(ServerPerMessageDeflateFactory):
-    """Offers to read compressed messages, each on its own: an idle connection keeps no window."""
+    """Accepts compressed messages without context takeover, so that an idle connection keeps no window."""
 
     def __init__(self) -> None:
         super().__init__(server_no_context_takeover=True, client_no_context_takeover=True)
@@ -22,10 +22,7 @@ class Inflating(ServerPerMessageDeflateFactory):
 
 
 class Inflate(Extension):
-    """Reads compressed messages and compresses none.
-
-    Tokens gain little by it, and a large tensor would keep the event loop.
-    """
+    """Reads compressed messages and compresses none: tokens gain little, and large tensors block the event loop."""
 
     name = ServerPerMessageDeflateFactory.name
 

@@ -1,4 +1,4 @@
-"""One inference request over a connection of ours, without ASGI: each response, or piece of one, is one write."""
+"""An inference request over a connection of ours, without ASGI."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -11,18 +11,18 @@ from .exchange import CLOSE
 from .messages import ClientLeft, Head, RawHeaders
 
 
-class _Unheard:
-    """Stands for uvicorn's event: nobody waits for a message, the request was there before it was served."""
+class _UnusedEvent:
+    """Replaces uvicorn's event: no task waits for a message, because the request is complete."""
 
     def set(self) -> None:
-        """Wake nobody."""
+        """Do nothing."""
 
 
 class DirectExchange:
-    """An exchange over a connection of ours, without ASGI: each answer, or piece of one, is one write.
+    """An exchange without ASGI: each response, or chunk of one, is one write.
 
-    uvicorn's cycle, scope and messages cost 30 µs of a small request's 136; this is what of them is needed.
-    uvicorn's protocol class takes it for one of its own cycles, through the fields without an underscore.
+    It replaces uvicorn's cycle, scope and messages, which cost 30 µs of a small request's 136. uvicorn's protocol
+    class uses its fields without an underscore as those of a cycle.
     """
 
     __slots__ = (
@@ -39,8 +39,8 @@ class DirectExchange:
         "task",
     )
 
-    message_event = _Unheard()
-    """The same for all: an exchange that held itself would be left to the garbage collector, 200 ms at a time."""
+    message_event = _UnusedEvent()
+    """One for all exchanges: an exchange with a reference to itself would wait for the garbage collector."""
 
     def __init__(
         self, connection: Any, route: Route, headers: RawHeaders, head: Head, keep_alive: bool
@@ -60,7 +60,6 @@ class DirectExchange:
         return bool(self.connection.lost)
 
     def take(self, piece: bytes) -> None:
-        """A piece of the body has arrived."""
         self._pieces.append(piece)
 
     def body(self, limit: int) -> bytes:
@@ -98,7 +97,7 @@ class DirectExchange:
     def _send(self, parts: list[bytes], last: bool) -> Awaitable[None] | None:
         if self.connection.flow.write_paused and not self.disconnected:
             return self._write_when_drained(parts, last)
-        # Without a coroutine: most pieces leave at once, and a token has its own.
+        # Without a coroutine, because most chunks are written at once, and each token is a chunk.
         self._write(parts, last)
         return None
 
@@ -123,14 +122,14 @@ class DirectExchange:
 
 
 class Openings:
-    """The status line and the headers that every answer of a server has, joined anew when the date changes."""
+    """The status line and default headers of responses, joined again when the date changes."""
 
     def __init__(self) -> None:
         self._headers: RawHeaders = []
         self._joined: dict[int, bytes] = {}
 
     def of(self, status: int, headers: RawHeaders) -> bytes:
-        """The beginning of an answer; `headers` is a new list whenever one of them has changed."""
+        """The beginning of a response; `headers` is a new list after each change."""
         if headers is not self._headers:
             self._headers, self._joined = headers, {}
         joined = self._joined.get(status)

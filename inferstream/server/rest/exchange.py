@@ -1,4 +1,4 @@
-"""One inference request and the way back for its response, and both over ASGI."""
+"""The exchange of an inference request and its response, and the exchange over ASGI."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -9,11 +9,11 @@ from .messages import Head, RawHeaders, Receive, Scope, Send, receive_all, respo
 
 CLOSE = (b"connection", b"close")
 SCOPE_KEY = "inferstream.connection"
-"""Where an ASGI scope holds the connection it came over, if that is one of ours."""
+"""The key of a connection of ours in an ASGI scope."""
 
 
 class OwnConnection(Protocol):
-    """A connection that uvicorn serves through our protocol class: it hears its client leave by itself."""
+    """A connection of our protocol class under uvicorn, which notices itself when its client leaves."""
 
     loop: asyncio.AbstractEventLoop
     lost: bool
@@ -21,35 +21,34 @@ class OwnConnection(Protocol):
     transport: Any
 
     def hold(self, task: asyncio.Task[Any]) -> None:
-        """From now until `release`, cancel `task` when the client leaves."""
+        """Cancel `task` if the client leaves before `release`."""
 
-    def release(self, task: asyncio.Task[Any]) -> None:
-        """The task has served its request."""
+    def release(self, task: asyncio.Task[Any]) -> None: ...
 
 
 class Exchange(Protocol):
-    """What the inference door needs of HTTP."""
+    """One request and its response over HTTP."""
 
     headers: RawHeaders
     head: Head
     task: asyncio.Task[Any] | None
-    """The task that serves the request, if that is known without asking."""
+    """The task that serves the request, or None for the current task."""
 
     @property
     def left(self) -> bool:
         """Whether the client has closed the connection."""
 
     def body(self, limit: int) -> bytes | Awaitable[bytes]:
-        """The whole body, if it is there or when it is, or the beginning of one over `limit`. Raises ClientLeft."""
+        """The whole body, or the beginning of one larger than `limit`. Raises ClientLeft."""
 
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
-        """Send a whole answer; None once it has left, else what waits for the client to read and sends it."""
+        """Send a whole response; None if it is sent, else an awaitable that sends it when the client reads."""
 
     def open(self, headers: RawHeaders) -> None:
-        """Begin a stream with status 200; its head leaves with whatever is sent first."""
+        """Begin a stream with status 200; its head is sent with the first chunk."""
 
     def send(self, chunk: bytes, last: bool = False) -> Awaitable[None] | None:
-        """Send a piece of a stream; None once it has left, else what waits for the client to read and sends it."""
+        """Send a chunk of a stream; None if it is sent, else an awaitable that sends it when the client reads."""
 
     def abort(self) -> None:
         """Drop the client."""
@@ -58,8 +57,8 @@ class Exchange(Protocol):
 class AsgiExchange:
     """An exchange over ASGI: under any server, and here for chunked, pipelined and large requests.
 
-    A connection that is not ours does not say when its client leaves. A task awaits that message then, from
-    the end of the request's body until the response is sent. It cancels the task that serves the request.
+    A foreign connection reports a disconnect only as a message. A second task awaits that message from the end of
+    the request's body until the response is sent, and cancels the task that serves the request.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, task: asyncio.Task[Any]) -> None:
@@ -88,7 +87,7 @@ class AsgiExchange:
         if self._listener is not None:
             self._listener.cancel()
         if self._interruption is not None:
-            self._interruption.take_back()  # the task goes on with whatever stands around this application
+            self._interruption.take_back()  # the task continues with the code around this application
 
     @property
     def left(self) -> bool:
@@ -105,7 +104,7 @@ class AsgiExchange:
         return body
 
     async def _listen(self) -> None:
-        """Wait for the client to leave. Servers send this message at the end of the response too."""
+        """Wait for the disconnect. Servers send this message at the end of the response too."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._interrupt()
@@ -117,9 +116,7 @@ class AsgiExchange:
 
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
         self._complete = True
-        if (
-            self._multiplexed
-        ):  # such a connection is not this response's to close, and HTTP/2 forbids the header
+        if self._multiplexed:  # HTTP/2 forbids the header
             headers = [pair for pair in headers if pair[0] != CLOSE[0]]
         return respond(self._send, status, body, [*headers])
 
@@ -127,7 +124,7 @@ class AsgiExchange:
         self._opening = headers
 
     async def send(self, chunk: bytes, last: bool = False) -> None:
-        # A coroutine always: ASGI says of no message that it has left.
+        # Always a coroutine, because ASGI does not report that a message is sent.
         self._complete = last
         if self._opening is not None:
             headers, self._opening = self._opening, None
@@ -138,4 +135,4 @@ class AsgiExchange:
         if self._connection is not None:
             self._connection.transport.abort()
         else:
-            self._interrupt()  # ASGI has no way to close the connection: that is left to its server
+            self._interrupt()  # ASGI cannot close the connection; its server does

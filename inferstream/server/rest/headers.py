@@ -1,4 +1,4 @@
-"""The headers that an inference's answer has beside its content's."""
+"""The headers of an inference's response, except those of its content."""
 
 from ...dataplane.cloudevents import CloudEvents
 from ...types import InferenceResponse
@@ -20,17 +20,16 @@ NOT_FOR_MODELS = frozenset(
         b"x-stream-dialect",
     )
 )
-"""Headers that describe the message itself; a model that sets one would break the connection, or its reader."""
+"""Headers that describe the message itself; with one of a model's the client could not read the response."""
 
 
 class ResponseHeaders:
-    """The server's CloudEvents, where it makes any, and the model's own headers, which go before them."""
+    """The server's CloudEvents headers, if any, and the model's own headers, which override them."""
 
     def __init__(self, events: CloudEvents | None) -> None:
         self._events = None if events is None else EventHeaders(events, str.encode)
 
     def __call__(self, response: InferenceResponse, model: str) -> RawHeaders:
-        """The headers of an answer of `model`."""
         found = [] if self._events is None else self._events.of(model, response.id)
         if response.parameters is None or response.parameters.headers is None:
             return found

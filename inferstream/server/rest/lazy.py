@@ -1,4 +1,4 @@
-"""An ASGI application that is made when the first request asks for it, in a thread."""
+"""An ASGI application that is built at its first request, in a thread."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,10 +8,7 @@ from .messages import Receive, Scope, Send
 
 
 class LazyApp:
-    """Stands for what `build` makes. Its requests wait for it; the event loop does not.
-
-    What `build` raises ends the requests that waited for it, and the next one has it tried again.
-    """
+    """Builds an application at the first request. After an error of `build` the next request tries again."""
 
     def __init__(self, build: Callable[[], Any]) -> None:
         self._build = build
@@ -21,5 +18,5 @@ class LazyApp:
         building = self._building
         if building is None or (building.done() and building.exception() is not None):
             building = self._building = asyncio.create_task(asyncio.to_thread(self._build))
-        app = await asyncio.shield(building)  # others wait for it when this client has left
+        app = await asyncio.shield(building)  # other requests may wait for it when this client leaves
         await app(scope, receive, send)

@@ -1,14 +1,12 @@
-"""Answers liveness from a thread while the `load` of a model holds the event loop.
+"""Answers liveness probes from a thread while the `load` of a model blocks the event loop.
 
-A model whose `predict` awaits must be loaded on the server's event loop, because what it creates belongs to
-that loop. If such a `load` blocks, the loop answers nobody, and Kubernetes kills a server whose liveness
-probe is not answered. So a thread stands by during these loads. When one has held the loop for a quarter of
-a second, the thread accepts connections in the loop's place. It only peeks at what they send: it answers
-liveness, and keeps everything else for the loop as it came.
+A model with an async `predict` must load on the server's event loop, because its objects belong to that loop. If
+its `load` blocks, the loop answers no probe, and Kubernetes kills the server. A thread therefore watches these
+loads. After a quarter of a second it accepts connections in place of the loop. It peeks at their bytes, answers
+liveness probes, and keeps all other connections for the loop.
 
-The thread knows when the loop runs code of a `load`. It never answers for a loop that anything else blocks.
-It touches a socket only then and under the lock, and the loop takes the same lock when the code returns. So
-no socket is used by both.
+The thread acts only while the loop runs code of a `load`, and never when other code blocks the loop. It uses sockets
+only then and under the lock. The loop takes the same lock when the code returns, so both never use one socket.
 """
 
 import asyncio
@@ -33,21 +31,21 @@ from .transport import MAX_HEADERS
 logger = logging.getLogger("inferstream.model")
 
 BLOCKED_AFTER = 0.25
-"""Seconds for which the code of a `load` may hold the event loop before the thread steps in."""
+"""Seconds for which the code of a `load` may block the event loop before the thread accepts connections."""
 
 LOOK_EVERY = 0.05
-"""Seconds between looks of the thread at the event loop, and at the connections while the loop is held."""
+"""Seconds between the thread's checks of the event loop, and of the connections while the loop is blocked."""
 
 MOST_WAITING = 1000
 """Connections that the thread keeps for the event loop. Further ones stay in the backlog of the port."""
 
 LONGEST_HEAD = 4096
-"""Bytes of the head of a probe. A longer request is not taken for one."""
+"""Bytes of the head of a probe. A longer request is no probe."""
 
 _REQUEST = re.compile(rb"GET (/[\w/]*)(?:\?[!\"$-~]*)? HTTP/1\.[01]")
 _HEADER = re.compile(rb"([\w.!$&'*+^`|~-]+):[\t -~]*")
 _NOT_OF_PROBES = {b"content-length", b"expect", b"origin", b"transfer-encoding", b"upgrade"}
-"""Headers that change what the event loop would answer, or announce more than a head."""
+"""Headers that change the event loop's response, or announce a body."""
 
 
 class Listener(NamedTuple):
@@ -55,12 +53,12 @@ class Listener(NamedTuple):
 
     sock: socket.socket
     protocol: Callable[[], asyncio.Protocol]
-    """Makes what serves one connection."""
+    """Makes the protocol of one connection."""
     config: uvicorn.Config
 
 
 class Liveness:
-    """Stands in for the event loop at the ports of a server; `limit` is how many seconds one `load` may take."""
+    """Answers probes at the ports of a server; `limit` is the number of seconds one `load` may take."""
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
@@ -73,7 +71,7 @@ class Liveness:
         self._listeners.append(listener)
 
     def close(self) -> None:
-        """Answer nowhere any more: the ports are about to close."""
+        """Answer at no port, because the ports are about to close."""
         self._listeners.clear()
 
     async def during(self, loading: Awaitable[Any]) -> Any:
@@ -100,26 +98,24 @@ class Liveness:
 
 
 class _Load:
-    """One `load`, which tells the thread when its code runs."""
+    """Reports to the thread when the code of one `load` runs."""
 
     def __init__(self, stand_in: "_StandIn", until: float) -> None:
         self._stand_in = stand_in
         self._until = until
         self.longest = 0.0
-        """Seconds for which it held the event loop without a break."""
+        """Seconds of the longest stretch for which it held the event loop."""
 
     def turn(self) -> None:
-        """The next stretch begins."""
         self._stand_in.held(self._until)
 
     def ended(self, seconds: float) -> None:
-        """A stretch has ended."""
         self.longest = max(self.longest, seconds)
         self._stand_in.free()
 
 
 class _StandIn:
-    """The thread, from the first of some loads to the end of the last."""
+    """The thread, from the start of the first of concurrent loads to the end of the last."""
 
     def __init__(self, listeners: list[Listener]) -> None:
         self.over = threading.Event()
@@ -127,16 +123,16 @@ class _StandIn:
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._until: float | None = None
-        """Until when the thread may answer; None while the event loop runs no code of a `load`."""
+        """When the thread must stop answering; None while the event loop runs no code of a `load`."""
         self._turned_at: float | None = None
-        """When such code first ran in this turn of the event loop; None if none has."""
+        """When such code first ran in this turn of the event loop, or None."""
         self._waiting: dict[socket.socket, Listener] = {}
         self._undecided: list[socket.socket] = []
         self._handing_over = Tasks()
         threading.Thread(target=self._run, name="liveness", daemon=True).start()
 
     def held(self, until: float) -> None:
-        """The event loop is about to run the code of a `load`."""
+        """Record that the event loop is about to run the code of a `load`."""
         with self._lock:
             self._until = until
             if self._turned_at is None:
@@ -144,7 +140,7 @@ class _StandIn:
                 self._loop.call_soon(self._turned)  # several loads may run in one turn
 
     def free(self) -> None:
-        """The code has returned to the event loop."""
+        """Record that the code has returned to the event loop."""
         with self._lock:
             self._until = None
 
@@ -162,7 +158,7 @@ class _StandIn:
         return self._turned_at + BLOCKED_AFTER < monotonic() < self._until
 
     def _accept(self, listener: Listener) -> None:
-        with suppress(OSError):  # nobody waits any more, or the process has too many open files
+        with suppress(OSError):  # no connection waits, or the process has too many open files
             while len(self._waiting) < MOST_WAITING:
                 sock, _ = listener.sock.accept()
                 sock.setblocking(False)
@@ -170,7 +166,7 @@ class _StandIn:
                 self._undecided.append(sock)
 
     def _decide(self, sock: socket.socket) -> bool:
-        """Answer a probe, close what the client has ended; False where more has to come before that is known."""
+        """Answer a probe or close an ended connection; False if the decision needs more bytes."""
         try:
             received = sock.recv(LONGEST_HEAD, socket.MSG_PEEK)
         except BlockingIOError:
@@ -188,11 +184,11 @@ class _StandIn:
 
     def _respond(self, sock: socket.socket, listener: Listener, size: int, path: str) -> None:
         with sock, suppress(OSError):  # the client has left
-            sock.recv(size)  # a connection that closes with bytes unread is reset
+            sock.recv(size)  # the kernel resets a connection that closes with unread bytes
             sock.send(response(listener.config, ALIVE[path]))
 
     def _turned(self) -> None:
-        """Let the event loop serve the connections that are kept."""
+        """Let the event loop serve the connections that the thread has kept."""
         with self._lock:
             self._turned_at = None
             waiting, self._waiting = self._waiting, {}
@@ -205,7 +201,7 @@ class _StandIn:
 
 
 def probed(received: bytes) -> str | None:
-    """The path of a probe, given what its connection has sent; "" for anything else, None while more has to come."""
+    """The path of the probe in the bytes `received`; "" if they are no probe, None if they are incomplete."""
     head, ended, rest = received.partition(b"\r\n\r\n")
     if not ended:
         return None if len(received) < LONGEST_HEAD else ""
@@ -222,7 +218,7 @@ def probed(received: bytes) -> str | None:
 
 
 def response(config: uvicorn.Config, body: bytes) -> bytes:
-    """What the event loop would answer, with the end of the connection."""
+    """The event loop's response to a probe, with `connection: close`."""
     headers = [(b"date", formatdate(usegmt=True).encode())] if config.date_header else []
     headers += config.encoded_headers
     headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]

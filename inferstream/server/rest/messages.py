@@ -1,4 +1,4 @@
-"""HTTP requests and answers as bytes: bodies, compression, errors, events."""
+"""HTTP requests and responses as bytes: heads, bodies, compression and errors."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 PREFIX = "inferstream.prefix"
-"""Where a scope holds the prefix that the application is mounted under."""
+"""The key of the application's mount prefix in a scope."""
 
 JSON = (b"content-type", b"application/json")
 COMPRESS_IN_THREAD = 64 * 1024
@@ -27,11 +27,11 @@ COMPRESS_IN_THREAD = 64 * 1024
 
 
 class ClientLeft(Exception):
-    """The connection closed before the request was received."""
+    """The connection closed before the whole request arrived."""
 
 
 class Head:
-    """The headers of a request that the V2 doors look at; of a repeated one, the last."""
+    """The headers of a request that the server reads; of a repeated one, the last."""
 
     __slots__ = (
         "accept_encoding",
@@ -58,7 +58,7 @@ class Head:
         self.timeout = find(b"x-request-timeout")
 
     def header_length(self, size: int) -> int | None:
-        """Bytes of JSON in front of binary tensors, or None. Raises InvalidRequest."""
+        """Bytes of JSON before binary tensors, or None. Raises InvalidRequest."""
         if self.json_length is None:
             return None
         if not self.json_length.isdigit() or int(self.json_length) > size:
@@ -68,7 +68,7 @@ class Head:
         return int(self.json_length)
 
     def seconds(self) -> float | None:
-        """The time limit the client asks for in X-Request-Timeout, or None. Raises InvalidRequest."""
+        """The client's X-Request-Timeout, or None. Raises InvalidRequest."""
         if self.timeout is None:
             return None
         try:
@@ -81,7 +81,7 @@ class Head:
 
 
 async def read_body(head: Head, fetch: Callable[[int], Awaitable[bytes]], limit: int) -> bytes:
-    """The body, decompressed, of at most `limit` bytes; `fetch` gets as much of it as a limit allows.
+    """The decompressed body, of at most `limit` bytes, which `fetch` receives.
 
     Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest, ClientLeft.
     """
@@ -90,7 +90,7 @@ async def read_body(head: Head, fetch: Callable[[int], Awaitable[bytes]], limit:
 
 
 def expect_body(head: Head, limit: int) -> None:
-    """Refuse what need not be received. Raises PayloadTooLarge, UnsupportedEncoding."""
+    """Check a head before the body is received. Raises PayloadTooLarge, UnsupportedEncoding."""
     if head.media_type.startswith(b"multipart/"):
         raise UnsupportedEncoding("multipart bodies are not accepted")
     if head.content_length is not None and int(head.content_length) > limit:
@@ -98,7 +98,7 @@ def expect_body(head: Head, limit: int) -> None:
 
 
 def plain(head: Head, body: bytes, limit: int) -> bytes:
-    """A body as it was before it was compressed. Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest."""
+    """The decompressed body. Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest."""
     if len(body) > limit:
         raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed.")
     if head.encoding and head.encoding != b"identity":
@@ -107,7 +107,7 @@ def plain(head: Head, body: bytes, limit: int) -> bytes:
 
 
 async def receive_all(receive: Receive, limit: int) -> bytes:
-    """The whole body, or the beginning of one that is larger than `limit`. Raises ClientLeft."""
+    """The whole body, or the beginning of one larger than `limit`. Raises ClientLeft."""
     pieces: list[bytes] = []
     size = 0
     while size <= limit:
@@ -118,15 +118,15 @@ async def receive_all(receive: Receive, limit: int) -> bytes:
         size += len(pieces[-1])
         if not message.get("more_body", False):
             break
-    return b"".join(pieces)  # once, because copying 45 MB takes 40 ms
+    return b"".join(pieces)  # once, because a copy of 45 MB takes 40 ms
 
 
 def decompress(body: bytes, encoding: bytes, limit: int) -> bytes:
-    """One layer of gzip or deflate undone, never more than `limit` bytes of it."""
+    """The body without one layer of gzip or deflate, of at most `limit` bytes."""
     if encoding == b"gzip":
         window = 31
     elif encoding == b"deflate":
-        # Named after RFC 1951, meant as RFC 1950; both are sent.
+        # The name is that of RFC 1951, the meaning that of RFC 1950; clients send both.
         window = zlib.MAX_WBITS if body[:1] and body[0] & 0x0F == 8 else -zlib.MAX_WBITS
     else:
         raise UnsupportedEncoding(f"Content-Encoding {encoding.decode('latin-1')!r} is not gzip or deflate.")
@@ -145,7 +145,7 @@ def decompress(body: bytes, encoding: bytes, limit: int) -> bytes:
 
 
 def accepted(accept: bytes) -> bytes | None:
-    """The encoding to answer in, of those that every client asking for it can decode; None for identity."""
+    """The encoding of a response to this Accept-Encoding: gzip, deflate, or None for identity."""
     weights: dict[str, float] = {}
     for item in accept.decode("latin-1").lower().split(","):
         name, _, options = item.partition(";")
@@ -160,7 +160,7 @@ def accepted(accept: bytes) -> bytes | None:
 
 
 async def compress(body: bytes, encoding: bytes) -> bytes:
-    """`body` in gzip or deflate (zlib) form; large ones off the event loop."""
+    """`body` in gzip or deflate (zlib) form; large bodies are compressed in a thread."""
     if len(body) > COMPRESS_IN_THREAD:
         return await asyncio.to_thread(_deflate, body, encoding)
     return _deflate(body, encoding)
@@ -172,14 +172,13 @@ def _deflate(body: bytes, encoding: bytes) -> bytes:
 
 
 async def respond(send: Send, status: int, body: bytes, headers: RawHeaders) -> None:
-    """A whole answer."""
     headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 def error_document(error: InferstreamError) -> dict[str, Any]:
-    """The body of a failed V2 call; `detail` repeats the fault in the form FastAPI's clients read."""
+    """The body of a V2 error; `detail` repeats the message in the form that FastAPI's clients read."""
     document: dict[str, Any] = {"error": error.message}
     if error.code is Code.INVALID:
         document["detail"] = [{"type": error.code.value, "msg": error.message}]
@@ -187,15 +186,15 @@ def error_document(error: InferstreamError) -> dict[str, Any]:
 
 
 def error_response(error: InferstreamError, profile: Profile) -> tuple[int, RawHeaders, bytes]:
-    """The status, headers and body of an error: JSON, never compressed."""
+    """The status, headers and uncompressed JSON body of an error."""
     headers = [JSON, *http_headers(error)]
     if error.code in (Code.TOO_LARGE, Code.UNSUPPORTED_ENCODING):
-        headers.append((b"connection", b"close"))  # the rest of the body is not worth reading
+        headers.append((b"connection", b"close"))  # the server does not read the rest of the body
     return status_of(error, profile).http, headers, orjson.dumps(error_document(error))
 
 
 def wrap(error: BaseException) -> InferstreamError:
-    """An error of our own tree; a stranger is logged and says nothing of itself to the client."""
+    """The error if it is of our own tree; any other is logged, and its client gets no details."""
     if isinstance(error, InferstreamError):
         return error
     logger.error("a REST call failed", exc_info=error)

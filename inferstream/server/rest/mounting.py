@@ -1,31 +1,42 @@
-"""Looks for routes that the application and the one it is mounted in hide from each other."""
+"""Finds routes that hide each other: of the server, of its models, and of an application around it."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidSettings
+from ...handlers import CustomHandler
 from ...settings import Settings
-from .dialects.metadata import ALIVE
+from ...telemetry.metrics import Meters
+from .app import DIALECTS
+from .routes import PLACEHOLDER, Routes
 
-MODEL = "/v2/models/model"
-"""Stands for every model: no route of a program's own is meant for just this one."""
-
-POSTED = ("infer", "generate", "infer_stream", "generate_stream")
+logger = logging.getLogger("inferstream.rest")
 
 
-def check_mounts(host: Any, app: Any, settings: Settings, dataplane: DataPlane) -> None:
-    """Raise InvalidSettings where a route of `host` and one of `app`, mounted in it, claim the same path.
+def warn_of_hidden(
+    model: str, routes: Sequence[CustomHandler], dataplane: DataPlane, settings: Settings, meters: Meters
+) -> None:
+    """Log each route of a model that the server hides, because the server claims the path."""
+    own = _routes(dataplane, settings, meters)
+    for path in dict.fromkeys(route.rest_path for route in routes):
+        if (owner := own.owner_of(path)) is not None:
+            logger.warning('model %s: its route %s is hidden: the dialect "%s" claims it', model, path, owner)
 
-    `host` is a Starlette or FastAPI application; the mounts of any other cannot be known. FastAPI may keep an
-    included router as one route without a path. Of such a router behind the mount it cannot be said what it has.
+
+def check_mounts(host: Any, app: Any, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
+    """Raise InvalidSettings if a route of `host` and one of `app`, mounted in it, claim the same path.
+
+    `host` is a Starlette or FastAPI application; other applications do not show their mounts. FastAPI may
+    keep an included router as one route without a path. The paths of such a router behind the mount are unknown.
     """
     routes = [*getattr(host, "routes", ())]
     for index, mount in enumerate(routes):
         if getattr(mount, "app", None) is not app:
             continue
         prefix = mount.path
-        for method, path in _own(settings, dataplane):
+        for method, path in _own(dataplane, settings, meters):
             for route in routes[:index]:
                 if _matches(route, method, prefix + path):
                     raise InvalidSettings(
@@ -40,21 +51,20 @@ def check_mounts(host: Any, app: Any, settings: Settings, dataplane: DataPlane) 
                 )
 
 
-def _own(settings: Settings, dataplane: DataPlane) -> Iterator[tuple[str, str]]:
-    """Method and path of what the application serves, its models' own routes included."""
-    for path in (*ALIVE, "/v2", "/v2/health/ready", "/docs", "/openapi.json", "/v2/docs", MODEL):
-        yield "GET", path
-    if settings.metrics_endpoint:
-        yield "GET", settings.metrics_endpoint
-    for action in POSTED:
-        yield "POST", f"{MODEL}/{action}"
-    yield "POST", "/v2/repository/index"
+def _routes(dataplane: DataPlane, settings: Settings, meters: Meters) -> Routes:
+    return Routes([dialect(dataplane, settings, meters) for dialect in DIALECTS])
+
+
+def _own(dataplane: DataPlane, settings: Settings, meters: Meters) -> Iterator[tuple[str, str]]:
+    """Method and path of each route of the server and of its models. "model" stands for every model."""
+    for method, path in _routes(dataplane, settings, meters).claims:
+        yield method, PLACEHOLDER.sub("model", path)
     for handler, _ in dataplane.custom_routes():
         yield handler.rest_method, handler.rest_path
 
 
 def _matches(route: Any, method: str, path: str) -> bool:
-    """Whether a route answers a path, or refuses it for its method."""
+    """Whether a route serves a path, or refuses it for its method."""
     if not callable(getattr(route, "matches", None)):
         return False
     scope = {

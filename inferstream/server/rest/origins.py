@@ -1,4 +1,4 @@
-"""Which web pages may do what a browser lets any page do: open a WebSocket, post without being asked first."""
+"""Restricts the web pages that may open a WebSocket or post without a preflight request."""
 
 import re
 from collections.abc import Iterable
@@ -11,10 +11,10 @@ from ...settings.server import CORSSettings
 
 
 class Origins:
-    """The pages a server trusts: its own, those of `cors_settings`, and whatever is no page at all.
+    """The pages that a server trusts: its own, and those of `cors_settings`. It trusts all other clients.
 
-    A server on loopback also looks at `Host`: a page whose name was made to lead here after it was loaded
-    is of its own origin, and only the name gives it away.
+    A server on loopback also checks `Host`, against DNS rebinding: a page whose name has changed to this address has
+    the origin of the server, but a foreign name.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -33,7 +33,7 @@ class Origins:
         if self._own is not None and b"host" in found and not self._leads_here(host, self._own):
             raise PermissionDenied(f'The host "{host}" is not one of this server\'s names.')
         if b"origin" not in found:
-            return  # browsers always send it with what is checked here
+            return  # browsers always send it with the requests that are checked here
         origin = found[b"origin"].decode("latin-1").lower()
         if origin.partition("://")[2] != host and not self._lists(origin):
             raise PermissionDenied(

@@ -1,4 +1,4 @@
-"""Whether a connection is read from: not while there is a reason against it, of which there may be several."""
+"""Pauses and resumes reading from a connection."""
 
 import asyncio
 import select
@@ -6,13 +6,13 @@ from collections.abc import Callable, Hashable
 
 PEER_CLOSED = getattr(select, "POLLRDHUP", 0)
 LOOK = 0.1
-"""Seconds between two looks at a connection that is not read from."""
+"""Seconds between two checks of a paused connection."""
 
 
 class Reading:
-    """Pauses a transport while anybody holds it, and calls `resumed` when nobody does any more.
+    """Pauses a transport while there is a reason to hold it, and then calls `resumed`.
 
-    A transport that does not read is never told that its peer has closed, so the kernel is asked.
+    A paused transport does not notice that its peer has closed, so a timer polls the kernel.
     """
 
     def __init__(self, transport: asyncio.Transport, resumed: Callable[[], None]) -> None:
@@ -27,21 +27,21 @@ class Reading:
         return bool(self._holds)
 
     def hold(self, reason: Hashable) -> None:
-        """Read nothing more, for this reason, until it is released."""
+        """Pause reading until `release` is called with this reason."""
         if not self._holds and not self._transport.is_closing():
             self._transport.pause_reading()
             self._timer = self._loop.call_later(LOOK, self._look)
         self._holds.add(reason)
 
     def release(self, reason: Hashable) -> None:
-        """This reason not to read is gone."""
+        """Remove a reason; reading resumes without one."""
         if reason in self._holds:
             self._holds.discard(reason)
             if not self._holds:
                 self.resume()
 
     def resume(self) -> None:
-        """Read on, whatever held."""
+        """Resume reading and remove all reasons."""
         self.stop()
         self._holds.clear()
         if not self._transport.is_closing():
@@ -49,7 +49,7 @@ class Reading:
             self._loop.call_soon(self._resumed)
 
     def stop(self) -> None:
-        """The connection is gone."""
+        """Stop the checks, because the connection is closed."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,18 +1,27 @@
-"""The later requests of a call, between the client that sends them and the model that takes them."""
+"""The queue of a call's later requests, between their client and the model."""
 
 from collections import deque
+from collections.abc import Hashable
+from typing import Protocol
 
 from ...concurrency.wakeup import Wakeup
 from ...types import InferenceRequest
-from .socket_protocols import Holdable
 
 WAITING = 16
 WAITING_BYTES = 256 * 1024
-"""Requests that may wait for their model, and their bytes; what passes either still waits, and the client is held."""
+"""Requests and bytes in the queue; reading from the client stops when one of them is reached."""
+
+
+class Holdable(Protocol):
+    """Reading from a connection, which stops while there is a reason to hold it."""
+
+    def hold(self, reason: Hashable) -> None: ...
+
+    def release(self, reason: Hashable) -> None: ...
 
 
 class RequestStream:
-    """Requests in the order they came; a model that takes them slowly holds back the connection."""
+    """Requests in order of arrival. A model that reads them slowly pauses the connection."""
 
     def __init__(self, reading: Holdable) -> None:
         self._reading = reading
@@ -22,7 +31,7 @@ class RequestStream:
         self._news = Wakeup()
 
     def add(self, request: InferenceRequest, size: int) -> None:
-        """The next request, which took `size` bytes; one that comes after the end is nobody's."""
+        """Append a request of `size` bytes; one after the end is dropped."""
         if self._over:
             return
         self._requests.append((request, size))
@@ -32,12 +41,11 @@ class RequestStream:
         self._news.wake()
 
     def end(self) -> None:
-        """There are no more."""
         self._over = True
         self._news.wake()
 
     def close(self) -> None:
-        """Nobody takes any more."""
+        """Drop the queue, because the call has ended."""
         self._over = True
         self._requests.clear()
         self._reading.release(self)

@@ -1,16 +1,16 @@
-"""Repository, documentation and models' own routes: what FastAPI serves."""
+"""The routes that FastAPI serves: repository, documentation and custom routes of models."""
 
 from functools import partial
 from typing import Any
 
 import orjson
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, InvalidRequest
 from ...settings import Settings
-from ..framework import bare_application
+from ..custom import bare_application
 from ..status import http_headers, status_of
 from .custom import CustomRoutes
 from .messages import PREFIX, Head, error_document, read_body, receive_all, wrap
@@ -21,8 +21,6 @@ LOAD_PARAMETERS = "a load takes a name only: what a model is, its folder says"
 
 
 class JSONResponse(Response):
-    """A JSON body."""
-
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
@@ -32,20 +30,24 @@ class JSONResponse(Response):
 def build_resources(dataplane: DataPlane, settings: Settings) -> FastAPI:
     """The FastAPI application of every route that no dialect claims."""
     app = bare_application(title=settings.server_name, version=settings.server_version)
-    app.include_router(_repository(dataplane, settings))
-    app.include_router(_documentation(dataplane, settings))
-    app.include_router(_sockets())
+    _add_repository(app, dataplane, settings)
+    _add_documentation(app, dataplane, settings)
+
+    @app.get("/v2/models/{name:path}/stream")
+    @app.get("/v2/models/{name:path}/versions/{version}/stream")
+    async def stream(name: str, version: str | None = None) -> Response:
+        return JSONResponse({"error": "This route opens a WebSocket."}, 426, {"upgrade": "websocket"})
+
     _handle_errors(app, settings)
     app.router.default = CustomRoutes(dataplane, settings, app.router.default)
     return app
 
 
-def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
-    routes = APIRouter()
+def _add_repository(app: FastAPI, dataplane: DataPlane, settings: Settings) -> None:
     origins = Origins(settings)
 
     async def document(request: Request) -> dict[str, Any]:
-        """The optional JSON object of a repository call, whatever its content type."""
+        """The optional JSON object of a repository call, of any content type."""
         fetch = partial(receive_all, request.receive)
         body = await read_body(Head(request.scope["headers"]), fetch, settings.max_body_bytes)
         if not body.strip():
@@ -58,14 +60,14 @@ def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
             raise InvalidRequest("The body must be a JSON object.")
         return found
 
-    @routes.post("/v2/repository/index")
+    @app.post("/v2/repository/index")
     async def index(request: Request) -> Response:
         ready = (await document(request)).get("ready")
         if ready is not None and not isinstance(ready, bool):
             raise InvalidRequest('"ready" must be true or false')
         return JSONResponse([item.model_dump(mode="json") for item in await dataplane.index(ready)])
 
-    @routes.post("/v2/repository/models/{name:path}/load")
+    @app.post("/v2/repository/models/{name:path}/load")
     async def load(name: str, request: Request) -> Response:
         origins.check(request.scope["headers"])
         if (await document(request)).get("parameters"):
@@ -73,19 +75,15 @@ def _repository(dataplane: DataPlane, settings: Settings) -> APIRouter:
         await dataplane.load(name)
         return JSONResponse({"name": name, "load": True})
 
-    @routes.post("/v2/repository/models/{name:path}/unload")
+    @app.post("/v2/repository/models/{name:path}/unload")
     async def unload(name: str, request: Request) -> Response:
         origins.check(request.scope["headers"])
         await document(request)
         await dataplane.unload(name)
         return JSONResponse({"name": name, "unload": True})
 
-    return routes
 
-
-def _documentation(dataplane: DataPlane, settings: Settings) -> APIRouter:
-    routes = APIRouter()
-
+def _add_documentation(app: FastAPI, dataplane: DataPlane, settings: Settings) -> None:
     def prefix(request: Request) -> str:
         return str(request.scope.get(PREFIX, settings.root_path))
 
@@ -93,44 +91,29 @@ def _documentation(dataplane: DataPlane, settings: Settings) -> APIRouter:
         metadata = await dataplane.model_metadata(name, version)
         return describe(settings, prefix(request), metadata, version, dataplane.signature(name, version))
 
-    @routes.get("/docs")
-    @routes.get("/v2/docs")
+    @app.get("/docs")
+    @app.get("/v2/docs")
     async def docs(request: Request) -> Response:
         return page(f"{prefix(request)}/v2/docs/dataplane.json", settings.server_name)
 
-    @routes.get("/openapi.json")
-    @routes.get("/v2/docs/dataplane.json")
+    @app.get("/openapi.json")
+    @app.get("/v2/docs/dataplane.json")
     async def document(request: Request) -> Response:
         return JSONResponse(describe(settings, prefix(request)))
 
-    @routes.get("/v2/models/{name:path}/docs/dataplane.json")
-    @routes.get("/v2/models/{name:path}/versions/{version}/docs/dataplane.json")
+    @app.get("/v2/models/{name:path}/docs/dataplane.json")
+    @app.get("/v2/models/{name:path}/versions/{version}/docs/dataplane.json")
     async def one_document(name: str, request: Request, version: str | None = None) -> Response:
         return JSONResponse(await model_document(name, version, request))
 
-    @routes.get("/v2/models/{name:path}/docs")
-    @routes.get("/v2/models/{name:path}/versions/{version}/docs")
+    @app.get("/v2/models/{name:path}/docs")
+    @app.get("/v2/models/{name:path}/versions/{version}/docs")
     async def one_docs(name: str, request: Request, version: str | None = None) -> Response:
         document = await model_document(name, version, request)
         return page("docs/dataplane.json", document["info"]["title"])
 
-    return routes
-
-
-def _sockets() -> APIRouter:
-    """The WebSocket's route, for those who ask for it with something else."""
-    routes = APIRouter()
-
-    @routes.get("/v2/models/{name:path}/stream")
-    @routes.get("/v2/models/{name:path}/versions/{version}/stream")
-    async def stream(name: str, version: str | None = None) -> Response:
-        return JSONResponse({"error": "This route opens a WebSocket."}, 426, {"upgrade": "websocket"})
-
-    return routes
-
 
 def _handle_errors(app: FastAPI, settings: Settings) -> None:
-    """Every failure in the one shape V2 knows."""
 
     def respond(error: InferstreamError) -> Response:
         headers = {name.decode(): value.decode() for name, value in http_headers(error)}

@@ -10,17 +10,31 @@ from ...errors import InvalidSettings
 from ...handlers import CustomHandler
 from .dialects.base import HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route
 
+MODELS = "/v2/models/"
 VERSIONS = "/versions/"
 POST = "POST"
 
 LONGEST_TARGET = 256
 """Bytes of a request target that is remembered; no client sends a longer one twice."""
 
-ELSEWHERE = ("/v2/models/{name}/docs", "/v2/models/{name}/docs/dataplane.json", "/v2/models/{name}/stream")
-"""Paths of models that FastAPI serves."""
+FASTAPI = "fastapi"
+
+ELSEWHERE = {
+    "/docs": "GET",
+    "/openapi.json": "GET",
+    "/v2/docs": "GET",
+    "/v2/docs/dataplane.json": "GET",
+    "/v2/models/{name}/docs": "GET",
+    "/v2/models/{name}/docs/dataplane.json": "GET",
+    "/v2/models/{name}/stream": "GET",
+    "/v2/repository/index": "POST",
+    "/v2/repository/models/{name}/load": "POST",
+    "/v2/repository/models/{name}/unload": "POST",
+}
+"""Paths that FastAPI serves, and their methods."""
 
 _PLAIN_TARGET = re.compile(rb"/[\w.~!$&'()*+,;=:@/-]*")
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 class _Claimed(NamedTuple):
@@ -59,19 +73,33 @@ class Routes:
         self._custom_routes = custom_routes
         self._fixed: dict[str, Route | ReadRoute | None] = {}
         self._inferences: dict[str, Route] = {}
-        self._open: list[_Claimed] = [_claimed(path, None, None) for path in ELSEWHERE]
-        owners = {(_key(path), POST): "fastapi" for path in ELSEWHERE}
+        self._open: list[_Claimed] = [
+            _claimed(path, None, None) for path in ELSEWHERE if path.startswith(MODELS)
+        ]
+        self.claims: list[tuple[str, str]] = [(method, path) for path, method in ELSEWHERE.items()]
+        """Method and path of each route that nothing else may hide.
+
+        A path that every method may ask for is not among them, nor are those of dialects that yield.
+        """
+        owners = {
+            (_key(path), owned): FASTAPI
+            for path, method in ELSEWHERE.items()
+            for owned in _owned(path, [method])
+        }
         for dialect in dialects:
             claims: list[tuple[str, Operation | ReadClaim]] = [(item.path, item) for item in dialect.reads()]
             if isinstance(dialect, InferenceDialect):
                 claims += dialect.inferences.items()
             for path, claim in claims:
-                for method in _methods(path, claim):
+                methods = (claim.methods or ()) if isinstance(claim, ReadClaim) else (POST,)
+                for method in _owned(path, methods):
                     if (owner := owners.get((_key(path), method))) is not None:
                         raise InvalidSettings(
                             f'The dialects "{owner}" and "{dialect.name}" both claim {path}.'
                         )
                     owners[_key(path), method] = dialect.name
+                if not dialect.yields:
+                    self.claims += [(method, path) for method in methods]
                 claimed = _claimed(path, dialect, claim)
                 if "{" in path:
                     self._open.append(claimed)
@@ -86,7 +114,7 @@ class Routes:
     def of_path(self, path: str, method: str = "") -> Route | ReadRoute | None:
         """What a decoded path asks for; None for a path that no dialect claims."""
         found = self._claimed_by(path, method)
-        return None if isinstance(found, Route) and self._precedes(found) else found
+        return None if found is not None and self._precedes(found) else found
 
     def _claimed_by(self, path: str, method: str = POST) -> Route | ReadRoute | None:
         found = self._fixed.get(path)
@@ -100,16 +128,24 @@ class Routes:
                 return claimed.route(path[len(before) : len(path) - len(behind)])
         return None
 
+    def owner_of(self, path: str) -> str | None:
+        """The name of the dialect that hides a model's own route of this path, `FASTAPI`, or None."""
+        if (found := self.of_path(path)) is not None:
+            return None if found.dialect.yields else found.dialect.name
+        elsewhere = (".+".join(map(re.escape, _key(each).split("{}"))) for each in ELSEWHERE)
+        return FASTAPI if any(re.fullmatch(pattern, path) for pattern in elsewhere) else None
+
     def of_target(self, target: bytes) -> Route | None:
         """The inference that a target asks for as it was sent; None for one that has to be decoded first."""
         found = self._remembered(target) if len(target) <= LONGEST_TARGET else None
         return None if found is not None and self._precedes(found) else found
 
-    def _precedes(self, route: Route) -> bool:
+    def _precedes(self, route: Route | ReadRoute) -> bool:
         """Whether a model has a route of its own at the path of a dialect that yields."""
-        return route.dialect.yields and any(
-            handler.rest_path == route.template for handler, _ in self._custom_routes()
-        )
+        if not route.dialect.yields:
+            return False
+        path = route.template if isinstance(route, Route) else route.path
+        return any(handler.rest_path == path for handler, _ in self._custom_routes())
 
     def _of_target(self, target: bytes) -> Route | None:
         found = self._claimed_by(target.decode("ascii")) if _PLAIN_TARGET.fullmatch(target) else None
@@ -118,18 +154,16 @@ class Routes:
 
 def _key(path: str) -> str:
     """A path, whatever its placeholder is called."""
-    return _PLACEHOLDER.sub("{}", path)
+    return PLACEHOLDER.sub("{}", path)
 
 
-def _methods(path: str, claim: Operation | ReadClaim) -> Sequence[str]:
-    """The methods of a claim. A path with a placeholder has one owner."""
-    if "{" in path or isinstance(claim, Operation):
-        return (POST,)
-    return claim.methods or (POST, "GET")
+def _owned(path: str, methods: Sequence[str]) -> Sequence[str]:
+    """The methods of a claim that nobody else may claim. A path with a placeholder has one owner."""
+    return (POST,) if "{" in path else methods or ("GET", POST)
 
 
 def _claimed(path: str, dialect: HttpDialect | None, claim: Operation | ReadClaim | None) -> _Claimed:
-    found = _PLACEHOLDER.search(path)
+    found = PLACEHOLDER.search(path)
     if found is None:
         return _Claimed(path, "", None, path, dialect, claim)
     before, behind, name = path[: found.start()], path[found.end() :], found[1]

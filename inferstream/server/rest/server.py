@@ -1,4 +1,4 @@
-"""uvicorn, run as a part of our process instead of as its owner."""
+"""HTTP ports, served by uvicorn as a part of the process."""
 
 import asyncio
 import contextlib
@@ -6,28 +6,30 @@ import logging
 import socket
 from collections.abc import Generator
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 
 from ...errors import InvalidSettings
+from ...settings import Settings
+from ...telemetry.metrics import CONTENT_TYPE, Meters
 from ..options import uvicorn_options
 from ..tls import Certificates, certificates
 from .liveness import Listener, Liveness
-from .messages import Receive, Scope, Send, respond
+from .messages import JSON, Receive, Scope, Send, respond
 from .sockets import WebSocket
 from .transport import KEEP_ALIVE, Connection, close_overdue
 
 logger = logging.getLogger("inferstream.rest")
 
 LAST_WORDS = 2
-"""Seconds that answers already made may take to reach their clients at shutdown."""
+"""Seconds that finished responses may take to reach their clients at shutdown."""
 
 HANDSHAKE = 10.0
-"""Seconds a client may take for its TLS handshake; connections in it are counted nowhere yet."""
+"""Seconds a client may take for its TLS handshake, during which no other limit counts its connection."""
 
 LOOK_EVERY = 1.0
-"""Seconds between looks at whether the certificate has changed."""
+"""Seconds between checks for a new certificate."""
 
 
 class _Server(uvicorn.Server):
@@ -37,10 +39,10 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        yield  # the lifecycle has the signals
+        yield  # the server's lifecycle handles signals
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's own, which sets no limits to TLS."""
+        """Start as uvicorn does, with time limits for TLS."""
         assert sockets is not None
         config = self.config
         connection: Any = config.http_protocol_class
@@ -67,23 +69,21 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """One HTTP port with an ASGI application behind it.
 
-    `custom` are the options that the setting `source` passes on; files they name are looked for in `folder`.
-    `guarded` ports are those of inferences, with limits on what clients may do. `liveness` answers there
-    while a model's `load` holds the event loop.
-    Raises InvalidSettings when one is wrong.
+    The settings of the port `name` pass options on to uvicorn and name certificates. Only clients of "rest" have
+    limits. `liveness` answers probes while a model's `load` blocks the event loop. Raises InvalidSettings.
     """
 
     def __init__(
         self,
         app: Any,
-        source: str,
-        custom: dict[str, Any] | None,
-        folder: str,
-        *,
-        guarded: bool,
+        settings: Settings,
+        name: Literal["rest", "metrics"],
         liveness: Liveness | None = None,
     ) -> None:
-        self._certificates = certificates(custom or {}, folder, source)
+        guarded = name == "rest"
+        source = f"_custom_{name}_server_settings"
+        custom: dict[str, Any] | None = getattr(settings, source[1:])
+        self._certificates = certificates(custom or {}, settings.model_repository_root, source)
         options = {
             "backlog": 2048,
             "server_header": False,
@@ -105,14 +105,14 @@ class HttpServer:
         config.load()
         if self._certificates is not None:
             config.ssl = self._certificates.context
-        # uvicorn would wrap the application for proxy headers that nothing here reads.
+        # uvicorn wraps the application for proxy headers, which are not used here.
         config.loaded_app = app.entry if guarded else app
+        self._timeouts = (settings.header_timeout, settings.body_timeout) if guarded else None
         self._server = _Server(config, liveness)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def scheme(self) -> str:
-        """What the port's address begins with."""
         return "http://" if self._certificates is None else "https://"
 
     def start(self, sock: socket.socket) -> None:
@@ -120,14 +120,12 @@ class HttpServer:
         self._tasks.append(asyncio.create_task(self._server.serve(sockets=[sock])))
         if self._certificates is not None:
             self._tasks.append(asyncio.create_task(self._renew(self._certificates)))
-
-    def watch(self, header_timeout: float, body_timeout: float) -> None:
-        """Close connections whose request does not arrive within these seconds."""
-        connections = self._server.server_state.connections
-        self._tasks.append(asyncio.create_task(close_overdue(connections, header_timeout, body_timeout)))
+        if self._timeouts is not None:
+            closing = close_overdue(self._server.server_state.connections, *self._timeouts)
+            self._tasks.append(asyncio.create_task(closing))
 
     async def _renew(self, certificates: Certificates) -> None:
-        """Serve connections that come after a certificate has changed with the new one."""
+        """Serve new connections with a certificate that has changed."""
         while True:
             await asyncio.sleep(LOOK_EVERY)
             try:
@@ -138,20 +136,18 @@ class HttpServer:
                 logger.error("the certificate has changed and cannot be used: %s", error)
 
     async def stop(self) -> None:
-        """Stop accepting, let answers that are being written finish, and close."""
+        """Stop accepting, let responses that are being written finish, and close."""
         self._server.should_exit = True
         for task in self._tasks[1:]:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def metrics_app(endpoint: str, meters: Any, content_type: str) -> Any:
-    """The application of the metrics port."""
-
+def metrics_app(endpoint: str, meters: Meters) -> Any:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == endpoint and scope["method"] == "GET":
-            await respond(send, 200, await meters.scrape(), [(b"content-type", content_type.encode())])
+            await respond(send, 200, await meters.scrape(), [(b"content-type", CONTENT_TYPE.encode())])
         else:
-            await respond(send, 404, b'{"error":"Not Found"}', [(b"content-type", b"application/json")])
+            await respond(send, 404, b'{"error":"Not Found"}', [JSON])
 
     return app

@@ -1,4 +1,4 @@
-"""WebSockets as the network sees them: messages in and out, in bounded memory, for as long as the client lives."""
+"""WebSocket connections under uvicorn: messages in and out, in bounded memory."""
 
 import asyncio
 import logging
@@ -15,44 +15,43 @@ from ...errors import InferstreamError
 from ..status import http_headers, status_of
 from .messages import error_document, wrap
 from .reading import Reading
-from .socket_protocols import SocketDoor, SocketListener
+from .websocket import Conversation, WebSocketDoor
 
 logger = logging.getLogger("inferstream.rest")
 
 SLICE = 16 * 1024
-"""Bytes parsed at a time: what they hold is looked at before more is."""
+"""Bytes parsed at a time; their messages are handled before the next bytes."""
 
 TURN = 0.005
-"""Seconds of parsing after which others run first."""
+"""Seconds of parsing after which other tasks run."""
 
 MAX_FRAGMENTS = 16_384
 MAX_CONTROLS = 1_000
 """Pings and pongs a client may send in a second."""
 
 BATCH_BYTES = 32 * 1024
-"""Messages waiting to leave together are never more than this and one message more."""
+"""Bytes of messages that collect for one write; the message that exceeds them is part of it."""
 
 OWED_BYTES = 64 * 1024
-"""What a client that does not read may make the server answer before the server stops reading too."""
+"""Bytes to a client that does not read, above which the server stops reading too."""
 
 CLOSING = 1.0
-"""Seconds a client may take to close its side."""
+"""Seconds that a client may take to close its side."""
 
 
 class WebSocket(asyncio.Protocol):
-    """One connection from its upgrade on, which uvicorn hands over.
+    """One connection, which uvicorn hands over at the upgrade.
 
-    Whatever a client does, its calls are told within moments that it is gone, or within `silence` seconds
-    where the network does not say so.
+    Its calls are cancelled as soon as the client leaves, or after `silence` seconds if the network does not report it.
     """
 
     def __init__(self, config: Any, server_state: Any, app_state: Any) -> None:
-        self._door = cast(SocketDoor, config.app.websocket)
+        self._door = cast(WebSocketDoor, config.app.websocket)
         self._connections = server_state.connections
         self._conn = ServerProtocol(extensions=self._door.extensions, max_size=self._door.max_message)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._listener: SocketListener | None = None
+        self._listener: Conversation | None = None
         self._unread = bytearray()
         self._parts: list[bytes] = []
         self._text = True
@@ -85,12 +84,11 @@ class WebSocket(asyncio.Protocol):
         self._end()
 
     def shutdown(self) -> None:
-        """The server stops: close as soon as nothing runs here any more."""
+        """Close as soon as no call runs, because the server stops."""
         self._leaving = True
         self.rest()
 
     def rest(self) -> None:
-        """Nothing runs here any more."""
         if self._leaving and not (self._listener is not None and self._listener.busy):
             self.close(1001, "The server is shutting down.")
 
@@ -137,7 +135,7 @@ class WebSocket(asyncio.Protocol):
             self._schedule_look()
 
     def _refusal(self, error: InferstreamError) -> Response:
-        """An HTTP error like any other."""
+        """The HTTP response that refuses the upgrade."""
         body = orjson.dumps(error_document(error)).decode()
         response = self._conn.reject(status_of(error, self._door.profile).http, body)
         del response.headers["Content-Type"]
@@ -170,7 +168,6 @@ class WebSocket(asyncio.Protocol):
             self.fail(1008, "Too many pings.")
 
     async def send(self, message: bytes, text: bool) -> None:
-        """Send a message; waits its turn while the client does not read. Goes nowhere once the client has left."""
         if self._writable.is_set() and not self._turn.locked():
             self.put(message, text)
             return
@@ -179,7 +176,6 @@ class WebSocket(asyncio.Protocol):
             self.put(message, text)
 
     def put(self, message: bytes, text: bool) -> None:
-        """Send a small message at once, whether or not the client reads."""
         if self._over or self._conn.state is not OPEN:
             return
         (self._conn.send_text if text else self._conn.send_binary)(message)
@@ -187,7 +183,7 @@ class WebSocket(asyncio.Protocol):
         if self._unsent > BATCH_BYTES:
             self._flush()
         elif not self._flushing:
-            # What is sent before the loop turns leaves in one system call.
+            # All messages of one turn of the loop need one system call.
             self._flushing = True
             self._loop.call_soon(self._flush)
 
@@ -217,20 +213,19 @@ class WebSocket(asyncio.Protocol):
         self.reading.release(OWED_BYTES)
 
     def close(self, code: int, reason: str) -> None:
-        """Say that this is the end, and wait for the client to say so too."""
+        """Send a close frame, and wait for the client's."""
         if not self._over and self._conn.state is OPEN:
             self._conn.send_close(code, reason)
             self._flush()
             self._close_within(CLOSING)
 
     def fail(self, code: int, reason: str) -> None:
-        """End at once: the client is told why and not listened to any more."""
         if not self._over:
             self._conn.fail(code, reason)
             self._flush()
 
     def _end(self) -> None:
-        """Nothing that still comes counts; closing before it is read would take the last words from the client."""
+        """Discard further input, but read it: a close with unread bytes would reset the connection."""
         if self._over:
             return
         self._over = True

@@ -1,4 +1,4 @@
-"""The REST application with a span for each request, health and metrics left out."""
+"""The REST application with a span for each request, except those of health and metrics."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ CONTEXT = (b"traceparent", b"tracestate")
 
 
 class TracedRestApp(RestApp):
-    """Stands in the place of the application where the settings ask for traces."""
+    """Replaces the application if the settings name a collector of traces."""
 
     def __init__(self, tracing: Tracer, *parts: Any) -> None:
         super().__init__(*parts)
@@ -36,7 +36,7 @@ class TracedRestApp(RestApp):
             await super().__call__(scope, receive, send)
             return
         span = self._begin(scope["method"], path, scope["headers"])
-        # A model's own route may be answered in another process, to which its headers go.
+        # A model's custom route may run in another process, which gets the headers.
         own_headers = [pair for pair in scope["headers"] if pair[0] not in CONTEXT]
         own = [(name.encode(), value.encode()) for name, value in span.carrier().items()]
         scope["headers"] = own_headers + own

@@ -1,4 +1,4 @@
-"""HTTP as uvicorn cannot see it from an application: limits, receive deadlines, clients that leave, hot requests."""
+"""HTTP connections under uvicorn, with limits, receive deadlines, cancellation and a short path for inferences."""
 
 import asyncio
 import logging
@@ -21,21 +21,20 @@ MAX_HEADERS = 100
 MAX_HEADER_BYTES = 32 * 1024
 TOO_LARGE = "The request's headers are too large."
 MAX_CHUNKS = 65_536
-"""Pieces of one request body; a peer that sends more, smaller ones is not sending a request."""
+"""Pieces of one request body."""
 
 SLOWEST_BYTES_PER_SECOND = 16 * 1024
-"""A body may take its timeout plus its size at this rate, so that large uploads over slow lines pass."""
+"""A body may take its timeout plus its size at this rate, so that large uploads over slow connections succeed."""
 
 KEEP_ALIVE = 75
-"""Seconds an idle connection is kept; longer than what proxies keep theirs, so that they close first."""
-
+"""Seconds an idle connection stays open; longer than proxies keep theirs, so that the proxies close first."""
 
 DIRECT_BYTES = 4 * 2**20
-"""The largest body that goes past ASGI: to collect 16 MB there costs three times what uvicorn's cycle takes."""
+"""The largest body without ASGI: the collection of 16 MB takes three times as long as in uvicorn's cycle."""
 
 
 class DirectApp:
-    """The REST application as connections of ours see it, with a shorter way to the inference routes."""
+    """The REST application for our own connections, with a short path to the inference routes."""
 
     def __init__(self, rest: RestApp, settings: Settings) -> None:
         self.entry = rest.entry
@@ -44,16 +43,16 @@ class DirectApp:
         self.route_of_target = rest.routes.of_target
         self.max_connections = settings.max_connections
         self.direct_bytes = None if settings.cors_settings else min(settings.max_body_bytes, DIRECT_BYTES)
-        """The largest body of a request that may go past ASGI; None where middleware adds to the answers."""
+        """The largest body of a request without ASGI; None if middleware changes the responses."""
         self.openings = Openings()
 
 
 class Connection(HttpToolsProtocol):
     """One HTTP connection.
 
-    Inference requests whose body may be had are served here, directly, once they are there as a whole; all
-    others are uvicorn's. An inference `hold`s its connection; when the client leaves, its task is cancelled,
-    which no ASGI application can learn on its own without a second task per request.
+    It serves an inference request directly when the whole body has arrived; uvicorn serves all others. An inference
+    `hold`s its connection, which cancels the inference's task when the client leaves. An ASGI application needs a
+    second task per request for that.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -87,7 +86,7 @@ class Connection(HttpToolsProtocol):
             super().data_received(data)
 
     def on_message_begin(self) -> None:
-        # uvicorn's own beginning waits until it is known whose request this is.
+        # uvicorn's own method runs later, if the request is not served directly.
         self.url = b""
         self.headers = []
         self._header_bytes = self._chunks = self._received = 0
@@ -120,7 +119,7 @@ class Connection(HttpToolsProtocol):
             self.cycle = self._direct  # type: ignore[assignment]  # has what uvicorn's protocol looks at
 
     def _as_direct(self) -> DirectExchange | None:
-        """The request as one that is served here; None for all that is uvicorn's."""
+        """The exchange of a request that is served directly; None for all others."""
         parser = self.parser
         largest = self.served.direct_bytes
         if parser.get_method() != b"POST" or largest is None or parser.should_upgrade():
@@ -132,13 +131,13 @@ class Connection(HttpToolsProtocol):
         if head.expect or head.content_length is None or int(head.content_length) > largest:
             return None
         keep_alive = parser.should_keep_alive()
-        # Nothing but 1.1 keeps a connection of which nothing is said: the version, a text, is seldom asked for.
+        # Only 1.1 keeps a connection by default, so that the version, a text, is seldom read.
         if (head.connection is not None or not keep_alive) and parser.get_http_version() != "1.1":
             return None
         return DirectExchange(self, route, self.headers, head, keep_alive)
 
     def _hand_over(self) -> None:
-        """Let uvicorn see the request from its beginning, and answer it through ASGI."""
+        """Let uvicorn serve the request from its beginning, through ASGI."""
         url, headers = self.url, self.headers
         super().on_message_begin()
         super().on_url(url)
@@ -176,7 +175,7 @@ class Connection(HttpToolsProtocol):
         self.hold(task)
         try:
             await self.served.infer(exchange, exchange.route)
-        except Exception:  # nobody awaits this task: without a closed connection its client would wait
+        except Exception:  # no task awaits this one; without the close its client would wait
             logger.exception("a REST call failed")
             self.transport.close()
         finally:
@@ -184,16 +183,15 @@ class Connection(HttpToolsProtocol):
             self.tasks.discard(task)
 
     def hold(self, task: asyncio.Task[Any]) -> None:
-        """From now until `release`, cancel `task` when the client leaves."""
         self._task = task
 
     def release(self, task: asyncio.Task[Any]) -> None:
-        # The next request may hold the connection already, while this one's model still cleans up.
+        # The next request may already hold the connection while this one's model cleans up.
         if self._task is task:
             self._task = None
 
     def on_response_complete(self) -> None:
-        # Instead of uvicorn's, which would start a timer per request for connections that become idle.
+        # Replaces uvicorn's, which starts a timer per request for idle connections.
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -204,7 +202,7 @@ class Connection(HttpToolsProtocol):
             cycle, app = self.pipeline.pop()
             self._start_asgi_task(cycle, app)
         elif self._in_body and self._receiving_since is not None:
-            # Answered before the body was read: what still comes belongs to no request.
+            # The response precedes the end of the body, and the rest of it is no request.
             self.transport.close()
 
     def handle_websocket_upgrade(self) -> None:
@@ -217,7 +215,7 @@ class Connection(HttpToolsProtocol):
         self._refuse(400, msg)
 
     def overdue(self, now: float, header_timeout: float, body_timeout: float) -> bool:
-        """Whether the client has taken too long to send its request."""
+        """Whether the client takes too long to send its request."""
         if self._receiving_since is None:
             idle = self._idle_since is not None and self.cycle.response_complete
             return idle and now - cast(float, self._idle_since) > self.timeout_keep_alive
@@ -227,7 +225,7 @@ class Connection(HttpToolsProtocol):
         return waited > body_timeout + self._received / SLOWEST_BYTES_PER_SECOND
 
     def time_out(self) -> None:
-        """Answer 408 if nothing has been answered, and close; a connection nothing came over just closes."""
+        """Close the connection, with status 408 if a request has begun and has no response."""
         if self._receiving_since is None or not self._header_bytes:
             self.transport.close()
         elif self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
@@ -256,7 +254,7 @@ _PHRASES = {
 
 
 async def close_overdue(connections: Iterable[Any], header_timeout: float, body_timeout: float) -> None:
-    """Every second, close the connections whose request is overdue: no timer per request is needed."""
+    """Every second, close the connections with an overdue request, without a timer per request."""
     while True:
         await asyncio.sleep(1)
         now = time.monotonic()

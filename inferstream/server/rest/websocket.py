@@ -1,11 +1,12 @@
-"""Inference over a WebSocket: many requests on one connection, each one call, its answers told apart by its id."""
+"""Inference over a WebSocket: each request of the connection is one call, and its id marks the responses."""
 
 import asyncio
 import re
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from ...concurrency.interruption import Interruption
 from ...dataplane.admission import Admission
@@ -26,25 +27,43 @@ from ...protos.json_requests import BinaryOutputs
 from ...protos.websocket import EncodedMessage, SocketMessage, dump, dump_end, dump_error
 from ...settings import Settings
 from ...telemetry.metrics import Meters
-from ...types import Headers, InferenceRequest
+from ...types import Headers
 from ..status import status_of
 from .deflate import Inflating
 from .events import TURN_AFTER
 from .messages import Head, wrap
 from .origins import Origins
-from .request_stream import RequestStream
-from .socket_protocols import Socket
+from .request_stream import Holdable, RequestStream
 
 ROUTE = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/stream")
 PLAIN = "/v2/models/{model_name}/stream"
 VERSIONED = "/v2/models/{model_name}/versions/{model_version}/stream"
 
 AT_ONCE = 64
-"""Requests of one socket that may run together; one more is refused, so that a cancel can always be heard."""
+"""Requests of one socket that may run at once. The next is refused, not queued, so that a cancel is always read."""
+
+
+class Socket(Protocol):
+    """A WebSocket, over a transport of ours or over ASGI."""
+
+    @property
+    def reading(self) -> Holdable: ...
+
+    def send(self, message: bytes, text: bool) -> Coroutine[Any, Any, None]:
+        """Send a message, and wait while the client does not read; do nothing after it has left."""
+
+    def put(self, message: bytes, text: bool) -> None:
+        """Send a small message without a wait."""
+
+    def fail(self, code: int, reason: str) -> None:
+        """Close at once with a reason, and ignore further messages."""
+
+    def rest(self) -> None:
+        """Take note that no call runs."""
 
 
 class WebSocketDoor:
-    """`stream` of every model."""
+    """`stream` of every model, and the limits of its sockets."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         self.profile = settings.status_profile
@@ -57,7 +76,7 @@ class WebSocketDoor:
         self._origins = Origins(settings)
 
     def open(self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]]) -> "Conversation":
-        """Begin a conversation with the model of a decoded path. Raises whatever says that there can be none."""
+        """Begin a conversation with the model of a decoded path. Raises InferstreamError for a refusal."""
         found = ROUTE.fullmatch(path)
         if found is None:
             raise NotFound("Not Found")
@@ -75,26 +94,20 @@ class WebSocketDoor:
         return Conversation(self._dataplane, self._meters, socket, (name, version), headers, limits, template)
 
 
+@dataclass(slots=True)
 class SocketCall:
-    """One call of a conversation."""
-
-    __slots__ = ("admission", "begun", "call", "requests", "task")
-
-    def __init__(
-        self, admission: Admission, call: Call, requests: RequestStream | None, task: asyncio.Task[None]
-    ) -> None:
-        self.admission = admission
-        self.begun = False
-        self.call = call
-        self.requests = requests
-        self.task = task
+    admission: Admission
+    call: Call
+    requests: RequestStream | None
+    task: asyncio.Task[None]
+    begun: bool = False
 
     def cancel(self) -> None:
         Interruption(self.task, lambda: not self.task.done())
 
 
 class Conversation:
-    """Everything asked and answered on one socket."""
+    """The requests and responses of one socket."""
 
     def __init__(
         self,
@@ -123,11 +136,11 @@ class Conversation:
 
     @property
     def busy(self) -> bool:
-        """Whether anything asked here has not been answered in full."""
+        """Whether a call runs."""
         return bool(self._tasks)
 
     def lost(self) -> None:
-        """The client has left: nobody waits for what still runs."""
+        """Cancel all calls, because the client has left."""
         self._lost = True
         self._meters.sockets.open -= 1
         self._meters.rest.in_progress -= 1
@@ -136,7 +149,7 @@ class Conversation:
             running.cancel()
 
     def received(self, message: bytes, text: bool) -> None:
-        """A message has come. What is wrong with it is said in one, and the conversation goes on."""
+        """Handle a message; an error in it is sent as a message and does not end the conversation."""
         self._meters.sockets.received += 1
         frame = None
         try:
@@ -154,11 +167,11 @@ class Conversation:
             if running is not None:
                 running.cancel()
         elif frame.part in ("next", "last"):
-            # A call may end while its client still sends, which is then told by the answer alone.
+            # A call may end while its client still sends parts; its response has told the client.
             if running is not None:
                 self._feed(running, frame)
         elif running is not None:
-            # An error with this id would end the request that is running.
+            # An error with this id would end the running request.
             self._tell(
                 dump_error(None, AlreadyExists(f'A request with the id "{frame.id}" is running here.'))
             )
@@ -193,16 +206,13 @@ class Conversation:
             return
         try:
             if not frame.bare or frame.part == "next":
-                running.requests.add(self._next_request(running, frame), frame.size)
+                request, _ = frame.request(nested=running.admission.takes_any)
+                running.admission.identify(request, self._headers)
+                running.requests.add(request, frame.size)
         except InvalidRequest as error:
             running.call.fail(error)
         if frame.part == "last":
             running.requests.end()
-
-    def _next_request(self, running: SocketCall, frame: SocketMessage) -> InferenceRequest:
-        request, _ = frame.request(nested=running.admission.takes_any)
-        running.admission.identify(request, self._headers)
-        return request
 
     async def _run(
         self, admission: Admission, call: Call, binary: BinaryOutputs | None, request_id: str
@@ -219,7 +229,7 @@ class Conversation:
         await self._send(last)
 
     async def _send_all(self, reply: Reply, binary: BinaryOutputs | None) -> EncodedMessage | None:
-        """Send every response but a single answer, which is its own last one and is returned."""
+        """Send every response; a single one is returned instead, because it is also the last message."""
         if reply.single:
             assert reply.first is not None
             return dump(reply.first, binary, final=True)
@@ -228,7 +238,7 @@ class Conversation:
         async for response in reply:
             await self._send(dump(response, binary, final=False))
             if clock() - turned > TURN_AFTER:
-                # A generator that never waits would otherwise keep the loop.
+                # A generator that never awaits would block the loop.
                 await asyncio.sleep(0)
                 turned = clock()
         return None
@@ -242,7 +252,7 @@ class Conversation:
         self._socket.put(*message)
 
     def _forget(self, request_id: str) -> None:
-        """The id is free again, for whoever reads the last answer under it."""
+        """Free the id before the client can read its last response."""
         running = self._running.pop(request_id, None)
         if running is not None and running.requests is not None:
             running.requests.close()

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferstream.clients.batch import LONGEST_PAUSE, pause_after, retried
 from inferstream.clients.merging import groups, merged, split
 from inferstream.clients.rest import _retry_after
-from inferstream.clients.retries import LONGEST_PAUSE, pause_after, retried
 from inferstream.errors import CallFailed, InvalidRequest
 from inferstream.protos.json_client import dump_request, load_response
 from inferstream.protos.json_requests import build_request, load

@@ -18,7 +18,7 @@ RECORDED: dict[str, list[str]] = json.loads(Path(__file__).with_name("mlserver_n
 
 KINDS = ("sklearn", "xgboost", "lightgbm")
 
-NAMES = [(module, name) for module, entries in MODULES.items() for each in entries for name in each.split()]
+NAMES = [(module, name) for module, entries in MODULES.items() for name in entries]
 
 
 @pytest.fixture(autouse=True)

@@ -67,7 +67,7 @@ def test_a_full_queue_refuses_before_anything_is_parsed() -> None:
         raise Overloaded(f"{model} is full")
 
     with pytest.raises(Overloaded, match="m is full"):
-        plane(SimpleNamespace(gate=SimpleNamespace(check=check))).admit("m")
+        plane(SimpleNamespace(gate=check)).admit("m")
 
 
 ROUTE = HttpRequest("GET", "/custom", b"", [], b"")

@@ -28,8 +28,8 @@ from inferstream.errors import (
 )
 from inferstream.rows import RowErrors
 from inferstream.signature import Signature
-from inferstream.telemetry.batches import BatchMeters
 from inferstream.telemetry.queues import QueueMeters
+from inferstream.telemetry.stages import BatchMeters
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
 
 NEVER = 3600.0

@@ -17,8 +17,8 @@ from inferstream.dataplane.stages.limits import Limits
 from inferstream.dataplane.stages.live import Live
 from inferstream.dataplane.stages.store import Store
 from inferstream.errors import DeadlineExceeded, ModelError, Overloaded
-from inferstream.telemetry.caches import CacheMeters, StoreMeters
 from inferstream.telemetry.queues import QueueMeters
+from inferstream.telemetry.stages import CacheMeters, StoreMeters
 from inferstream.types import (
     Headers,
     InferenceRequest,

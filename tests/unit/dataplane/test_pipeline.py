@@ -19,10 +19,10 @@ from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.serving import ServedModel
 from inferstream.dataplane.stages.base import Pipeline, Shared
 from inferstream.errors import ModelLoadFailed
-from inferstream.repository.in_memory import InMemoryRepository
+from inferstream.repository import InMemoryRepository
 from inferstream.settings import Settings
-from inferstream.telemetry.batches import BatchMeters
 from inferstream.telemetry.metrics import Meters, ModelMeters
+from inferstream.telemetry.stages import BatchMeters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, State
 
 

@@ -301,3 +301,24 @@ async def test_a_mount_that_hides_a_route_or_is_hidden_names_both(routes: Iterab
 async def test_starlette_may_mount_it_at_its_root() -> None:
     application = Application(Echo)
     await started(Starlette(routes=[Mount("/", application.asgi)]), application)
+
+
+async def test_a_route_of_a_model_that_the_server_hides_is_named_with_who_claims_it(caplog: Any) -> None:
+    class Hidden(Echo):
+        @custom_handler("/v2/logging")
+        async def log(self) -> None: ...
+
+        @custom_handler("/v2/models/{name}/explain")
+        async def explain(self) -> None: ...
+
+        @custom_handler("/v2/docs", rest_method="GET")
+        async def docs(self) -> None: ...
+
+    async with Application(Hidden):
+        pass
+    said = [record.getMessage() for record in caplog.records if "is hidden" in record.getMessage()]
+    assert sorted(said) == [
+        'model Hidden: its route /v2/docs is hidden: the dialect "fastapi" claims it',
+        'model Hidden: its route /v2/logging is hidden: the dialect "triton\'s missing extensions" claims it',
+        'model Hidden: its route /v2/models/{name}/explain is hidden: the dialect "metadata" claims it',
+    ]

@@ -9,7 +9,7 @@ import pytest
 from inferstream.dataplane.admission import Admission
 from inferstream.errors import InferstreamError, InvalidRequest, PayloadTooLarge, Unsupported
 from inferstream.server.kafka.messages import call_of, refusal
-from inferstream.server.kafka.offsets import Offsets
+from inferstream.server.kafka.session import Offsets
 from inferstream.server.server import Server
 from inferstream.settings import Settings
 

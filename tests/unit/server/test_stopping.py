@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inferstream.dataplane.workers.process import REAPED
+from inferstream.processes.spawning import REAPED
 from inferstream.server import stopping
 from inferstream.server.rest.server import LAST_WORDS
 from inferstream.server.server import Server

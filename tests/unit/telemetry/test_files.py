@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY, Counter
 
-from inferstream.telemetry.files import MetricFiles
-from inferstream.telemetry.models import ModelMetrics
+from inferstream.telemetry.files import MetricFiles, ModelMetrics
 
 WORKER = """
 from prometheus_client import Counter, Gauge, Histogram

@@ -1,4 +1,4 @@
-"""What a dialect of a stream is, and what it gets: the requests, each with admission to its model."""
+"""The base class of a stream's dialects, and their requests, each with the admission to its model."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -16,9 +16,9 @@ StreamExchange = RpcExchange[InferMessage]
 
 
 class StreamRequest:
-    """One request of a stream, and the admission to the model that it names; None where it is refused.
+    """One request of a stream, and the admission to its model, or None if the dataplane refuses it.
 
-    A refusal is raised when a dialect asks for it, because each dialect sends refusals in its own form.
+    `admitted` raises the refusal, because each dialect sends refusals in its own form.
     """
 
     __slots__ = ("_refusal", "admission", "message")
@@ -43,7 +43,7 @@ class StreamDialect(ABC):
 
     name: ClassVar[str]
     other_names: ClassVar[tuple[str, ...]] = ()
-    """Names that a client may use instead to ask for the dialect."""
+    """Other names of the dialect in requests."""
 
     def __init__(self, dataplane: DataPlane, profile: Profile) -> None:
         self._dataplane = dataplane
@@ -52,17 +52,17 @@ class StreamDialect(ABC):
     @staticmethod
     @abstractmethod
     def is_certain(message: InferMessage, metadata: Headers) -> bool:
-        """Whether the first request of a stream has what only this dialect has."""
+        """Whether the first request of a stream has a mark that no other dialect has."""
 
     @staticmethod
     def is_likely(message: InferMessage, metadata: Headers) -> bool:
-        """Whether the first request looks like this dialect; asked when no dialect is certain."""
+        """Whether the first request looks like this dialect, for a stream of which no dialect is certain."""
         return False
 
     @abstractmethod
     async def serve(self, first: StreamRequest, exchange: StreamExchange, metadata: Headers) -> None:
-        """Serve a stream to its end. Whatever is raised ends the stream with a status."""
+        """Serve a stream to its end. An error ends the stream with its status."""
 
     async def announce(self, exchange: StreamExchange) -> None:
-        """Send the initial metadata, which names the dialect of the responses."""
+        """Send the initial metadata with the dialect of the responses."""
         await exchange.context.send_initial_metadata(((HEADER, self.name),))

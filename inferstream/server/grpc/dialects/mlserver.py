@@ -1,4 +1,4 @@
-"""MLServer's dialect of a stream: the stream is one call, and its first request chooses the model."""
+"""MLServer's dialect of a stream: the stream is one call to the model of its first request."""
 
 from collections.abc import AsyncIterator
 
@@ -42,7 +42,7 @@ class MLServerDialect(StreamDialect):
         typed = wants_typed(first.message)
         response = None
         async with await admission.open(call) as reply:
-            # Not before a response is there: a client may retry a call that has failed without any metadata.
+            # Not before the first response: a client may retry a call that fails without metadata.
             await self.announce(exchange)
             async for response in reply:
                 await exchange.write(dump_response(response, typed))
@@ -53,7 +53,7 @@ class MLServerDialect(StreamDialect):
 async def _requests_after(
     admission: Admission, exchange: StreamExchange, first: InferenceRequest, metadata: Headers
 ) -> AsyncIterator[InferenceRequest]:
-    """The requests after the first; all of one stream share its id."""
+    """The requests after the first, with the id of the first."""
     async for message in exchange:
         request = request_from(message)
         request.__dict__["id"] = first.id

@@ -17,7 +17,7 @@ from ..rpc import outcome
 from .dialect import StreamDialect, StreamExchange, StreamRequest
 
 AT_ONCE = 64
-"""Requests of one stream that may run together; the next is read when one has ended."""
+"""Requests of one stream that may run at once; the next is read when one ends."""
 
 FINAL = "triton_final_response"
 WANTS_EMPTY_FINAL = "triton_enable_empty_final_response"
@@ -26,7 +26,7 @@ _INFER_RESPONSE = b"\x12"
 """Key of ModelStreamInferResponse's `infer_response`."""
 
 _FINAL_IS = [
-    # A map takes dicts from protobuf 6 on.
+    # Maps accept dicts from protobuf 6 on.
     ModelInferResponse(parameters={FINAL: InferParameter(bool_param=final)}).SerializeToString()
     for final in (False, True)
 ]
@@ -37,11 +37,11 @@ ResponseTask = asyncio.Task[None]
 _HINTS = ("sequence_id", "shared_memory_region", "classification")
 
 _AGENTS = ("grpc-python", "grpc-c++")
-"""What Triton's own clients are built on. A program's own name may stand before it in the user agent."""
+"""The libraries of Triton's clients. In the user agent a program's own name may precede them."""
 
 
 class TritonDialect(StreamDialect):
-    """Responses are ModelStreamInferResponses, which hold an error or a ModelInferResponse."""
+    """Responses are ModelStreamInferResponses with an error or a ModelInferResponse."""
 
     name = "triton"
 
@@ -59,17 +59,17 @@ class TritonDialect(StreamDialect):
         return any(hint in part.parameters for part in parts for hint in _HINTS)
 
     async def serve(self, first: StreamRequest, exchange: StreamExchange, metadata: Headers) -> None:
-        await self.announce(exchange)  # at once: nearly every failure is a response in band
+        await self.announce(exchange)  # at once, because nearly every failure is a response on the stream
         await TritonStream(self._dataplane, self._profile, exchange, metadata).run(first)
 
 
 def _may_be_tritons(agent: str) -> bool:
-    """Whether a user agent can be one of Triton's clients; stubs of other languages read the type in the .proto."""
+    """Whether a user agent can be a client of Triton's; stubs of other languages expect the type in the .proto."""
     return any(product.startswith(_AGENTS) for product in agent.split())
 
 
 class TritonStream:
-    """One stream. Answers and errors of models that only predict come in the order of their requests."""
+    """One stream. Responses and errors of models that only predict keep the order of their requests."""
 
     def __init__(
         self, dataplane: DataPlane, profile: Profile, exchange: StreamExchange, metadata: Headers
@@ -87,17 +87,15 @@ class TritonStream:
         self._failure: BaseException | None = None
 
     async def run(self, first: StreamRequest) -> None:
-        """Answer the first request and every later one.
+        """Serve the first and every later request, until the client has half-closed and all responses are sent.
 
-        Ends when the client has half-closed and all is answered.
-
-        Raises InvalidRequest for a message that is none, and what an answering task raises: at once, however
-        long the client keeps its side open.
+        Raises InvalidRequest for an invalid message, and the error of a response task at once, also while the
+        client keeps its side open.
         """
         try:
             await self._read(first)
             if self._failure is not None:
-                # Cancelling a write would leave it to the library half done, and no status can follow that.
+                # After the cancellation of a write, the library could not send a status.
                 await self._writing.acquire()
         finally:
             for task in self._running:
@@ -140,7 +138,7 @@ class TritonStream:
         failure = None if task.cancelled() else task.exception()
         if failure is not None and self._failure is None and self._reader is not None:
             self._failure = failure
-            self._reader.cancel()  # it may be waiting for a request that never comes
+            self._reader.cancel()  # it may wait for a request that the client never sends
 
     async def _predict(self, request: StreamRequest, before: ResponseTask | None) -> None:
         try:
@@ -148,12 +146,12 @@ class TritonStream:
         except Exception as error:
             part = self._refusal(request.message, error)
         if before is not None:
-            # Waiting here, and not inside the reply, keeps no slot of a model from those who come before.
+            # A wait inside the reply would hold a slot of the model that an earlier request may need.
             await asyncio.wait([before])
         await self._send(part)
 
     async def _respond(self, request: StreamRequest) -> bytes:
-        _take_empty_final(request.message)  # a single answer is its own final one
+        _take_empty_final(request.message)  # a single response is the final one
         admission = request.admitted()
         async with await admission.open(self._call(admission, request.message, Operation.INFER)) as reply:
             assert reply.first is not None
@@ -184,7 +182,7 @@ class TritonStream:
             await self._exchange.write(part)
 
     def _refusal(self, message: InferMessage, error: Exception) -> bytes:
-        """An error in band, so that the other requests of the stream go on. Raises it if the client asked so."""
+        """An error as a response, which does not end the stream. Raises it if the client wants that."""
         if self._fatal:
             raise error
         _, text = outcome(error, self._profile)
@@ -195,7 +193,7 @@ class TritonStream:
 
 
 def _part(response: bytes, final: bool) -> bytes:
-    """A response as one of the stream's; an entry of its parameters may stand anywhere in its message."""
+    """A response as a message of the stream. An entry of its parameters may have any position in its bytes."""
     body = response + _FINAL_IS[final]
     return _INFER_RESPONSE + length(len(body)) + body
 
@@ -207,9 +205,9 @@ def _empty(message: InferMessage) -> ModelInferResponse:
 
 
 def _take_empty_final(message: InferMessage) -> bool:
-    """Whether an empty final response is wanted; takes Triton's own parameters out of the request.
+    """Remove Triton's own parameters from a request; whether it wants an empty final response.
 
-    Raises InvalidRequest for one that is not known.
+    Raises InvalidRequest for an unknown one.
     """
     wanted = False
     for name in [name for name in message.parameters if name.startswith("triton_")]:

@@ -27,6 +27,9 @@ class HttpDialect:
 
     name: ClassVar[str]
 
+    yields: ClassVar[bool] = False
+    """Whether a model's own route at one of its paths is served instead."""
+
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         self._dataplane = dataplane
         self._settings = settings
@@ -43,9 +46,6 @@ class HttpDialect:
 
 class InferenceDialect(HttpDialect, ABC):
     """A dialect with inferences of its own."""
-
-    yields: ClassVar[bool] = False
-    """Whether a model's own route at one of its paths is served instead."""
 
     inferences: ClassVar[Mapping[str, Operation]]
     """What a POST to each path asks for."""

@@ -39,16 +39,29 @@ class Client:
         self.pieces.append(chunk.decode())
 
 
+class Written:
+    """Events that `write` writes, and `closing` at the end."""
+
+    def __init__(self, write: Callable[[InferenceResponse], bytes | None], closing: bytes) -> None:
+        self._write = write
+        self._closing = closing
+
+    def __call__(self, response: InferenceResponse) -> bytes | None:
+        return self._write(response)
+
+    def end(self) -> bytes:
+        return self._closing
+
+
 class Asked(V2Request):
     """A request whose events `write` writes."""
 
-    def __init__(self, write: Callable[[InferenceResponse], bytes], closing: bytes = b"") -> None:
+    def __init__(self, write: Callable[[InferenceResponse], bytes | None], closing: bytes = b"") -> None:
         super().__init__(None, Operation.STREAM, InferenceRequest(inputs=[]), None)
-        self._write = write
-        self.closing = closing
+        self._events = Written(write, closing)
 
-    def events(self) -> Callable[[InferenceResponse], bytes]:
-        return self._write
+    def events(self) -> Written:
+        return self._events
 
 
 def response(name: str) -> InferenceResponse:
@@ -176,3 +189,29 @@ async def test_a_failure_is_the_last_event() -> None:
     assert client.pieces[0] == "a "
     assert client.pieces[-1].startswith("event: error\n")
     assert "secret" not in client.pieces[-1]
+
+
+async def test_a_client_that_has_all_it_wants_ends_the_model() -> None:
+    closed = []
+
+    async def model():
+        try:
+            for name in "abc":
+                yield response(name)
+        finally:
+            closed.append(True)
+
+    client = Client()
+    await streamed(model, client, lambda found: None if found.id == "b" else event(found), b"[DONE]")
+    assert "".join(client.pieces) == "a [DONE]"
+    assert closed
+
+
+async def test_a_response_without_an_event_sends_nothing() -> None:
+    async def model():
+        for name in "abc":
+            yield response(name)
+
+    client = Client()
+    await streamed(model, client, lambda found: b"" if found.id == "b" else event(found))
+    assert "".join(client.pieces) == "a c "

@@ -6,7 +6,8 @@ from inferstream.dataplane.call import Operation
 from inferstream.errors import InvalidSettings
 from inferstream.server.rest.app import DIALECTS
 from inferstream.server.rest.dialects.base import HttpDialect, ReadClaim, ReadRoute, Route
-from inferstream.server.rest.routes import LONGEST_TARGET, Routes
+from inferstream.server.rest.resources import build_resources
+from inferstream.server.rest.routes import ELSEWHERE, LONGEST_TARGET, Routes
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 
@@ -87,3 +88,27 @@ def test_metrics_at_the_path_of_another_route_stop_the_start() -> None:
         routes(metrics_endpoint="/v2")
     found = routes(metrics_endpoint="/numbers").of_path("/numbers")
     assert isinstance(found, ReadRoute)
+
+
+def test_the_paths_that_fastapi_serves_are_claimed_for_it() -> None:
+    document = build_resources(None, Settings()).openapi()["paths"]
+    served = {(method.upper(), path) for path, methods in document.items() for method in methods}
+    assert {(method, path) for path, method in ELSEWHERE.items()} == {
+        (method, path.replace(":path}", "}")) for method, path in served if "/versions/" not in path
+    }
+    assert {routes().owner_of(path.replace("{name}", "m")) for path in ELSEWHERE} == {"fastapi"}
+
+
+@pytest.mark.parametrize(
+    ("path", "owner"),
+    [
+        ("/v2/logging", "triton's missing extensions"),
+        ("/v2/models", "metadata"),
+        ("/v2/models/{name}/explain", "metadata"),
+        ("/v2/models/m/versions/1/infer", "v2"),
+        ("/explain/{name}", None),
+        ("/v2/other", None),
+    ],
+)
+def test_a_path_has_the_owner_that_serves_it(path: str, owner: str | None) -> None:
+    assert routes().owner_of(path) == owner

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from inferstream.dataplane.call import identify
-from inferstream.dataplane.stages.snapshot import Snapshot
+from inferstream.dataplane.stages.store import Snapshot
 from inferstream.types import (
     Headers,
     InferenceRequest,
