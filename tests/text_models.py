@@ -50,6 +50,7 @@ class Words(MLModel):
                 if at == option(request, "fail_at", -1):
                     raise ValueError(CANARY)
                 yield word
+                await asyncio.sleep(option(request, "pause", 0))
             while option(request, "endless", False):
                 await asyncio.sleep(0.01)
                 yield " more"

@@ -61,6 +61,11 @@ MODELS: dict[str, dict] = {
     "tokenizer": {"implementation": "Saying", **PROMPT},
     "impatient": {"implementation": "Words", **PROMPT, "request_timeout": 0.3},
     "one-at-a-time": {"implementation": "Words", **PROMPT, "max_concurrency": 1, "max_queue": 0},
+    "numbers": {
+        "implementation": "Whole",
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1]}],
+        "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1]}],
+    },
     "vectors": {
         "implementation": "Vectors",
         "inputs": [{"name": "texts", "datatype": "BYTES", "shape": [-1]}],

@@ -10,7 +10,7 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 
 from tests.serving import Running
-from tests.texts import client, prompt, said
+from tests.texts import client, prompt, said, write_text_models
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "text-stream"
 
@@ -349,6 +349,19 @@ def test_the_missions_text_model_unchanged(tmp_path: Path, serve: Callable[..., 
         stream = openai.chat.completions.create(model=name, messages=said("hello you"), stream=True)
         pieces = [chunk.choices[0].delta.content for chunk in stream if chunk.choices[0].delta.content]
         assert pieces == ["hello", " you"]
+
+
+def test_comments_of_a_silent_stream_are_not_in_its_way(
+    tmp_path: Path, start: Callable[..., Running]
+) -> None:
+    running = start(write_text_models(tmp_path / "models", sse_heartbeat=0.1))
+    options = {"model": "words", "messages": said("a b"), "stream": True, "pause": 0.5}
+    answer = httpx.post(f"{running.url}/v1/chat/completions", json=options, timeout=20)
+    assert any(line.startswith(":") for line in answer.text.splitlines())
+    stream = client(running).chat.completions.create(
+        model="words", messages=said("a b"), stream=True, extra_body={"pause": 0.5}
+    )
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "a b"
 
 
 def test_a_whole_text_is_compressed_if_the_client_takes_that(texts: Running) -> None:
