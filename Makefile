@@ -6,8 +6,12 @@ STAMP := $(VENV)/.installed
 # MLServer's own runtimes, for the tests: beside the environment, where nothing else finds them, and without
 # what they depend on, which is MLServer. They exclude Python 3.13 because it does.
 RUNTIMES := $(VENV)/mlserver-runtimes
+# What the tests of language models and of their clients need: an environment of its own, without
+# constraints.txt, because LiteLLM excludes versions that it names, of OpenAI's client among others.
+LLM := $(VENV)/llm
+LLM_STAMP := $(LLM)/.installed
 
-.PHONY: demo test lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps chaos overload leaks neighbours settings docs protos clean
+.PHONY: demo test test-llm lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps chaos overload leaks neighbours settings docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -23,6 +27,16 @@ demo: $(STAMP)  ## start the server on the examples, stream an answer over REST 
 
 test: lint  ## lint, type check, layers, and every test
 	$(BIN)/python -m pytest -n 2
+
+$(LLM_STAMP): pyproject.toml
+	test -x $(LLM)/bin/python || $(PYTHON) -m venv $(LLM)
+	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,test-llm]'
+	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(LLM)/node openai@6.49.0
+	@touch $@
+
+test-llm: $(LLM_STAMP)  ## other clients of OpenAI's API: LiteLLM, LangChain, and OpenAI's own for Node
+	OPENAI_NODE=$(LLM)/node $(LLM)/bin/python -m pytest tests/clients \
+		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning  # clients that nobody closes
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
