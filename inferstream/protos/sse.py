@@ -7,3 +7,8 @@ HEARTBEAT = b": \n\n"
 def event(payload: bytes) -> bytes:
     """One `data:` event. `payload` is compact JSON, which contains no raw newline."""
     return b"data: " + payload + b"\n\n"
+
+
+def named_event(name: str, payload: bytes) -> bytes:
+    """An event with a name of its own. `payload` is compact JSON."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), payload)

@@ -15,12 +15,16 @@ MOST_MESSAGES = 4096
 
 
 class Chat:
-    """The messages of one request, with the images and sounds that they hold as bytes."""
+    """The messages of one request, with the images and sounds that they hold as bytes.
 
-    def __init__(self, messages: list[dict[str, Any]], images: list[bytes], audio: list[bytes]) -> None:
-        self.messages = messages
-        self.images = images
-        self.audio = audio
+    `field` is the field of the request that holds the messages.
+    """
+
+    def __init__(self, field: str = "messages") -> None:
+        self.field = field
+        self.messages: list[dict[str, Any]] = []
+        self.images: list[bytes] = []
+        self.audio: list[bytes] = []
 
     def inputs(self, takes: Callable[[str], bool]) -> dict[str, Sequence[str | bytes]]:
         """The messages, images and sounds as inputs of a model, where `takes` says which inputs it declares.
@@ -33,21 +37,13 @@ class Chat:
         for name, values in ((IMAGES, self.images), (AUDIO, self.audio)):
             if values:
                 if not takes(name):
-                    raise wrong_field("messages", f"the model takes no {name}")
+                    raise wrong_field(self.field, f"the model takes no {name}")
                 found[name] = values
         return found
 
-
-def read_messages(fields: Fields, name: str = "messages") -> Chat:
-    """The messages of a request. Raises InvalidRequest that names the wrong message or part."""
-    found = fields.items(name)
-    if not found:
-        raise fields.wrong(name, "is missing" if found is None else "must not be empty")
-    if len(found) > MOST_MESSAGES:
-        raise fields.wrong(name, f"holds {len(found)} messages, at most {MOST_MESSAGES} are allowed")
-    chat = Chat([], [], [])
-    for index, item in enumerate(found):
-        message = Fields(item, f"{name}[{index}]")
+    def read(self, item: Any, path: str) -> None:
+        """Add the message at `path` of the request. Raises InvalidRequest that names what is wrong in it."""
+        message = Fields(item, path)
         role = message.choice("role", ROLES)
         if role is None:
             raise message.wrong("role", "is missing")
@@ -55,45 +51,63 @@ def read_messages(fields: Fields, name: str = "messages") -> Chat:
         if content is None and role != "assistant":
             raise message.wrong("content", "is missing")
         read = dict(item)
-        if isinstance(content, list):
-            read["content"] = _parts(content, message.path("content"), chat)
-        elif content is not None and not isinstance(content, str):
-            raise message.wrong("content", "must be a string or a list of parts")
-        chat.messages.append(read)
-    return chat
+        if content is not None:
+            read["content"] = self.content(content, message.path("content"))
+        self.messages.append(read)
 
+    def content(self, content: Any, path: str) -> str | list[dict[str, Any]]:
+        """A content without its images and sounds, which are added; the text alone where all parts are texts."""
+        if isinstance(content, str):
+            return content
+        if not isinstance(content, list):
+            raise wrong_field(path, "must be a string or a list of parts")
+        parts = [self._part(Fields(item, f"{path}[{index}]")) for index, item in enumerate(content)]
+        if all(part["type"] == "text" for part in parts):
+            return "".join(part["text"] for part in parts)
+        return parts
 
-def _parts(parts: list[Any], path: str, chat: Chat) -> str | list[dict[str, Any]]:
-    """The parts of a content; the text alone where all are texts."""
-    found: list[dict[str, Any]] = []
-    for index, item in enumerate(parts):
-        part = Fields(item, f"{path}[{index}]")
+    def _part(self, part: Fields) -> dict[str, Any]:
         kind = part.needed_text("type")
         if kind in ("text", "input_text", "output_text"):
-            found.append({"type": "text", "text": part.needed_text("text")})
-        elif kind == "refusal":
-            found.append({"type": "text", "text": part.needed_text("refusal")})
-        elif kind in ("image_url", "input_image"):
-            chat.images.append(_image(part))
-            found.append({"type": "image"})
-        elif kind == "input_audio":
+            return {"type": "text", "text": part.needed_text("text")}
+        if kind == "refusal":
+            return {"type": "text", "text": part.needed_text("refusal")}
+        if kind in ("image_url", "input_image"):
+            self.images.append(_image(part))
+            return {"type": "image"}
+        if kind == "input_audio":
             sound = part.object("input_audio")
             if sound is None:
                 raise part.wrong("input_audio", "is missing")
-            chat.audio.append(_base64(sound.needed_text("data"), sound.path("data")))
-            found.append({"type": "audio"})
-        else:
-            raise part.wrong("type", f"{kind[:40]!r} is not known; known are text, image_url and input_audio")
-    if all(part["type"] == "text" for part in found):
-        return "".join(part["text"] for part in found)
+            self.audio.append(_base64(sound.needed_text("data"), sound.path("data")))
+            return {"type": "audio"}
+        raise part.wrong("type", f"{kind[:40]!r} is not known; known are texts, images and input_audio")
+
+
+def read_messages(fields: Fields) -> Chat:
+    """The messages of a request. Raises InvalidRequest that names the wrong message or part."""
+    chat = Chat()
+    for index, item in enumerate(needed_messages(fields, chat.field)):
+        chat.read(item, f"{chat.field}[{index}]")
+    return chat
+
+
+def needed_messages(fields: Fields, name: str) -> list[Any]:
+    """The list of messages in a field. Raises InvalidRequest if it is absent, empty or too long."""
+    found = fields.items(name)
+    if not found:
+        raise fields.wrong(name, "is missing" if found is None else "must not be empty")
+    if len(found) > MOST_MESSAGES:
+        raise fields.wrong(name, f"holds {len(found)} messages, at most {MOST_MESSAGES} are allowed")
     return found
 
 
 def _image(part: Fields) -> bytes:
     """The bytes of an image in a data URL (RFC 2397). The server fetches nothing."""
-    value = part.get("image_url")
-    url = value if isinstance(value, str) else Fields(value, part.path("image_url")).needed_text("url")
-    path = part.path("image_url")
+    value, path = part.get("image_url"), part.path("image_url")
+    if value is None:
+        raise wrong_field(path, "is missing")
+    url = value if isinstance(value, str) else Fields(value, path).needed_text("url")
     head, comma, data = url.partition(",")
     if not head.startswith("data:") or not comma:
         raise wrong_field(path, "must be a data URL; the server fetches nothing")

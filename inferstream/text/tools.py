@@ -5,36 +5,99 @@ from typing import Any
 
 import orjson
 
-from .fields import Fields
+from .fields import Fields, wrong_field
 from .inputs import RESPONSE_FORMAT, TOOLS
 from .interface import TextInterface
 
+CHOICES = ("none", "auto", "required")
+FORMATS = ("text", "json_object", "json_schema")
 
-def read_tools(
-    fields: Fields, interface: TextInterface
-) -> tuple[dict[str, list[str | bytes]], dict[str, Any]]:
-    """Inputs and parameters of the tools and of the response format that a client asks for.
+Inputs = dict[str, list[str | bytes]]
+
+
+def read_tools(fields: Fields, interface: TextInterface) -> tuple[Inputs, dict[str, Any]]:
+    """Inputs and parameters of the tools and of the response format that a client of chat asks for.
 
     Raises InvalidRequest that names the field, if it is wrong or the model declares no input of this name.
     """
-    inputs: dict[str, list[str | bytes]] = {}
+    if fields.get("functions") is not None:
+        raise fields.wrong("functions", "is not taken; use tools")
+    inputs, parameters = offered(fields, interface, fields.items("tools"), fields.get("tool_choice"))
+    return inputs | formatted(fields.object("response_format"), interface, "response_format"), parameters
+
+
+def offered(
+    fields: Fields, interface: TextInterface, tools: list[Any] | None, choice: Any
+) -> tuple[Inputs, dict[str, Any]]:
+    """Inputs and parameters of tools and a choice among them, both in the form of chat completions."""
+    tools = tools or []
+    names = [_name(tool, f"tools[{index}]") for index, tool in enumerate(tools)]
+    if isinstance(choice, str):
+        fields.choice("tool_choice", CHOICES)
+    elif choice is not None:
+        tools, choice = _chosen(Fields(choice, "tool_choice"), tools, names)
+    parallel = fields.get("parallel_tool_calls") is None or fields.flag("parallel_tool_calls")
+    if not tools:
+        if choice not in (None, "none", "auto"):
+            raise fields.wrong("tool_choice", "needs tools")
+        return {}, {}
+    if choice == "none":
+        return {}, {}
+    if not interface.takes(TOOLS):
+        raise fields.wrong("tools", "the model calls no tools")
     parameters: dict[str, Any] = {}
-    tools, choice = fields.items("tools"), fields.get("tool_choice")
-    if tools and choice != "none":
-        for index, tool in enumerate(tools):
-            Fields(tool, f"tools[{index}]").needed_text("type")
-        if not interface.takes(TOOLS):
-            raise fields.wrong("tools", "the model calls no tools")
-        inputs[TOOLS] = [orjson.dumps(tools).decode()]
-        if choice is not None:
-            parameters["tool_choice"] = choice if isinstance(choice, str) else orjson.dumps(choice).decode()
-    format = fields.object("response_format")
-    kind = None if format is None else format.choice("type", ("text", "json_object", "json_schema"))
-    if kind not in (None, "text"):
-        if not interface.takes(RESPONSE_FORMAT):
-            raise fields.wrong("response_format", f"the model does not write {kind}")
-        inputs[RESPONSE_FORMAT] = [orjson.dumps(fields.get("response_format")).decode()]
-    return inputs, parameters
+    if choice is not None:
+        parameters["tool_choice"] = choice if isinstance(choice, str) else orjson.dumps(choice).decode()
+    if not parallel:
+        parameters["parallel_tool_calls"] = False
+    return {TOOLS: [orjson.dumps(tools).decode()]}, parameters
+
+
+def _name(tool: Any, path: str) -> str:
+    """The name of a tool. Only functions are tools."""
+    described = Fields(tool, path)
+    described.needed_text("type")
+    described.choice("type", ("function",))
+    function = described.object("function")
+    if function is None:
+        raise described.wrong("function", "is missing")
+    return function.needed_text("name")
+
+
+def _chosen(choice: Fields, tools: list[Any], names: Sequence[str]) -> tuple[list[Any], Any]:
+    """The tools that remain, and the choice among them, where the client names one tool or several."""
+    kind = choice.choice("type", ("function", "allowed_tools"))
+    if kind is None:
+        raise choice.wrong("type", "is missing")
+    inner = choice.object(kind)
+    if inner is None:
+        raise choice.wrong(kind, "is missing")
+    if kind == "function":
+        name = inner.needed_text("name")
+        if name not in names:
+            raise wrong_field("tool_choice", f"no tool is called {name[:40]!r}")
+        return tools, {"type": "function", "function": {"name": name}}
+    path = inner.path("tools")
+    allowed = {_name(tool, f"{path}[{index}]") for index, tool in enumerate(inner.items("tools") or [])}
+    if unknown := sorted(allowed.difference(names)):
+        raise wrong_field("tool_choice", f"no tool is called {unknown[0][:40]!r}")
+    mode = inner.choice("mode", CHOICES[1:])
+    return [tool for tool, name in zip(tools, names, strict=True) if name in allowed], mode
+
+
+def formatted(format: Fields | None, interface: TextInterface, path: str) -> Inputs:
+    """The input of a response format in the form of chat completions. `path` names it in errors."""
+    kind = None if format is None else format.choice("type", FORMATS)
+    if format is None or kind in (None, "text"):
+        return {}
+    if not interface.takes(RESPONSE_FORMAT):
+        raise wrong_field(path, f"the model does not write {kind}")
+    if kind == "json_schema":
+        schema = format.object("json_schema")
+        if schema is None:
+            raise format.wrong("json_schema", "is missing")
+        schema.needed_text("name")
+    return {RESPONSE_FORMAT: [orjson.dumps({name: format.get(name) for name in format.names()}).decode()]}
 
 
 def merged(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -51,14 +51,17 @@ class ChatFormat(ChunkFormat):
 
 def _logprobs(reader: TextReader) -> dict[str, Any] | None:
     """The log probabilities read so far, and the reader's list emptied."""
-    if not reader.logprobs:
-        return None
-    content = [
-        {**_one(found.token, found.logprob), "top_logprobs": [_one(*each) for each in found.top.items()]}
-        for found in reader.logprobs
+    return {"content": token_logprobs(reader), "refusal": None} if reader.logprobs else None
+
+
+def token_logprobs(reader: TextReader) -> list[dict[str, Any]]:
+    """The log probability of each token read so far, and the reader's list emptied."""
+    found = [
+        {**_one(each.token, each.logprob), "top_logprobs": [_one(*other) for other in each.top.items()]}
+        for each in reader.logprobs
     ]
     reader.logprobs.clear()
-    return {"content": content, "refusal": None}
+    return found
 
 
 def _one(token: str, logprob: float) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from .chat import ChatFormat, logprobs_asked
 from .completions import CompletionFormat, prompts
 from .embeddings import EmbeddingRequest
 from .errors import error_object
+from .responses import read_response, unstored
 
 PREFIXES = ("/v1", "/openai/v1")
 
@@ -44,14 +45,14 @@ GENERAL = frozenset[str]().union(
 
 
 class OpenAI(InferenceDialect):
-    """Chat, completions, embeddings and models."""
+    """Chat, completions, responses, embeddings and models."""
 
     name = "openai"
     yields = True
     inferences = {
         prefix + path: Operation.STREAM
         for prefix in PREFIXES
-        for path in ("/chat/completions", "/completions", "/embeddings")
+        for path in ("/chat/completions", "/completions", "/embeddings", "/responses")
     }
 
     def reads(self) -> Sequence[ReadClaim]:
@@ -61,6 +62,7 @@ class OpenAI(InferenceDialect):
             for claim in (
                 ReadClaim(f"{prefix}/models", self._models),
                 ReadClaim(f"{prefix}/models/{{model_name}}", self._model),
+                ReadClaim(f"{prefix}/responses/{{response_id}}", unstored, ("GET", "DELETE", "POST")),
             )
         ]
 
@@ -77,6 +79,8 @@ class OpenAI(InferenceDialect):
             raise wrong_field("model", f"{name} returns vectors, not texts")
         if route.template.endswith("/chat/completions"):
             return _chat(fields, admission, interface, name)
+        if route.template.endswith("/responses"):
+            return read_response(fields, admission, interface, name)
         return _completions(fields, admission, interface, name)
 
     def _admit(self, name: str) -> Admission:

@@ -1,0 +1,234 @@
+"""Responses as OpenAI writes them: whole, or as events."""
+
+from collections.abc import Sequence
+from time import time
+from typing import Any
+
+import orjson
+
+from .....errors import Code, InferstreamError
+from .....protos import sse
+from .....text.reader import LENGTH, TextReader
+from .....text.tools import merged
+from ..text import TextFormat
+from .chat import token_logprobs
+from .chunks import usage_of
+from .errors import error_object
+
+COMPLETED = "completed"
+INCOMPLETE = "incomplete"
+
+CUT = {LENGTH: "max_output_tokens", "content_filter": "content_filter"}
+"""Reasons to end a text before its end, as a response calls them."""
+
+FAILURES = {Code.INVALID: "invalid_prompt", Code.OVERLOADED: "rate_limit_exceeded"}
+"""Codes of failed responses; all others are `server_error`."""
+
+
+class Message:
+    """A text in the output of a response."""
+
+    def __init__(self, id: str, index: int) -> None:
+        self.id = f"msg_{id}_{index}"
+        self.index = index
+        self.place = {"item_id": self.id, "output_index": index, "content_index": 0}
+        self.pieces: list[str] = []
+        self.logprobs: list[dict[str, Any]] = []
+        self.done: dict[str, Any] | None = None
+        """The item once it has ended."""
+        around = {"type": "response.output_text.delta", **self.place, "logprobs": []}
+        self.before = (
+            sse.named_event("response.output_text.delta", orjson.dumps(around))[: -len(b"}\n\n")]
+            + b',"delta":'
+        )
+
+    def part(self, text: str) -> dict[str, Any]:
+        return {"type": "output_text", "text": text, "annotations": [], "logprobs": self.logprobs}
+
+    def item(self, status: str) -> dict[str, Any]:
+        content = [] if status == "in_progress" else [self.part("".join(self.pieces))]
+        return {"id": self.id, "type": "message", "status": status, "role": "assistant", "content": content}
+
+
+class FunctionCall:
+    """A call of a tool in the output of a response."""
+
+    def __init__(self, id: str, index: int, call: dict[str, Any]) -> None:
+        function = call.get("function") or {}
+        self.id = f"fc_{id}_{index}"
+        self.index = index
+        self.place = {"item_id": self.id, "output_index": index}
+        self.call_id = call.get("id") or f"call_{id}_{index}"
+        self.name = function.get("name") or ""
+        self.pieces: list[str] = []
+        self.done: dict[str, Any] | None = None
+
+    def item(self, status: str) -> dict[str, Any]:
+        named = {"id": self.id, "type": "function_call", "status": status, "call_id": self.call_id}
+        return {**named, "name": self.name, "arguments": "".join(self.pieces)}
+
+
+class ResponseFormat(TextFormat):
+    """Writes a text as a response. Only the text and a number differ between the events of most pieces.
+
+    A message ends where a call of a tool begins. Pieces of several calls may be mixed, so that calls end with the
+    response. `document` is the response as far as the request determines it.
+    """
+
+    def __init__(self, id: str, document: dict[str, Any]) -> None:
+        self._id = id
+        self._document = document
+        self._number = 0
+        self._items: list[Message | FunctionCall] = []
+        self._message: Message | None = None
+        self._calls: dict[int, FunctionCall] = {}
+
+    def piece(self, index: int, text: str, reader: TextReader) -> bytes:
+        message = self._message
+        if message is None or reader.logprobs or reader.tool_calls:
+            return self._begun() + self._grown(text, reader)
+        if not text:
+            return b""
+        message.pieces.append(text)
+        number = self._number
+        self._number = number + 1
+        return b'%b%b,"sequence_number":%d}\n\n' % (message.before, orjson.dumps(text), number)
+
+    def last(self, index: int, text: str, reader: TextReader) -> bytes:
+        events = [self.piece(index, text, reader)]
+        if not self._items:
+            events.append(self._open_message())
+        status, final = _status(reader), self._items[-1]
+        events += [
+            self._ended(item, status if item is final else COMPLETED) for item in self._items if not item.done
+        ]
+        return b"".join(events)
+
+    def closing(self, readers: Sequence[TextReader]) -> bytes:
+        output = [item.done for item in self._items]
+        return self._event(f"response.{_status(readers[0])}", {"response": self._ending(readers, output)})
+
+    def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
+        reader = readers[0]
+        status = _status(reader)
+        calls = merged(reader.tool_calls)
+        if texts[0] or not calls:
+            message = Message(self._id, 0)
+            message.pieces.append(texts[0])
+            message.logprobs = token_logprobs(reader)
+            self._items.append(message)
+        for call in calls:
+            function = FunctionCall(self._id, len(self._items), call)
+            function.pieces.append(call["function"]["arguments"])
+            self._items.append(function)
+        final = self._items[-1]
+        output = [item.item(status if item is final else COMPLETED) for item in self._items]
+        return orjson.dumps(self._ending(readers, output))
+
+    def failure(self, error: InferstreamError) -> bytes:
+        """`response.failed`, and `error`: clients of OpenAI raise for the second only."""
+        found = error_object(error)["error"]
+        failed = {"code": FAILURES.get(error.code, "server_error"), "message": error.message}
+        output = [item.done or item.item(INCOMPLETE) for item in self._items]
+        response = {**self._document, "status": "failed", "error": failed, "output": output}
+        return (
+            self._begun()
+            + self._event("response.failed", {"response": response})
+            + self._event("error", {**found, "error": found})
+        )
+
+    def _event(self, kind: str, fields: dict[str, Any]) -> bytes:
+        document = {**fields, "type": kind, "sequence_number": self._number}
+        self._number += 1
+        return sse.named_event(kind, orjson.dumps(document))
+
+    def _begun(self) -> bytes:
+        """The events of the beginning, once."""
+        if self._number:
+            return b""
+        response = {"response": self._document}
+        return self._event("response.created", response) + self._event("response.in_progress", response)
+
+    def _grown(self, text: str, reader: TextReader) -> bytes:
+        """The events of a piece that is more than a text, or opens its message."""
+        events = []
+        if text or reader.logprobs:
+            if self._message is None:
+                events.append(self._open_message())
+            message = self._message
+            assert message is not None
+            message.pieces.append(text)
+            logprobs = token_logprobs(reader)
+            message.logprobs += logprobs
+            delta = {**message.place, "delta": text, "logprobs": logprobs}
+            events.append(self._event("response.output_text.delta", delta))
+        if reader.tool_calls:
+            if self._message is not None:
+                events.append(self._ended(self._message, COMPLETED))
+                self._message = None
+            events += [self._called(call) for call in reader.tool_calls]
+            reader.tool_calls.clear()
+        return b"".join(events)
+
+    def _open_message(self) -> bytes:
+        message = self._message = Message(self._id, len(self._items))
+        return self._opened(message) + self._event(
+            "response.content_part.added", {**message.place, "part": message.part("")}
+        )
+
+    def _opened(self, item: Message | FunctionCall) -> bytes:
+        self._items.append(item)
+        added = {"output_index": item.index, "item": item.item("in_progress")}
+        return self._event("response.output_item.added", added)
+
+    def _called(self, piece: dict[str, Any]) -> bytes:
+        """The events of a piece of a call; pieces of one index belong together."""
+        index = int(piece.get("index", len(self._calls)))
+        call, opened = self._calls.get(index), b""
+        if call is None:
+            call = self._calls[index] = FunctionCall(self._id, len(self._items), piece)
+            opened = self._opened(call)
+        if not (arguments := (piece.get("function") or {}).get("arguments")):
+            return opened
+        call.pieces.append(arguments)
+        delta = {**call.place, "delta": arguments}
+        return opened + self._event("response.function_call_arguments.delta", delta)
+
+    def _ended(self, item: Message | FunctionCall, status: str) -> bytes:
+        item.done = item.item(status)
+        text = "".join(item.pieces)
+        if isinstance(item, Message):
+            logprobs = {"text": text, "logprobs": item.logprobs}
+            events = self._event("response.output_text.done", {**item.place, **logprobs})
+            events += self._event("response.content_part.done", {**item.place, "part": item.part(text)})
+        else:
+            done = {**item.place, "name": item.name, "arguments": text}
+            events = self._event("response.function_call_arguments.done", done)
+        return events + self._event(
+            "response.output_item.done", {"output_index": item.index, "item": item.done}
+        )
+
+    def _ending(
+        self, readers: Sequence[TextReader], output: Sequence[dict[str, Any] | None]
+    ) -> dict[str, Any]:
+        """The response at its end."""
+        reader, status = readers[0], _status(readers[0])
+        used = usage_of(readers)
+        return {
+            **self._document,
+            "status": status,
+            "completed_at": int(time()) if status == COMPLETED else None,
+            "incomplete_details": None if status == COMPLETED else {"reason": CUT[str(reader.finish_reason)]},
+            "output": output,
+            "usage": {
+                "input_tokens": used["prompt_tokens"],
+                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                "output_tokens": used["completion_tokens"],
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": used["total_tokens"],
+            },
+        }
+
+
+def _status(reader: TextReader) -> str:
+    return INCOMPLETE if reader.finish_reason in CUT else COMPLETED

@@ -1,0 +1,135 @@
+"""`/v1/responses`: how a request for a response is read."""
+
+from collections.abc import Mapping
+from time import time
+from typing import Any
+
+from .....dataplane.admission import Admission
+from .....dataplane.call import new_id
+from .....errors import InvalidRequest, NotFound
+from .....text.chat import Chat
+from .....text.fields import Fields, wrong_field
+from .....text.generation import Generation, expect_logprobs, sampling
+from .....text.inputs import MESSAGES
+from .....text.interface import TextInterface
+from .....text.tools import formatted, offered
+from ..base import ReadRoute
+from ..text import TextRequest
+from .response_events import ResponseFormat
+from .response_items import INPUT, read_choice, read_format, read_functions, read_input, read_metadata
+
+LOGPROBS = "message.output_text.logprobs"
+
+UNSTORED = "responses are not stored"
+
+REFUSED: Mapping[str, str] = {
+    "previous_response_id": f"{UNSTORED}; send the items of the conversation as input",
+    "conversation": "conversations are not stored; send the items of the conversation as input",
+    "background": f"{UNSTORED}; the response is made while the client waits",
+    "prompt": "prompts are not stored; send the prompt as instructions and input",
+    "moderation": "the server does not moderate",
+    "max_tokens": "is not a field of responses; use max_output_tokens",
+    "max_completion_tokens": "is not a field of responses; use max_output_tokens",
+    "response_format": "is not a field of responses; use text.format",
+    "n": "is not a field of responses; each has one text",
+}
+"""Fields that a request must not have, and why."""
+
+KNOWN = (
+    frozenset(("model", INPUT, "instructions", "max_output_tokens", "max_tool_calls", "stream", "stop"))
+    | frozenset(("tool_choice", "parallel_tool_calls", "top_logprobs", "logprobs", "truncation", "include"))
+    | frozenset(
+        ("user", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
+    )
+    | frozenset(REFUSED)
+)
+"""Fields that never become parameters of the request to the model."""
+
+ECHOED = ("max_output_tokens", "temperature", "top_p", "user", "safety_identifier", "prompt_cache_key")
+"""Fields of the response that are those of the request, or null."""
+
+
+def read_response(fields: Fields, admission: Admission, interface: TextInterface, name: str) -> TextRequest:
+    """Read a request. Raises InvalidRequest that names the wrong field."""
+    for field, sentence in REFUSED.items():
+        if (value := fields.get(field)) is not None and value is not False:
+            raise fields.wrong(field, sentence)
+    chat = read_input(fields)
+    functions, choice = read_functions(fields), read_choice(fields)
+    inputs, parameters = offered(fields, interface, functions, choice)
+    inputs |= formatted(read_format(fields), interface, "text.format")
+    top = _logprobs_asked(fields, interface)
+    if top:
+        parameters["top_logprobs"] = top
+    parameters |= sampling(fields, KNOWN)
+    limit = fields.integer("max_output_tokens", 1)
+    generation = Generation(parameters, fields.stop(), limit, top is not None)
+    request = generation.request(
+        interface, _prompt(chat, interface), {**chat.inputs(interface.takes), **inputs}
+    )
+    id = request.__dict__["id"] = new_id()
+    streamed = fields.flag("stream")
+    if fields.object("stream_options") is not None and not streamed:
+        raise fields.wrong("stream_options", "needs stream to be true")
+    format = ResponseFormat(id, _document(fields, id, name))
+    return TextRequest(admission, generation, [request], format, streamed)
+
+
+def _prompt(chat: Chat, interface: TextInterface) -> str | None:
+    if interface.takes(MESSAGES):
+        return None
+    try:
+        return interface.chat_prompt(chat.messages)
+    except InvalidRequest as error:  # it names `messages`, which this client has not sent
+        raise wrong_field(INPUT, error.message.removeprefix("messages: ")) from error
+
+
+def _logprobs_asked(fields: Fields, interface: TextInterface) -> int | None:
+    """How many of the most likely tokens the client wants at each place; None if no log probabilities."""
+    included, top = fields.items("include") or [], fields.integer("top_logprobs", 0, 20)
+    if LOGPROBS in included:
+        expect_logprobs(interface, "include")
+        return top or 0
+    if top:
+        raise fields.wrong("top_logprobs", f'needs "{LOGPROBS}" in include')
+    return None
+
+
+def _document(fields: Fields, id: str, name: str) -> dict[str, Any]:
+    """The response, as far as the request determines it."""
+    text, reasoning = fields.object("text"), fields.object("reasoning")
+    fields.choice("truncation", ("auto", "disabled"))
+    fields.flag("store")
+    format = None if text is None else text.get("format")
+    return {
+        "id": f"resp_{id}",
+        "object": "response",
+        "created_at": int(time()),
+        "status": "in_progress",
+        "background": False,
+        "completed_at": None,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": fields.get("instructions"),
+        "max_tool_calls": fields.integer("max_tool_calls", 1),
+        "metadata": read_metadata(fields),
+        "model": name,
+        "output": [],
+        "parallel_tool_calls": fields.get("parallel_tool_calls") is not False,
+        "previous_response_id": None,
+        "reasoning": {"effort": None if reasoning is None else reasoning.get("effort"), "summary": None},
+        "service_tier": "default",
+        "store": False,
+        "text": {"format": format or {"type": "text"}},
+        "tool_choice": fields.get("tool_choice") or "auto",
+        "tools": fields.get("tools") or [],
+        "top_logprobs": fields.get("top_logprobs") or 0,
+        "truncation": "disabled",
+        "usage": None,
+        **{field: fields.get(field) for field in ECHOED},
+    }
+
+
+async def unstored(_: ReadRoute) -> tuple[int, bytes]:
+    """Any request for a response that was made earlier."""
+    raise NotFound(f"There is no such response: {UNSTORED}.")

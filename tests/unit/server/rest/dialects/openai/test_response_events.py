@@ -1,0 +1,204 @@
+import json
+
+import pytest
+
+from inferstream.errors import InferenceFailed, InferstreamError, InvalidRequest, Overloaded
+from inferstream.server.rest.dialects.openai.response_events import ResponseFormat
+from inferstream.text.reader import TextReader, TokenLogprob
+
+DOCUMENT = {"id": "resp_i", "status": "in_progress", "output": [], "usage": None}
+TEXT = "response.output_text"
+ARGUMENTS = "response.function_call_arguments"
+BEGINNING = ["response.created", "response.in_progress"]
+OPENING = ["response.output_item.added", "response.content_part.added"]
+ENDING = [f"{TEXT}.done", "response.content_part.done", "response.output_item.done"]
+
+
+class Writing:
+    """A stream of pieces, and the events that it becomes."""
+
+    def __init__(self) -> None:
+        self.format = ResponseFormat("i", DOCUMENT)
+        self.reader = TextReader()
+        self.events: list[dict] = []
+
+    def take(self, written: bytes) -> None:
+        for event in written.decode().split("\n\n")[:-1]:
+            name, data = event.split("\n")
+            document = json.loads(data.removeprefix("data: "))
+            assert name == f"event: {document['type']}"
+            self.events.append(document)
+
+    def piece(self, text: str = "", *calls: dict, logprob: float | None = None) -> None:
+        self.reader.tokens += 1
+        self.reader.tool_calls += calls
+        if logprob is not None:
+            self.reader.logprobs.append(TokenLogprob(text, logprob, {}))
+        self.take(self.format.piece(0, text, self.reader))
+
+    def end(self, text: str = "", reason: str = "stop") -> dict:
+        self.reader.finish_reason = reason
+        self.take(self.format.last(0, text, self.reader))
+        self.take(self.format.closing([self.reader]))
+        return self.events[-1]["response"]
+
+    def fail(self, error: InferstreamError) -> list[dict]:
+        self.take(self.format.failure(error))
+        return self.events[-2:]
+
+    def types(self) -> list[str]:
+        assert [event["sequence_number"] for event in self.events] == list(range(len(self.events)))
+        return [event["type"] for event in self.events]
+
+
+@pytest.fixture
+def writing() -> Writing:
+    return Writing()
+
+
+def call(index: int, arguments: str = "", **named: object) -> dict:
+    return {"index": index, **named, "function": {"name": f"f{index}", "arguments": arguments}}
+
+
+def test_the_first_piece_opens_and_the_end_closes(writing: Writing):
+    for text in ("a", "", 'b"\n'):
+        writing.piece(text)
+    response = writing.end("c")
+    assert writing.types() == [*BEGINNING, *OPENING, *[f"{TEXT}.delta"] * 3, *ENDING, "response.completed"]
+    deltas = [event["delta"] for event in writing.events if event["type"] == f"{TEXT}.delta"]
+    assert deltas == ["a", 'b"\n', "c"]
+    assert response["output"] == [
+        {
+            "id": "msg_i_0",
+            "type": "message",
+            "status": "completed",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": 'ab"\nc', "annotations": [], "logprobs": []}],
+        }
+    ]
+
+
+def test_the_first_delta_has_the_form_of_all_others(writing: Writing):
+    writing.piece("a")
+    writing.piece("a")
+    first, second = writing.events[-2:]
+    assert {**first, "sequence_number": 5} == second
+    assert {**second, "logprobs": None} == {
+        "type": f"{TEXT}.delta",
+        "item_id": "msg_i_0",
+        "output_index": 0,
+        "content_index": 0,
+        "delta": "a",
+        "logprobs": None,
+        "sequence_number": 5,
+    }
+
+
+def test_a_response_begins_before_its_first_text(writing: Writing):
+    writing.piece()
+    assert writing.types() == BEGINNING
+
+
+def test_a_response_without_text_has_an_empty_message(writing: Writing):
+    writing.end()
+    assert writing.types() == [*BEGINNING, *OPENING, *ENDING, "response.completed"]
+
+
+def test_log_probabilities_are_in_each_delta_and_all_at_the_end(writing: Writing):
+    writing.piece("a", logprob=-1.0)
+    writing.piece("b", logprob=-2.0)
+    part = writing.end()["output"][0]["content"][0]
+    deltas = [event["logprobs"] for event in writing.events if event["type"] == f"{TEXT}.delta"]
+    assert [[each["logprob"] for each in found] for found in deltas] == [[-1.0], [-2.0]]
+    assert [each["token"] for each in part["logprobs"]] == ["a", "b"]
+
+
+def test_a_message_ends_where_a_call_begins_and_another_may_follow(writing: Writing):
+    writing.piece("a", call(0, id="c"))
+    writing.piece("", call(0, "{}"))
+    writing.piece("b")
+    output = writing.end(reason="tool_calls")["output"]
+    assert writing.types() == [
+        *BEGINNING,
+        *OPENING,
+        f"{TEXT}.delta",
+        *ENDING,
+        "response.output_item.added",
+        f"{ARGUMENTS}.delta",
+        *OPENING,
+        f"{TEXT}.delta",
+        f"{ARGUMENTS}.done",
+        "response.output_item.done",
+        *ENDING,
+        "response.completed",
+    ]
+    assert [item["type"] for item in output] == ["message", "function_call", "message"]
+    assert output[1] == {
+        "id": "fc_i_1",
+        "type": "function_call",
+        "status": "completed",
+        "call_id": "c",
+        "name": "f0",
+        "arguments": "{}",
+    }
+
+
+def test_a_call_without_an_id_gets_one(writing: Writing):
+    writing.piece("", call(0), call(1))
+    assert [item["call_id"] for item in writing.end()["output"]] == ["call_i_0", "call_i_1"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"), [("length", "max_output_tokens"), ("content_filter", "content_filter")]
+)
+def test_a_text_that_was_cut_is_incomplete(writing: Writing, reason: str, why: str):
+    writing.piece("a")
+    response = writing.end(reason=reason)
+    assert writing.types()[-1] == "response.incomplete"
+    assert response["status"] == response["output"][0]["status"] == "incomplete"
+    assert response["incomplete_details"] == {"reason": why}
+    assert response["completed_at"] is None
+
+
+def test_only_the_last_item_of_a_response_that_was_cut_is_incomplete(writing: Writing):
+    writing.piece("", call(0), call(1))
+    assert [item["status"] for item in writing.end(reason="length")["output"]] == ["completed", "incomplete"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InferenceFailed("broke"), "server_error"),
+        (Overloaded("full"), "rate_limit_exceeded"),
+        (InvalidRequest("wrong"), "invalid_prompt"),
+    ],
+)
+def test_a_failure_is_a_failed_response_and_an_error(writing: Writing, error: InferstreamError, code: str):
+    writing.piece("a")
+    failed, last = writing.fail(error)
+    assert (failed["type"], last["type"]) == ("response.failed", "error")
+    assert failed["response"]["error"] == {"code": code, "message": error.message}
+    assert failed["response"]["output"][0]["content"][0]["text"] == "a"
+    assert last["error"]["message"] == last["message"] == error.message
+    writing.types()
+
+
+def test_a_failure_before_the_first_piece_begins_the_response(writing: Writing):
+    writing.fail(InferenceFailed("broke"))
+    assert writing.types() == [*BEGINNING, "response.failed", "error"]
+
+
+def test_a_whole_response_has_the_output_of_a_stream(writing: Writing):
+    writing.piece("a", logprob=-1.0)
+    writing.piece("", call(0, "{", id="c"), call(1, "[]", id="d"))
+    writing.piece("", call(0, "}"))
+    streamed = writing.end()
+    reader = TextReader()
+    reader.finish_reason = "stop"
+    reader.tokens = 3
+    reader.logprobs.append(TokenLogprob("a", -1.0, {}))
+    reader.tool_calls += [call(0, "{", id="c"), call(1, "[]", id="d"), call(0, "}")]
+    whole = json.loads(ResponseFormat("i", DOCUMENT).whole(["a"], [reader]))
+    assert whole["output"] == streamed["output"]
+    assert whole["usage"] == streamed["usage"]
+    assert whole["usage"]["output_tokens"] == 3

@@ -1,0 +1,113 @@
+import base64
+
+import pytest
+
+from inferstream.errors import InvalidRequest
+from inferstream.server.rest.dialects.openai.response_items import (
+    read_choice,
+    read_format,
+    read_functions,
+    read_input,
+    read_metadata,
+)
+from inferstream.text.fields import Fields
+
+IMAGE = f"data:image/png;base64,{base64.b64encode(b'pixel').decode()}"
+SCHEMA = {"type": "object"}
+
+
+def messages(input: object, **fields: object) -> list:
+    return read_input(Fields({"input": input, **fields})).messages
+
+
+def test_a_text_is_a_message_of_the_user():
+    assert messages("hi", instructions="Be kind.") == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "hi"},
+    ]
+
+
+def test_a_message_has_its_role_and_content_alone():
+    item = {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant"}
+    parts = [{"type": "output_text", "text": "a"}, {"type": "refusal", "refusal": "b"}]
+    assert messages([{**item, "content": parts}]) == [{"role": "assistant", "content": "ab"}]
+
+
+def test_calls_belong_to_the_message_of_the_assistant_before_them():
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    made = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    user = {"role": "user", "content": "u"}
+    assert messages([user, call, call]) == [
+        user,
+        {"role": "assistant", "content": None, "tool_calls": [made, made]},
+    ]
+    assert messages([call, user, call])[0] == {"role": "assistant", "content": None, "tool_calls": [made]}
+
+
+def test_an_output_may_hold_an_image():
+    output = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": IMAGE}]
+    chat = read_input(Fields({"input": [{"type": "function_call_output", "call_id": "c", "output": output}]}))
+    parts = [{"type": "text", "text": "see"}, {"type": "image"}]
+    assert chat.messages == [{"role": "tool", "tool_call_id": "c", "content": parts}]
+    assert chat.images == [b"pixel"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({}, "input"),
+        ({"input": []}, "input"),
+        ({"input": {}}, "input"),
+        ({"input": ["x"]}, "input[0]"),
+        ({"input": [{"type": 3}]}, "input[0].type"),
+        ({"input": [{"type": "mcp_call"}]}, "input[0].type"),
+        ({"input": [{"content": "x"}]}, "input[0].role"),
+        ({"input": [{"role": "user", "content": 3}]}, "input[0].content"),
+        ({"input": [{"role": "user", "content": [{"text": "x"}]}]}, "input[0].content[0].type"),
+        (
+            {"input": [{"type": "function_call_output", "call_id": "c", "output": [{"type": "x"}]}]},
+            "input[0].output[0].type",
+        ),
+        ({"input": "x", "instructions": ["y"]}, "instructions"),
+    ],
+)
+def test_a_wrong_item_is_named(fields: dict, field: str):
+    with pytest.raises(InvalidRequest) as raised:
+        read_input(Fields(fields))
+    assert raised.value.detail[0]["loc"] == [field]
+
+
+def test_tools_and_choices_take_the_form_of_chat():
+    tool = {"type": "function", "name": "f", "parameters": SCHEMA, "strict": True}
+    inner = {"name": "f", "parameters": SCHEMA, "strict": True}
+    assert read_functions(Fields({"tools": [tool]})) == [{"type": "function", "function": inner}]
+    assert read_choice(Fields({"tool_choice": "auto"})) == "auto"
+    assert read_choice(Fields({"tool_choice": {"type": "function", "name": "f"}})) == {
+        "type": "function",
+        "function": {"name": "f"},
+    }
+
+
+@pytest.mark.parametrize("kind", ["web_search", "file_search", "mcp", "custom"])
+def test_a_tool_of_the_server_is_refused(kind: str):
+    with pytest.raises(InvalidRequest) as raised:
+        read_functions(Fields({"tools": [{"type": kind}]}))
+    assert raised.value.detail[0]["loc"] == ["tools[0].type"]
+    with pytest.raises(InvalidRequest) as raised:
+        read_choice(Fields({"tool_choice": {"type": kind}}))
+    assert raised.value.detail[0]["loc"] == ["tool_choice.type"]
+
+
+def test_a_schema_takes_the_form_of_chat():
+    format = read_format(Fields({"text": {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA}}}))
+    assert format.get("json_schema") == {"name": "n", "schema": SCHEMA}
+    assert read_format(Fields({"text": {"verbosity": "low"}})) is None
+    assert read_format(Fields({})) is None
+
+
+def test_metadata_are_strings():
+    assert read_metadata(Fields({})) == {}
+    assert read_metadata(Fields({"metadata": {"a": "b"}})) == {"a": "b"}
+    for wrong in ([], {"a": 1}):
+        with pytest.raises(InvalidRequest):
+            read_metadata(Fields({"metadata": wrong}))

@@ -1,0 +1,120 @@
+import json
+
+import pytest
+
+from inferstream.errors import InvalidRequest
+from inferstream.text.chat import plain_prompt
+from inferstream.text.fields import Fields
+from inferstream.text.interface import TextInterface
+from inferstream.text.tools import merged, read_tools
+from inferstream.types import MetadataTensor
+
+TOOLS = [{"type": "function", "function": {"name": name}} for name in ("a", "b")]
+
+
+def interface(*extras: str) -> TextInterface:
+    declared = {name: MetadataTensor(name=name, datatype="BYTES", shape=[1]) for name in extras}
+    return TextInterface(
+        None,
+        declared,
+        {},
+        plain_prompt,
+        generates=True,
+        embeds=False,
+        logprobs=False,
+        streams=True,
+        listed=True,
+    )
+
+
+def read(*extras: str, **fields: object):
+    inputs, parameters = read_tools(Fields(fields), interface(*extras))
+    return {name: json.loads(values[0]) for name, values in inputs.items()}, parameters
+
+
+def refused(*extras: str, **fields: object) -> object:
+    with pytest.raises(InvalidRequest) as raised:
+        read_tools(Fields(fields), interface(*extras))
+    return raised.value.detail[0]["loc"]
+
+
+def test_tools_are_an_input_and_the_choice_is_a_parameter():
+    assert read("tools", tools=TOOLS) == ({"tools": TOOLS}, {})
+    assert read("tools", tools=TOOLS, tool_choice="required", parallel_tool_calls=False) == (
+        {"tools": TOOLS},
+        {"tool_choice": "required", "parallel_tool_calls": False},
+    )
+
+
+def test_a_function_that_is_chosen_is_a_parameter_as_json():
+    choice = {"type": "function", "function": {"name": "b"}}
+    inputs, parameters = read("tools", tools=TOOLS, tool_choice=choice)
+    assert inputs == {"tools": TOOLS}
+    assert json.loads(parameters["tool_choice"]) == choice
+
+
+def test_tools_that_are_not_allowed_are_left_out():
+    choice = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": TOOLS[1:]}}
+    assert read("tools", tools=TOOLS, tool_choice=choice) == (
+        {"tools": TOOLS[1:]},
+        {"tool_choice": "required"},
+    )
+
+
+@pytest.mark.parametrize("fields", [{}, {"tools": []}, {"tools": None, "tool_choice": "auto"}])
+def test_a_request_without_tools_asks_for_nothing(fields: dict):
+    assert read(**fields) == ({}, {})
+
+
+def test_tools_that_the_model_must_not_call_do_not_reach_it():
+    assert read("tools", tools=TOOLS, tool_choice="none") == ({}, {})
+    assert read(tools=TOOLS, tool_choice="none") == ({}, {})  # a model without tools calls none either
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"tools": {}}, "tools"),
+        ({"tools": [3]}, "tools[0]"),
+        ({"tools": [{}]}, "tools[0].type"),
+        ({"tools": [{"type": "custom"}]}, "tools[0].type"),
+        ({"tools": [*TOOLS, {"type": "function", "function": {}}]}, "tools[2].function.name"),
+        ({"tools": TOOLS, "tool_choice": "perhaps"}, "tool_choice"),
+        ({"tools": TOOLS, "tool_choice": 3}, "tool_choice"),
+        ({"tools": TOOLS, "tool_choice": {"type": "mcp"}}, "tool_choice.type"),
+        ({"tools": TOOLS, "tool_choice": {"type": "function"}}, "tool_choice.function"),
+        ({"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "c"}}}, "tool_choice"),
+        ({"tools": TOOLS, "parallel_tool_calls": "no"}, "parallel_tool_calls"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"functions": []}, "functions"),
+        ({"response_format": "json"}, "response_format"),
+        ({"response_format": {"type": "xml"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format.json_schema.name"),
+    ],
+)
+def test_a_wrong_field_is_named(fields: dict, field: str):
+    assert refused("tools", "response_format", **fields) == [field]
+
+
+def test_a_model_that_declares_no_such_input_gets_none():
+    assert refused("response_format", tools=TOOLS) == ["tools"]
+    assert refused("tools", response_format={"type": "json_object"}) == ["response_format"]
+
+
+def test_a_format_is_an_input_as_the_client_sent_it():
+    format = {"type": "json_object", "schema": {"type": "object"}}
+    assert read("response_format", response_format=format) == ({"response_format": format}, {})
+    assert read(response_format={"type": "text"}) == ({}, {})
+
+
+def test_pieces_of_one_index_are_one_call():
+    pieces = [
+        {"index": 1, "id": "y", "function": {"name": "b", "arguments": ""}},
+        {"index": 0, "id": "x", "function": {"name": "a", "arguments": "{"}},
+        {"index": 1, "function": {"arguments": "[]"}},
+        {"index": 0, "function": {"arguments": "}"}},
+    ]
+    assert merged(pieces) == [
+        {"id": "x", "type": "function", "function": {"name": "a", "arguments": "{}"}},
+        {"id": "y", "type": "function", "function": {"name": "b", "arguments": "[]"}},
+    ]
