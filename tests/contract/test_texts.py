@@ -49,6 +49,15 @@ def completion_stream(host: Host, model: str) -> str:
     return "".join(chunk.choices[0].text for chunk in stream)
 
 
+def response(host: Host, model: str) -> str:
+    return client(host).responses.create(model=model, input=WORDS).output_text
+
+
+def response_stream(host: Host, model: str) -> str:
+    events = client(host).responses.create(model=model, input=WORDS, stream=True)
+    return "".join(event.delta for event in events if event.type == "response.output_text.delta")
+
+
 def flat(host: Host, model: str) -> str:
     """Triton's `generate`."""
     body = {"prompt": WORDS}
@@ -61,6 +70,8 @@ OPENAI: dict[str, Callable[[Host, str], str]] = {
     "second-chat-stream": second_chat_stream,
     "completion": completion,
     "completion-stream": completion_stream,
+    "response": response,
+    "response-stream": response_stream,
 }
 
 

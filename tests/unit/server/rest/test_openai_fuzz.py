@@ -17,6 +17,7 @@ FIELDS = (
     ("model", "messages", "prompt", "input", "n", "stream", "stream_options", "stop", "max_tokens"),
     ("max_completion_tokens", "temperature", "top_p", "seed", "logprobs", "top_logprobs", "logit_bias"),
     ("tools", "tool_choice", "response_format", "suffix", "echo", "best_of", "user", "presence_penalty"),
+    ("instructions", "text", "max_output_tokens", "store", "include", "reasoning", "previous_response_id"),
     ("encoding_format", "dimensions", "top_k", "priority", "timeout", "content_type", "headers", "id"),
 )
 
@@ -153,7 +154,12 @@ good_message = st.fixed_dictionaries(
 right = {
     "messages": st.one_of(st.lists(good_message, min_size=1, max_size=3), st.lists(message, max_size=3)),
     "prompt": st.one_of(st.text(max_size=20), st.lists(st.text(max_size=5), min_size=1, max_size=3)),
-    "input": st.one_of(st.text(max_size=20), st.lists(st.text(max_size=5), min_size=1, max_size=3)),
+    "input": st.one_of(
+        st.text(max_size=20),
+        st.lists(st.text(max_size=5), min_size=1, max_size=3),
+        st.lists(good_message, min_size=1, max_size=3),
+        st.lists(message, max_size=3),
+    ),
 }
 
 options = {"stream": st.booleans(), "n": st.sampled_from([1, 2, 3])}
@@ -164,6 +170,7 @@ MODELS = {
     "/v1/chat/completions": ["echo", "all"],
     "/v1/completions": ["echo"],
     "/v1/embeddings": ["vectors"],
+    "/v1/responses": ["echo", "all"],
 }
 
 
@@ -179,9 +186,10 @@ def test_any_object_is_answered_or_refused(server: Server, path: str, data: st.D
     if answer.status_code != 200:
         assert answer.json()["error"].keys() == {"message", "type", "param", "code"}
     elif answer.headers["content-type"].startswith("text/event-stream"):
-        assert answer.text.endswith("data: [DONE]\n\n"), answer.text
+        end = "event: response.completed" if path == "/v1/responses" else "data: [DONE]\n\n"
+        assert end in answer.text, answer.text
     else:
-        assert answer.json()["object"] in ("chat.completion", "text_completion", "list")
+        assert answer.json()["object"] in ("chat.completion", "text_completion", "list", "response")
 
 
 @pytest.mark.parametrize("path", MODELS)
