@@ -30,7 +30,7 @@ test: lint  ## lint, type check, layers, and every test
 
 $(LLM_STAMP): pyproject.toml
 	test -x $(LLM)/bin/python || $(PYTHON) -m venv $(LLM)
-	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,test-llm]'
+	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-llm]'
 	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(LLM)/node openai@6.49.0
 	@touch $@
 
