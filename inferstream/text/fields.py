@@ -2,9 +2,20 @@
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, Self
+
+import orjson
 
 from ..errors import InvalidRequest
+from ..protos.duplicate_keys import has_keys, refuse_duplicate_keys
+
+DEEPEST = 100
+"""Levels of lists and objects in a body at most. All that is made of it can be written as JSON then."""
+
+LARGEST = 2**63 - 1
+
+LONGEST_STOP = 1000
+"""Characters of a stop string. Where a text may be the beginning of one is searched for in each response."""
 
 
 def wrong_field(path: str, sentence: str) -> InvalidRequest:
@@ -24,6 +35,18 @@ class Fields:
             )
         self._document: dict[str, Any] = document
         self._prefix = f"{path}." if path else ""
+
+    @classmethod
+    def read(cls, body: bytes) -> Self:
+        """The fields of the JSON object in `body`. Raises InvalidRequest for anything that is not one."""
+        try:
+            document = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise InvalidRequest(f"The body is not valid JSON: {error}") from None
+        fields = cls(document)
+        if not _plain(body, document):
+            refuse_duplicate_keys(body, _keys(document))
+        return fields
 
     def path(self, name: str) -> str:
         """The name of a field in errors."""
@@ -59,7 +82,7 @@ class Fields:
             raise self.wrong(name, "must be true or false")
         return bool(value)
 
-    def integer(self, name: str, least: int | None = None, most: int | None = None) -> int | None:
+    def integer(self, name: str, least: int | None = None, most: int = LARGEST) -> int | None:
         value = self._document.get(name)
         if value is None:
             return None
@@ -118,4 +141,35 @@ class Fields:
             raise self.wrong(name, "must be a string or a list of strings, none of them empty")
         if len(found) > most:
             raise self.wrong(name, f"holds {len(found)} strings, at most {most} are allowed")
+        if max(map(len, found), default=0) > LONGEST_STOP:
+            raise self.wrong(name, f"holds a string of more than {LONGEST_STOP} characters")
         return tuple(found)
+
+
+def _plain(body: bytes, document: dict[str, Any]) -> bool:
+    """Whether a body is seen at once to be neither deep nor with a key twice, as that of a usual chat is."""
+    keys = len(document)
+    for value in document.values():
+        if type(value) is list:
+            for item in value:
+                if type(item) is dict:
+                    keys += len(item)
+    return body.count(b"[") + body.count(b"{") <= DEEPEST and has_keys(body, keys)
+
+
+def _keys(document: dict[str, Any]) -> int:
+    """How many keys the objects of a document have. Raises InvalidRequest if it is nested too deeply."""
+    keys = 0
+    level: list[dict[str, Any] | list[Any]] = [document]
+    for _ in range(DEEPEST):
+        within: list[dict[str, Any] | list[Any]] = []
+        for each in level:
+            if isinstance(each, dict):
+                keys += len(each)
+                within += [value for value in each.values() if isinstance(value, (dict, list))]
+            else:
+                within += [value for value in each if isinstance(value, (dict, list))]
+        if not within:
+            return keys
+        level = within
+    raise InvalidRequest(f"The body is nested deeper than {DEEPEST} levels.")

@@ -80,8 +80,7 @@ def _token(value: Any) -> str:
 
 def _compiled(source: str, special: dict[str, str]) -> Render:
     """A template that may do nothing but write text. Raises ImportError without Jinja, or what Jinja raises."""
-    from jinja2 import TemplateError  # late: only models with a template need it
-    from jinja2.ext import loopcontrols
+    from jinja2.ext import loopcontrols  # late: only models with a template need it
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     if len(source) > LARGEST:
@@ -96,7 +95,7 @@ def _compiled(source: str, special: dict[str, str]) -> Render:
     def render(messages: Sequence[dict[str, Any]]) -> str:
         try:
             return str(template.render(messages=messages, add_generation_prompt=True, tools=None, **special))
-        except TemplateError as error:
+        except Exception as error:  # of any kind: a template may add a text to what a client left out
             raise wrong_field("messages", f"the chat template refuses them: {error}") from error
 
     return render

@@ -8,7 +8,6 @@ import orjson
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation, new_id
 from .....errors import InferstreamError, ModelNotFound
-from .....protos import json_requests
 from .....text.chat import read_messages
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, expect_logprobs, sampling
@@ -68,7 +67,7 @@ class OpenAI(InferenceDialect):
         ]
 
     def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
-        fields = Fields(json_requests.load_request(body))
+        fields = Fields.read(body)
         name = fields.needed_text("model")
         admission = self._admit(name)
         interface = admission.text
@@ -113,8 +112,8 @@ class OpenAI(InferenceDialect):
         try:
             ready = self._dataplane.model_ready(model, version)
         except ModelNotFound:
-            model, colon, version = name.rpartition(":")
-            if not colon or route.version is not None:
+            model, _, version = name.rpartition(":")
+            if not (model and version) or route.version is not None:
                 raise
             ready = self._dataplane.model_ready(model, version)
         found = {"name": name, "ready": ready}
@@ -164,7 +163,7 @@ def _completions(fields: Fields, admission: Admission, interface: TextInterface,
     ]
     streamed, usage = _streaming(fields)
     echoed = [text for text in texts for _ in range(count)] if fields.flag("echo") else []
-    format = CompletionFormat(_identified(requests), name, len(requests), usage, echoed)
+    format = CompletionFormat(_identified(requests), name, len(requests), usage, len(texts), echoed)
     return TextRequest(admission, generation, requests, format, streamed)
 
 

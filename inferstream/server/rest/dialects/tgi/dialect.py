@@ -7,7 +7,6 @@ import orjson
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....errors import InferstreamError, InvalidRequest
-from .....protos import json_requests
 from .....text.fields import Fields, wrong_field
 from .....text.interface import TextInterface
 from ....status import http_headers
@@ -36,7 +35,7 @@ class Tgi(InferenceDialect):
         return [ReadClaim("/info", self._info), ReadClaim("/health", self._health)]
 
     def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
-        fields = Fields(json_requests.load_request(body))
+        fields = Fields.read(body)
         named = fields.names()
         plain = "prompt" in named and route.template == GENERATE
         if plain == ("inputs" in named):
