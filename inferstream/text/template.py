@@ -96,7 +96,7 @@ def _compiled(source: str, special: dict[str, str]) -> Render:
     def render(messages: Sequence[dict[str, Any]]) -> str:
         try:
             return str(template.render(messages=messages, add_generation_prompt=True, tools=None, **special))
-        except Exception as error:  # such as the TypeError of a content that is null
+        except Exception as error:  # of any kind: a template may add a text to what a client left out
             raise wrong_field("messages", f"the chat template refuses them: {error}") from error
 
     return render

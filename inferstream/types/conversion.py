@@ -133,17 +133,17 @@ NESTING = {list, tuple, dict}
 """Types that nest values."""
 
 
-def check_depth(values: Any, most: int = MAX_RANK) -> None:
-    """Raise ValueError for lists and objects nested deeper than `most`, so that recursion is safe."""
+def check_depth(values: Any) -> None:
+    """Raise ValueError for lists and objects nested deeper than `MAX_RANK`, so that recursion is safe."""
     level = values if type(values) is list else [values]
-    for _ in range(most):
+    for _ in range(MAX_RANK):
         if NESTING.isdisjoint(map(type, level)):
             return
         within = [value for value in level if isinstance(value, (list, tuple, dict))]
         level = list(
             chain.from_iterable(each.values() if isinstance(each, dict) else each for each in within)
         )
-    raise ValueError(f"data is nested deeper than {most} levels")
+    raise ValueError(f"data is nested deeper than {MAX_RANK} levels")
 
 
 _TEXT = {str, bytes, type(None)}

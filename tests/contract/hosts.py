@@ -9,6 +9,7 @@ from typing import Protocol
 from tests.mounted import HOST, host
 from tests.mounted import Host as Program
 from tests.serving import Running, write_model
+from tests.texts import write_text_model
 
 MODELS = {
     "echo": "Echo",
@@ -19,6 +20,8 @@ MODELS = {
     "both": "Both",
     "collecting": "Collecting",
 }
+
+TEXT_MODELS = ("words", "blocking-words", "tokens", "steps", "whole")
 
 
 class Host(Protocol):
@@ -40,6 +43,8 @@ def folder_of(root: Path, **settings: object) -> Path:
     folder = root / "models"
     for name, implementation in MODELS.items():
         write_model(folder, name, f"faulty_models.{implementation}", name=name)
+    for name in TEXT_MODELS:
+        write_text_model(folder, name)
     (folder / "settings.json").write_text(json.dumps(settings))
     return folder
 

@@ -1,34 +1,69 @@
+"""The fields of a body, and what is no body."""
+
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inferstream.errors import InvalidRequest
-from inferstream.text.fields import LONGEST_STOP, MOST_FIELDS, Fields
+from inferstream.text.fields import DEEPEST, LONGEST_STOP, MOST_FIELDS, Fields
 
 
-@pytest.mark.parametrize("stop", ["", ["a", ""], ["a", 1], {"a": 1}, ["a"] * 5, "a" * (LONGEST_STOP + 1)])
-def test_wrong_stop_strings_are_refused_by_name(stop):
-    with pytest.raises(InvalidRequest, match=r"^request\.stop: "):
-        Fields({"stop": stop}, "request").stop()
+def nested(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
 
 
-def test_stop_strings_are_one_or_several():
-    assert Fields({}).stop() == ()
-    assert Fields({"stop": "a"}).stop() == ("a",)
-    assert Fields({"stop": ["a" * LONGEST_STOP, "b"]}).stop() == ("a" * LONGEST_STOP, "b")
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        (b"", "not valid JSON"),
+        (b"[]", "must be a JSON object"),
+        (b'{"a": NaN}', "not valid JSON"),
+        (b'{"a": 1, "a": 2}', '"a" is given twice'),
+        (b'{"a":"x : y","a":2}', '"a" is given twice'),
+        (b'{"l": [{"a": 1, "a": 2}]}', '"a" is given twice'),
+        (b'{"o": {"p": {"a": 1, "a": 2}}}', '"a" is given twice'),
+        (nested(DEEPEST + 1), "nested deeper"),
+        (nested(900), "nested deeper"),
+        (b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}", "nested deeper"),
+        (nested(100_000), "JSON"),
+    ],
+)
+def test_what_is_no_body(body: bytes, names: str) -> None:
+    with pytest.raises(InvalidRequest, match=names):
+        Fields.read(body)
+
+
+def test_a_body_that_is_just_not_too_deep() -> None:
+    assert Fields.read(nested(DEEPEST)).names() == ["a"]
+
+
+json_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63), st.text('a":, \\{[', max_size=8)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text('a":', max_size=3), inner)),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text('ab": ', max_size=3), json_values, max_size=4), st.booleans())
+def test_any_object_is_a_body(document: dict, indented: bool) -> None:
+    body = orjson.dumps(document, option=orjson.OPT_INDENT_2 if indented else None)
+    assert Fields.read(body).names() == [name for name, value in document.items() if value is not None]
+
+
+def test_a_stop_string_has_an_end() -> None:
+    assert Fields({"stop": "x" * LONGEST_STOP}).stop() == ("x" * LONGEST_STOP,)
+    with pytest.raises(InvalidRequest, match="stop"):
+        Fields({"stop": ["a", "x" * (LONGEST_STOP + 1)]}).stop()
 
 
 @pytest.mark.parametrize("value", [1e300, 2**63, -(2**63) - 1, 1.5, "1", True])
-def test_a_whole_number_fits_a_tensor(value):
+def test_a_whole_number_fits_a_tensor(value: object) -> None:
     with pytest.raises(InvalidRequest, match=r"^number: must be"):
         Fields({"number": value}).integer("number")
 
 
-@pytest.mark.parametrize("value", [10**400, float("nan"), "1", True])
-def test_a_number_is_finite(value):
-    with pytest.raises(InvalidRequest, match=r"^number: must be"):
-        Fields({"number": value}).number("number", 0, 2)
-
-
-def test_further_fields_are_parameters_up_to_a_limit():
+def test_further_fields_are_parameters_up_to_a_limit() -> None:
     fields = {f"field{number}": number for number in range(MOST_FIELDS + 1)}
     with pytest.raises(InvalidRequest, match=str(MOST_FIELDS)):
         Fields(fields).scalars(frozenset())

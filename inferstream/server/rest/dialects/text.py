@@ -8,29 +8,12 @@ from ....dataplane.call import Call, Operation, new_id
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
-from ....errors import InferstreamError, InvalidRequest, ModelNotFound
-from ....protos import json_requests
-from ....text.fields import Fields
+from ....errors import InferstreamError, ModelNotFound
 from ....text.generation import Generation
 from ....text.reader import TextReader
 from ....types import InferenceRequest, InferenceResponse
-from ....types.conversion import check_depth
 from ..messages import JSON, RawHeaders
 from .base import ParsedRequest
-
-DEEPEST = 128
-"""Levels of lists and objects in a request. orjson writes no more than 254."""
-
-
-def read_fields(body: bytes) -> Fields:
-    """The fields of a request. Raises InvalidRequest."""
-    document = json_requests.load(body)
-    if body.count(b"{") + body.count(b"[") > DEEPEST:
-        try:
-            check_depth(document, DEEPEST)
-        except ValueError as error:
-            raise InvalidRequest(f"The body is not usable: {error}.") from None
-    return Fields(document)
 
 
 def admit_named(dataplane: DataPlane, name: str) -> Admission:

@@ -24,13 +24,12 @@ class ChunkFormat(TextFormat):
     whole_object: ClassVar[str]
     chunk_object: ClassVar[str]
 
-    def __init__(self, id: str, model: str, choices: int, usage: bool) -> None:
+    def __init__(self, id: str, model: str, choices: int, usage: bool, prompts: int = 1) -> None:
         self._id = self.prefix + id
         self._model = model
         self._created = int(time())
         self._usage = usage
-        self._per_prompt = choices
-        """Choices for each prompt."""
+        self._prompts = prompts
         self._around: dict[int, tuple[bytes, bytes]] = {}
         """What comes before and after the text of a piece, by the index of its choice."""
 
@@ -55,16 +54,15 @@ class ChunkFormat(TextFormat):
         return piece + self.chunk([self.choice(index, "", reader, reader.finish_reason)])
 
     def closing(self, readers: Sequence[TextReader]) -> bytes:
-        return (self.chunk([], self._used(readers)) if self._usage else b"") + DONE
+        return (self.chunk([], usage_of(readers, self._prompts)) if self._usage else b"") + DONE
 
     def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
         choices = [
             self.whole_choice(index, text, reader)
             for index, (text, reader) in enumerate(zip(texts, readers, strict=True))
         ]
-        return orjson.dumps(
-            {**self._head(self.whole_object), "choices": choices, "usage": self._used(readers)}
-        )
+        usage = usage_of(readers, self._prompts)
+        return orjson.dumps({**self._head(self.whole_object), "choices": choices, "usage": usage})
 
     def failure(self, error: InferstreamError) -> bytes:
         return sse.event(orjson.dumps(error_object(error)))
@@ -75,9 +73,6 @@ class ChunkFormat(TextFormat):
         if self._usage:
             document["usage"] = usage
         return sse.event(orjson.dumps(document))
-
-    def _used(self, readers: Sequence[TextReader]) -> dict[str, int]:
-        return usage_of(readers, self._per_prompt)
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
@@ -91,9 +86,13 @@ class ChunkFormat(TextFormat):
         return before, after
 
 
-def usage_of(readers: Sequence[TextReader], per_prompt: int = 1) -> dict[str, int]:
-    """Counts of tokens: those of the model, else one for each response. A prompt counts once for all its texts."""
+def usage_of(readers: Sequence[TextReader], prompts: int = 1) -> dict[str, int]:
+    """Counts of tokens: those of the model, else one for each response. Each of the prompts counts once.
+
+    Texts of the same prompt follow each other.
+    """
+    texts = len(readers) // prompts
     counts = [reader.prompt_tokens or 0 for reader in readers]
-    prompt = sum(max(counts[at : at + per_prompt]) for at in range(0, len(counts), per_prompt))
+    prompt = sum(max(counts[first : first + texts]) for first in range(0, len(counts), texts))
     completion = sum(reader.completion_count for reader in readers)
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}

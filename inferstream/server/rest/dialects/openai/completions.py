@@ -1,6 +1,5 @@
 """`/v1/completions`."""
 
-from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -10,20 +9,19 @@ from .chunks import ChunkFormat
 
 
 class CompletionFormat(ChunkFormat):
-    """Writes texts as completions, `count` for each prompt. `echoed` are the prompts before them, or nothing."""
+    """Writes texts as completions. `echoed` are the prompts that come before them, or nothing."""
 
     prefix = "cmpl-"
     whole_object = "text_completion"
     chunk_object = "text_completion"
 
     def __init__(
-        self, id: str, model: str, choices: int, usage: bool, *, count: int, echoed: Sequence[str]
+        self, id: str, model: str, choices: int, usage: bool, prompts: int, echoed: list[str]
     ) -> None:
-        super().__init__(id, model, choices, usage)
-        self._per_prompt = count
+        super().__init__(id, model, choices, usage, prompts)
         self._echoed = echoed
         self._unechoed = set(range(choices)) if echoed else set()
-        self._offsets = [*map(len, echoed)] or [0] * choices
+        self._offsets = [len(text) for text in echoed] or [0] * choices
         """Where the next token of each text begins."""
 
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
@@ -33,7 +31,7 @@ class CompletionFormat(ChunkFormat):
         return super().piece(index, text, reader)
 
     def choice(self, index: int, text: str, reader: TextReader, finish_reason: str | None) -> dict[str, Any]:
-        logprobs = self._logprobs(index, reader) if reader.logprobs else None
+        logprobs = self._logprobs(index, reader)
         return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish_reason}
 
     def whole_choice(self, index: int, text: str, reader: TextReader) -> dict[str, Any]:
@@ -41,8 +39,10 @@ class CompletionFormat(ChunkFormat):
             text = self._echoed[index] + text
         return self.choice(index, text, reader, reader.finish_reason)
 
-    def _logprobs(self, index: int, reader: TextReader) -> dict[str, Any]:
+    def _logprobs(self, index: int, reader: TextReader) -> dict[str, Any] | None:
         """The log probabilities read so far, and the reader's list emptied."""
+        if not reader.logprobs:
+            return None
         tokens = [found.token for found in reader.logprobs]
         *offsets, self._offsets[index] = accumulate(map(len, tokens), initial=self._offsets[index])
         found = {

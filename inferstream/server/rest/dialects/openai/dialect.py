@@ -19,7 +19,7 @@ from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
-from ..text import TextRequest, admit_named, read_fields
+from ..text import TextRequest, admit_named
 from .chat import ChatFormat, logprobs_asked
 from .completions import CompletionFormat, prompts
 from .embeddings import EmbeddingRequest
@@ -67,7 +67,7 @@ class OpenAI(InferenceDialect):
         ]
 
     def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
-        fields = read_fields(body)
+        fields = Fields.read(body)
         name = fields.needed_text("model")
         admission = self._admit(name)
         interface = admission.text
@@ -112,8 +112,8 @@ class OpenAI(InferenceDialect):
         try:
             ready = self._dataplane.model_ready(model, version)
         except ModelNotFound:
-            model, colon, version = name.rpartition(":")
-            if not colon or route.version is not None:
+            model, _, version = name.rpartition(":")
+            if not (model and version) or route.version is not None:
                 raise
             ready = self._dataplane.model_ready(model, version)
         found = {"name": name, "ready": ready}
@@ -163,7 +163,7 @@ def _completions(fields: Fields, admission: Admission, interface: TextInterface,
     ]
     streamed, usage = _streaming(fields)
     echoed = [text for text in texts for _ in range(count)] if fields.flag("echo") else []
-    format = CompletionFormat(_identified(requests), name, len(requests), usage, count=count, echoed=echoed)
+    format = CompletionFormat(_identified(requests), name, len(requests), usage, len(texts), echoed)
     return TextRequest(admission, generation, requests, format, streamed)
 
 

@@ -14,6 +14,7 @@ from .....dataplane.reply import Reply
 from .....dataplane.several import SeveralReplies
 from .....errors import InferstreamError, InvalidOutput
 from .....text.fields import Fields, wrong_field
+from .....text.generation import RESERVED
 from .....text.interface import FLOATS, TextInterface
 from .....types import InferenceRequest, InferenceResponse
 from ...messages import JSON, RawHeaders
@@ -22,7 +23,7 @@ from ..text import calls_like
 
 MOST_TEXTS = 2048
 
-KNOWN = frozenset(("model", "input", "encoding_format", "dimensions", "user"))
+KNOWN = RESERVED | {"model", "input", "encoding_format", "dimensions", "user"}
 
 
 class EmbeddingRequest(ParsedRequest):

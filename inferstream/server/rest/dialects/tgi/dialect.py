@@ -13,7 +13,7 @@ from ....status import http_headers
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
-from ..text import TextRequest, admit_named, read_fields
+from ..text import TextRequest, admit_named
 from .errors import error_object, error_status
 from .formats import TgiFormat
 from .parameters import MOST_SEQUENCES, MOST_STOPS, MOST_TOP_TOKENS, read_parameters
@@ -35,7 +35,7 @@ class Tgi(InferenceDialect):
         return [ReadClaim("/info", self._info), ReadClaim("/health", self._health)]
 
     def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
-        fields = read_fields(body)
+        fields = Fields.read(body)
         named = fields.names()
         plain = "prompt" in named and route.template == GENERATE
         if plain == ("inputs" in named):

@@ -1,0 +1,151 @@
+"""`CausalLM`: a language model read by transformers, whose streams share a cache and advance together."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ... import processors
+from ...context import request_context
+from ...imports.folders import importing_alone
+from ...model import Emission, Finished, StepModel
+from ...repository.uri import get_model_uri, to_absolute_path
+from ...settings import ModelSettings
+from ...text.detokenizer import Detokenizer
+from ...text.token import Token, Usage
+from ...types import InferenceRequest, MetadataTensor
+from ..framework import TRANSFORMERS_LOADING, FrameworkModel
+from .parameters import Sampling, read_sampling, refused
+from .prompts import Prompts
+from .settings import LanguageSettings
+from .stream import Stream
+
+logger = logging.getLogger("inferstream.runtimes")
+
+EXTRA = "transformers"
+
+CONTEXT = 5
+"""Last tokens of the prompt with which the first token of a text is decoded."""
+
+
+class CausalLM(FrameworkModel, StepModel):
+    """A causal language model: a folder with safetensors or a GGUF file, or a model at the Hugging Face hub.
+
+    `parameters.uri` names the folder or file, `pretrained_model` in `parameters.extra` the model at the hub.
+    It takes a prompt or chat messages, and streams one `Token` for each token.
+    """
+
+    gives_logprobs = True
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__(settings)
+        self._engine: Any = None
+
+    async def load(self) -> bool:
+        settings = self._checked(LanguageSettings)
+        named = settings.pretrained_model
+        if named is None:
+            source: Path | str = Path(await get_model_uri(self.settings))
+        else:
+            folder = Path(to_absolute_path(self.settings, named))
+            source = folder if folder.exists() else named
+        await asyncio.to_thread(self._open, source, settings)
+        return True
+
+    def _open(self, source: Path | str, settings: LanguageSettings) -> None:
+        with importing_alone():
+            self._torch = self._import("torch", EXTRA)
+            self._import("transformers", EXTRA)
+            from . import engine, loading
+        try:
+            self._torch.set_num_threads(processors.share())
+            with TRANSFORMERS_LOADING:
+                opened = loading.open_model(source, settings)
+        except Exception as error:  # frameworks raise what they like, and quote paths
+            logger.error("model %s: transformers cannot read %s", self.name, source, exc_info=error)
+            raise self._failed(_reason(error, Path(source))) from error
+        on_cpu = opened.model.device.type == "cpu"
+        budget = settings.prefill_budget or (128 if on_cpu else 2048)
+        self._tokenizer = opened.tokenizer
+        self._prompts = Prompts(opened.tokenizer, settings.chat_template)
+        self._context, self._ends, self._sampling = opened.context, opened.ends, opened.sampling
+        self._max_tokens = settings.max_tokens
+        self._device = opened.model.device
+        self._engine = engine.Engine(opened.model, self.settings.max_active, budget, settings.prefix_tokens)
+        if not self.inputs:
+            self.inputs = self._prompts.inputs()
+        if not self.outputs:
+            self.outputs = [MetadataTensor(name="text", datatype="BYTES", shape=[1])]
+
+    def admit(self, request: InferenceRequest) -> Stream:
+        parameters = request.parameters
+        given = dict(parameters.items()) if parameters is not None else {}
+        sampling = read_sampling(given, self._sampling)
+        prompt, name = self._prompts.read(request)
+        if len(prompt) >= self._context:
+            raise refused(
+                name, f"{name} has {len(prompt)} tokens, and the model's context is {self._context} tokens"
+            )
+        most = sampling.max_tokens or self._max_tokens or self._context
+        detokenizer = Detokenizer(self._decode, prompt[-CONTEXT:])
+        limit = min(len(prompt) + most, self._context)
+        stream = Stream(prompt, limit, sampling, detokenizer, request_context().single)
+        if sampling.temperature > 0:
+            stream.generator = self._generator(sampling)
+        self._engine.add(stream)
+        return stream
+
+    def step(self, states: Sequence[Stream]) -> Sequence[Emission]:
+        choices = self._engine.step(states)
+        return [self._emission(state, choices[state]) if state in choices else None for state in states]
+
+    def release(self, state: Stream) -> None:
+        self._engine.remove(state)
+
+    async def unload(self) -> bool:
+        self._engine = None
+        return True
+
+    def _emission(self, state: Stream, choice: Any) -> Emission:
+        ended = choice.token in self._ends and not state.sampling.ignore_eos
+        full = len(state.tokens) >= state.limit
+        text = "" if ended else state.detokenizer.add(choice.token)
+        if ended or full:
+            text += state.detokenizer.flush()
+        if state.pieces is not None:
+            state.pieces.append(text)
+            if not (ended or full):
+                return None
+            text = "".join(state.pieces)
+        token = Token(text)
+        if state.pieces is None:
+            token.id = choice.token
+            token.logprob = choice.logprob
+            if choice.top:
+                token.top_logprobs = {self._decode([each]): logprob for each, logprob in choice.top}
+        if not (ended or full):
+            return token
+        token.finish_reason = "stop" if ended else "length"
+        token.usage = Usage(state.prompt_length, state.written)
+        return Finished(token)
+
+    def _decode(self, tokens: list[int]) -> str:
+        text: str = self._tokenizer.decode(
+            tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text
+
+    def _generator(self, sampling: Sampling) -> Any:
+        generator = self._torch.Generator(self._device)
+        if sampling.seed is None:
+            generator.seed()
+        else:
+            generator.manual_seed(sampling.seed)
+        return generator
+
+
+def _reason(error: Exception, path: Path) -> str:
+    """One line without the path; frameworks quote it, and clients may read why a model did not load."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".").replace(str(path), path.name).replace(str(path.parent), "its folder")

@@ -1,0 +1,179 @@
+"""Advances many streams by one token in each step, and reads prompts in pieces beside them."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from .cache import SharedCache
+from .masks import Masks
+from .rows import Rows
+from .sampling import Choice, choose
+from .stream import Stream
+
+OLDEST_SHARE = 4
+"""The prompt that waits longest gets this fraction of the budget, whatever shorter prompts there are."""
+
+
+class Piece(NamedTuple):
+    """Tokens of a prompt that one step reads."""
+
+    stream: Stream
+    tokens: int
+
+
+class Engine:
+    """Runs the network over the shared cache. One thread calls it, a method at a time."""
+
+    def __init__(self, model: Any, most: int, budget: int, kept: int) -> None:
+        self._model = model
+        self._budget = budget
+        self._device = model.device
+        self._masks = Masks(model)
+        self.cache = SharedCache()
+        self.rows = Rows(self.cache, most, kept)
+        self._waiting: list[Stream] = []
+        self._came = 0
+
+    @property
+    def active(self) -> int:
+        """Streams that have a row."""
+        return len(self.rows.active)
+
+    def add(self, stream: Stream) -> None:
+        """Let a stream take part in the next steps; it gets a row when its prompt begins to be read."""
+        self._came += 1
+        stream.number = self._came
+        self._waiting.append(stream)
+
+    @torch.inference_mode()
+    def remove(self, stream: Stream) -> None:
+        """Release a stream and its row."""
+        if stream.row < 0:
+            self._waiting.remove(stream)
+        else:
+            self.rows.leave(stream)
+
+    @torch.inference_mode()
+    def step(self, streams: Sequence[Stream]) -> dict[Stream, Choice]:
+        """One token for each stream whose prompt is read, and a piece of the other prompts.
+
+        A stream whose prompt ends in this step gets its first token in it.
+        """
+        writing = sorted((each for each in streams if each.row >= 0 and not each.unread), key=_row)
+        results = [self.write(writing)] if writing else []
+        for group in grouped(shared_out([each for each in streams if each.unread], self._budget)):
+            logits = self.read(group)
+            done = [index for index, piece in enumerate(group) if not piece.stream.unread]
+            if done:
+                writing += [group[index].stream for index in done]
+                results.append(logits[done])
+        if not writing:
+            return {}
+        choices = choose(results[0] if len(results) == 1 else torch.cat(results), writing)
+        for stream, choice in zip(writing, choices, strict=True):
+            stream.tokens.append(choice.token)
+        return dict(zip(writing, choices, strict=True))
+
+    def write(self, writing: list[Stream]) -> torch.Tensor:
+        """Logits after the last token of each; they are in the order of their rows.
+
+        The pass runs all rows up to the last one of these, because views of the cache cost nothing. Rows in
+        between that do not advance now are padding.
+        """
+        self.rows.reserve(max(len(each.tokens) for each in writing))
+        count = writing[-1].row + 1
+        tokens, positions, places = [0] * count, [0] * count, [self.cache.scratch] * count
+        for each in writing:
+            tokens[each.row] = each.tokens[-1]
+            positions[each.row] = places[each.row] = each.read
+        length = max(positions) + 1
+        logits = self._run(slice(0, count), _column(tokens), _column(positions), _column(places), length)
+        for each in writing:
+            each.read += 1
+        return logits if len(writing) == count else logits[[each.row for each in writing]]
+
+    def read(self, pieces: list[Piece]) -> torch.Tensor:
+        """Logits after the piece of each prompt. Shorter pieces have padding in front."""
+        for piece in pieces:
+            if piece.stream.row < 0:
+                self._waiting.remove(piece.stream)
+                self.rows.take(piece.stream)
+        counts = [min(piece.tokens, piece.stream.unread) for piece in pieces]
+        longest, scratch = max(counts), self.cache.scratch
+        tokens, positions, places = [], [], []
+        for piece, number in zip(pieces, counts, strict=True):
+            stream, padding = piece.stream, longest - number
+            start, end = stream.read, stream.read + number
+            tokens.append([0] * padding + stream.tokens[start:end])
+            positions.append([0] * padding + list(range(start, end)))
+            places.append([scratch] * padding + list(range(start, end)))
+        rows = self._select([piece.stream.row for piece in pieces])
+        logits = self._run(rows, tokens, positions, places, length=1 + max(map(max, positions)))
+        for piece, number in zip(pieces, counts, strict=True):
+            piece.stream.read += number
+        return logits
+
+    def _select(self, rows: list[int]) -> slice | torch.Tensor:
+        """The rows, as a slice where they follow each other."""
+        if rows == list(range(rows[0], rows[0] + len(rows))):
+            return slice(rows[0], rows[0] + len(rows))
+        return torch.tensor(rows, device=self._device)
+
+    def _run(
+        self,
+        rows: slice | torch.Tensor,
+        tokens: list[list[int]],
+        positions: list[list[int]],
+        places: list[list[int]],
+        length: int,
+    ) -> torch.Tensor:
+        """One forward pass; the logits of the last column, `[rows, vocabulary]`."""
+        device = self._device
+        index = torch.arange(rows.start, rows.stop, device=device) if isinstance(rows, slice) else rows
+        position = torch.tensor(positions, device=device)
+        self.cache.enter(rows, index[:, None], torch.tensor(places, device=device), length)
+        output = self._model(
+            input_ids=torch.tensor(tokens, device=device),
+            attention_mask=self._masks.make(position, length),
+            position_ids=position,
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: torch.Tensor = output.logits[:, -1]
+        return logits
+
+
+def shared_out(streams: list[Stream], budget: int) -> list[Piece]:
+    """Divide the budget of a step among prompts: the one with the least left first, and some for the oldest."""
+    if not streams:
+        return []
+    oldest = min(streams, key=lambda each: each.number)
+    granted = {oldest: min(oldest.unread, max(1, budget // OLDEST_SHARE))}
+    left = budget - granted[oldest]
+    for stream in sorted(streams, key=lambda each: (each.unread, each.number)):
+        more = min(stream.unread - granted.get(stream, 0), left)
+        if more > 0:
+            granted[stream] = granted.get(stream, 0) + more
+            left -= more
+    return [Piece(stream, tokens) for stream, tokens in granted.items()]
+
+
+def grouped(pieces: list[Piece]) -> list[list[Piece]]:
+    """Pieces that are read in one pass: of similar length, so that at most half of a pass is padding."""
+    groups: list[list[Piece]] = []
+    for piece in sorted(pieces, key=lambda each: each.tokens):
+        if groups and piece.tokens <= 2 * groups[-1][0].tokens:
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    return groups
+
+
+def _column(values: list[int]) -> list[list[int]]:
+    return [[value] for value in values]
+
+
+def _row(stream: Stream) -> int:
+    return stream.row

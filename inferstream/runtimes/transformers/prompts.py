@@ -1,0 +1,103 @@
+"""Turns the inputs of a request into the tokens of a prompt."""
+
+from typing import Any
+
+import orjson
+
+from ...types import InferenceRequest, MetadataTensor, Parameters
+from .parameters import refused
+
+PROMPT, MESSAGES, TOOLS = "prompt", "messages", "tools"
+
+
+class Prompts:
+    """Reads prompts with a tokenizer of transformers: plain text, or chat messages by its template."""
+
+    def __init__(self, tokenizer: Any, template: str | None) -> None:
+        self._tokenizer = tokenizer
+        if template is not None:
+            tokenizer.chat_template = template
+        self.chats = bool(tokenizer.chat_template)
+        """Whether there is a template, so that messages can be read."""
+
+    def inputs(self) -> list[MetadataTensor]:
+        """The inputs of a model that takes what this can read: all optional, because one of them is enough."""
+        names = [PROMPT, MESSAGES] if self.chats else [PROMPT]
+        return [
+            MetadataTensor(name=name, datatype="BYTES", shape=[1], parameters=Parameters(optional=True))
+            for name in names
+        ]
+
+    def read(self, request: InferenceRequest) -> tuple[list[int], str]:
+        """The tokens of a prompt, and the name of the input that holds it. Raises InvalidRequest."""
+        texts = {tensor.name: _text_of(tensor) for tensor in request.inputs}
+        messages, tools = texts.pop(MESSAGES, None), texts.pop(TOOLS, None)
+        if messages is not None:
+            if texts:
+                raise refused(
+                    MESSAGES, f"A request has either messages or a prompt, not {', '.join(texts)} too"
+                )
+            return self._chat(messages, tools), MESSAGES
+        if len(texts) != 1:
+            raise refused(PROMPT, "A request needs one prompt" + (" or messages" if self.chats else ""))
+        ((name, text),) = texts.items()
+        tokens: list[int] = self._tokenizer(text)["input_ids"]
+        if not tokens and self._tokenizer.bos_token_id is not None:
+            tokens = [self._tokenizer.bos_token_id]
+        if not tokens:
+            raise refused(name, f"{name} is empty")
+        return tokens, name
+
+    def _chat(self, text: str, tools: str | None) -> list[int]:
+        if not self.chats:
+            raise refused(MESSAGES, "The model has no chat template, so it takes no messages")
+        messages = [_plain(message) for message in _list_of(MESSAGES, text)]
+        if not messages:
+            raise refused(MESSAGES, "messages is empty")
+        options = {} if tools is None else {"tools": _list_of(TOOLS, tools)}
+        try:
+            prompt = self._tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, tokenize=False, **options
+            )
+        except Exception as error:  # templates raise what they like, of jinja's and Python's
+            reason = " ".join(str(error).split())
+            raise refused(MESSAGES, f"The model's chat template refuses the messages: {reason}") from error
+        tokens: list[int] = self._tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        return tokens
+
+
+def _text_of(tensor: Any) -> str:
+    values = tensor.data.flat()
+    if len(values) != 1:
+        raise refused(tensor.name, f"{tensor.name} is one text, not {len(values)}")
+    value = values[0]
+    try:
+        return value if isinstance(value, str) else bytes(value).decode()
+    except (TypeError, ValueError):
+        raise refused(tensor.name, f"{tensor.name} is no UTF-8 text") from None
+
+
+def _list_of(name: str, text: str) -> list[Any]:
+    try:
+        found = orjson.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list):
+        raise refused(name, f"{name} is a JSON list")
+    return found
+
+
+def _plain(message: Any) -> dict[str, Any]:
+    """A message whose content is one text, because most templates know no other."""
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        raise refused(MESSAGES, "Each of the messages is an object with a role")
+    content = message.get("content")
+    if isinstance(content, list):
+        parts = [part.get("text") if isinstance(part, dict) else part for part in content]
+        texts = [part for part in parts if isinstance(part, str)]
+        if len(texts) != len(parts):
+            raise refused(MESSAGES, "The model takes text only, as the content of messages")
+        content = "".join(texts)
+    if content is not None and not isinstance(content, str):
+        raise refused(MESSAGES, "The content of a message is text or a list of parts")
+    return {**message, "content": content or ""}

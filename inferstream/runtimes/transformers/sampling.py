@@ -1,0 +1,114 @@
+"""Chooses the next token of many streams at once, in the order in which transformers' `generate` does it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from .parameters import Sampling
+from .stream import Stream
+
+FIRST = 1024
+"""Tokens that are sorted to apply top_p; where they are too few, all are."""
+
+
+class Choice(NamedTuple):
+    """A chosen token, and the log probabilities of it and of the most likely ones, where asked for."""
+
+    token: int
+    logprob: float | None = None
+    top: list[tuple[int, float]] | None = None
+
+
+def choose(logits: torch.Tensor, streams: Sequence[Stream]) -> list[Choice]:
+    """The next token of each stream, of its row of `logits`."""
+    scores = logits.float()
+    plain = scores
+    if any(each.sampling.penalises for each in streams):
+        scores = scores.clone()
+        for row, stream in zip(scores, streams, strict=True):
+            if stream.sampling.penalises:
+                _penalise(row, stream)
+    tokens: list[int] = scores.argmax(-1).tolist()
+    sampled = [index for index, each in enumerate(streams) if each.sampling.temperature > 0]
+    if sampled:
+        rows = scores if len(sampled) == len(tokens) else scores[sampled]
+        drawn = _draw(rows, [streams[index] for index in sampled])
+        for index, token in zip(sampled, drawn, strict=True):
+            tokens[index] = token
+    choices = [Choice(token) for token in tokens]
+    for index, stream in enumerate(streams):
+        if stream.sampling.logprobs:
+            choices[index] = _with_logprobs(plain[index], tokens[index], stream.sampling.top_logprobs)
+    return choices
+
+
+def _penalise(scores: torch.Tensor, stream: Stream) -> None:
+    """Make tokens that are there already less likely, in place."""
+    sampling = stream.sampling
+    if sampling.repetition_penalty != 1:
+        seen = torch.tensor(stream.tokens, device=scores.device).unique()
+        found = scores[seen]
+        penalty = sampling.repetition_penalty
+        scores[seen] = torch.where(found < 0, found * penalty, found / penalty)
+    written = stream.tokens[stream.prompt_length :]
+    if written and (sampling.presence_penalty or sampling.frequency_penalty):
+        tokens, counts = torch.tensor(written, device=scores.device).unique(return_counts=True)
+        scores[tokens] -= sampling.presence_penalty + sampling.frequency_penalty * counts
+
+
+def _draw(scores: torch.Tensor, streams: Sequence[Stream]) -> list[int]:
+    """A token of each row at random, by the row's own generator."""
+    samplings = [each.sampling for each in streams]
+    scores = scores / _column([each.temperature for each in samplings], scores)
+    scores = _of_top_k(scores, samplings)
+    scores = _of_top_p(scores, samplings)
+    probabilities = scores.softmax(-1)
+    if any(each.min_p for each in samplings):
+        least = _column([each.min_p for each in samplings], scores) * probabilities.amax(-1, keepdim=True)
+        probabilities = scores.masked_fill(probabilities < least, -torch.inf).softmax(-1)
+    return [
+        int(torch.multinomial(row, 1, generator=stream.generator))
+        for row, stream in zip(probabilities, streams, strict=True)
+    ]
+
+
+def _of_top_k(scores: torch.Tensor, samplings: Sequence[Sampling]) -> torch.Tensor:
+    size = scores.shape[-1]
+    counts = [min(each.top_k or size, size) for each in samplings]
+    limited = [count for count in counts if count < size]
+    if not limited:
+        return scores
+    best = scores.topk(max(limited)).values
+    least = [
+        row[count - 1] if count < size else row.new_tensor(-torch.inf)
+        for row, count in zip(best, counts, strict=True)
+    ]
+    return scores.masked_fill(scores < torch.stack(least)[:, None], -torch.inf)
+
+
+def _of_top_p(scores: torch.Tensor, samplings: Sequence[Sampling]) -> torch.Tensor:
+    """Keep the most likely tokens of each row: those before which the others make less than its `top_p`."""
+    if all(each.top_p >= 1 for each in samplings):
+        return scores
+    mass = _column([each.top_p for each in samplings], scores)
+    everything = mass >= 1
+    probabilities, size = scores.softmax(-1), scores.shape[-1]
+    best, tokens = probabilities.topk(min(FIRST, size))
+    sums = best.cumsum(-1)
+    if not bool((everything | (sums[:, -1:] >= mass)).all()):
+        best, tokens = probabilities.sort(descending=True)
+        sums = best.cumsum(-1)
+    kept = everything.expand_as(scores).scatter(-1, tokens, everything | (sums - best < mass))
+    return scores.masked_fill(~kept, -torch.inf)
+
+
+def _with_logprobs(logits: torch.Tensor, token: int, top: int) -> Choice:
+    logprobs = logits.log_softmax(-1)
+    found = logprobs.topk(top) if top else None
+    likely = [] if found is None else list(zip(found.indices.tolist(), found.values.tolist(), strict=True))
+    return Choice(token, float(logprobs[token]), likely)
+
+
+def _column(values: list[float], like: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(values, dtype=like.dtype, device=like.device)[:, None]

@@ -1,0 +1,136 @@
+"""A text is the same over every door and in every dialect, at the same moment and wherever its model runs."""
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from threading import Barrier
+
+import httpx
+import pytest
+from httpx_sse import connect_sse
+
+from tests.contract.doors import DOORS, LIMIT, Asked
+from tests.contract.hosts import HOSTS, Host
+from tests.texts import client, said
+
+WORDS = "einmal grüße 👩‍👩‍👧 an   日本,\nund zurück"
+
+_names = count()
+
+
+@pytest.fixture(scope="module", params=HOSTS.values(), ids=HOSTS)
+def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    running = request.param(tmp_path_factory.mktemp("texts"))
+    yield running
+    assert running.stop() == 0
+
+
+def chat(host: Host, model: str) -> str:
+    answer = client(host).chat.completions.create(model=model, messages=said(WORDS))
+    return answer.choices[0].message.content
+
+
+def chat_stream(host: Host, model: str) -> str:
+    stream = client(host).chat.completions.create(model=model, messages=said(WORDS), stream=True)
+    return "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+
+
+def second_chat_stream(host: Host, model: str) -> str:
+    stream = client(host).chat.completions.create(model=model, messages=said(WORDS), stream=True, n=2)
+    found = [choice for chunk in stream for choice in chunk.choices if choice.index == 1]
+    return "".join(choice.delta.content or "" for choice in found)
+
+
+def completion(host: Host, model: str) -> str:
+    return client(host).completions.create(model=model, prompt=["x", WORDS]).choices[1].text
+
+
+def completion_stream(host: Host, model: str) -> str:
+    stream = client(host).completions.create(model=model, prompt=WORDS, stream=True)
+    return "".join(chunk.choices[0].text for chunk in stream)
+
+
+def response(host: Host, model: str) -> str:
+    return client(host).responses.create(model=model, input=WORDS).output_text
+
+
+def response_stream(host: Host, model: str) -> str:
+    events = client(host).responses.create(model=model, input=WORDS, stream=True)
+    return "".join(event.delta for event in events if event.type == "response.output_text.delta")
+
+
+def flat(host: Host, model: str) -> str:
+    """Triton's `generate`."""
+    body = {"prompt": WORDS}
+    return httpx.post(f"{host.url}/v2/models/{model}/generate", json=body, timeout=LIMIT).json()["text"]
+
+
+def tgi(host: Host, model: str) -> str:
+    body = {"inputs": WORDS, "model": model, "parameters": {"max_new_tokens": 100}}
+    return httpx.post(f"{host.url}/generate", json=body, timeout=LIMIT).json()["generated_text"]
+
+
+def tgi_stream(host: Host, model: str) -> str:
+    body = {"inputs": WORDS, "model": model, "parameters": {"max_new_tokens": 100}}
+    with connect_sse(httpx.Client(timeout=LIMIT), "POST", f"{host.url}/generate_stream", json=body) as source:
+        return "".join(event.json()["token"]["text"] for event in source.iter_sse())
+
+
+def plain_stream(host: Host, model: str) -> str:
+    body = {"prompt": WORDS, "model": model, "stream": True}
+    with connect_sse(httpx.Client(timeout=LIMIT), "POST", f"{host.url}/generate", json=body) as source:
+        events = [event.data for event in source.iter_sse()]
+    assert events.pop() == "[DONE]"
+    return "".join(json.loads(event)["token"] for event in events)
+
+
+TEXTS: dict[str, Callable[[Host, str], str]] = {
+    "chat": chat,
+    "chat-stream": chat_stream,
+    "second-chat-stream": second_chat_stream,
+    "completion": completion,
+    "completion-stream": completion_stream,
+    "response": response,
+    "response-stream": response_stream,
+    "tgi": tgi,
+    "tgi-stream": tgi_stream,
+    "plain-stream": plain_stream,
+}
+
+
+def over(door) -> Callable[[Host, str], str]:
+    """The text that a V2 stream gives."""
+    return lambda host, model: "".join(door.stream(host, Asked(model, f"text-{next(_names)}", {}, WORDS)))
+
+
+STREAMS = {**{name: over(door) for name, door in DOORS.items()}, **TEXTS}
+
+
+def single(door) -> Callable[[Host, str], str]:
+    """The text that a V2 response has."""
+    return lambda host, model: door.single(host, Asked(model, f"text-{next(_names)}", {}, WORDS))
+
+
+SINGLES = {**{name: single(door) for name, door in DOORS.items()}, "flat": flat, **TEXTS}
+
+
+def at_once(host: Host, model: str, ways: dict[str, Callable[[Host, str], str]]) -> dict[str, str]:
+    """The text that each way gives, all of them asked at the same moment."""
+    together = Barrier(len(ways))
+
+    def ask(way: Callable[[Host, str], str]) -> str:
+        together.wait(LIMIT)
+        return way(host, model)
+
+    with ThreadPoolExecutor(len(ways)) as pool:
+        return dict(zip(ways, pool.map(ask, ways.values()), strict=True))
+
+
+@pytest.mark.parametrize("model", ["words", "blocking-words", "tokens", "steps"])
+def test_a_streamed_text_is_the_same_everywhere(host: Host, model: str) -> None:
+    assert at_once(host, model, STREAMS) == dict.fromkeys(STREAMS, WORDS)
+
+
+def test_a_whole_text_is_the_same_everywhere(host: Host) -> None:
+    assert at_once(host, "whole", SINGLES) == dict.fromkeys(SINGLES, f"all of {WORDS}")

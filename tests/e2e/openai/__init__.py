@@ -1,0 +1,1 @@
+"""OpenAI's dialect, as OpenAI's own client meets it."""

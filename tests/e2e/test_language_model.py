@@ -1,0 +1,90 @@
+"""A language model of transformers over SSE, in the server and in worker processes."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from httpx_sse import connect_sse
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+from tests.serving import Running, eventually
+from tests.unit.runtimes.causal_lm import tiny
+
+PROMPTS = [" ".join(tiny.WORDS[: 1 + index % 7]) for index in range(8)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("language") / "models"
+    tiny.write(folder / "tiny", context=2048, prefill_budget=8)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path, workers: int) -> Iterator[Running]:
+    flags = {"INFERSTREAM_PARALLEL_WORKERS": str(workers), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    running = Running(folder, within=180, **flags)
+    yield running
+    assert running.stop() == 0, running.text()
+
+
+def events(server: Running, **body: object) -> Iterator[dict]:
+    url = f"{server.url}/v2/models/tiny/generate_stream"
+    with httpx.Client(timeout=120) as client, connect_sse(client, "POST", url, json=body) as source:
+        assert source.response.status_code == 200, source.response.read()
+        for event in source.iter_sse():
+            yield json.loads(event.data)
+
+
+def test_streams_are_as_generate_alone(served: Running, folder: Path) -> None:
+    alone = tiny.Alone(folder / "tiny")
+
+    def one(index: int) -> str:
+        options = {"seed": index, "temperature": 0.9, "top_k": 30} if index % 2 else {}
+        found = list(events(served, prompt=PROMPTS[index], max_tokens=15, **options))
+        assert found[-1]["finish_reason"] in ("stop", "length")
+        return "".join(each["text"] for each in found)
+
+    with ThreadPoolExecutor(8) as pool:
+        texts = list(pool.map(one, range(8)))
+    for index, text in enumerate(texts):
+        options = {"seed": index, "temperature": 0.9, "top_k": 30} if index % 2 else {}
+        assert text == alone.text(alone.tokens(PROMPTS[index], 15, **options))
+
+
+def test_what_it_takes_is_in_its_metadata(served: Running) -> None:
+    metadata = httpx.get(f"{served.url}/v2/models/tiny", timeout=20).json()
+    assert [each["name"] for each in metadata["inputs"]] == ["prompt", "messages"]
+    assert all(each["parameters"] == {"optional": True} for each in metadata["inputs"])
+    assert [each["name"] for each in metadata["outputs"]] == ["text"]
+
+
+def test_a_client_that_leaves_ends_its_stream(served: Running) -> None:
+    def active() -> float:
+        return served.metric("inferstream_streams_active", model="tiny")
+
+    opened = events(served, prompt="one", ignore_eos=True)
+    next(opened)
+    eventually(lambda: active() == 1, 20)
+    opened.close()
+    eventually(lambda: active() == 0, 20)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"prompt": "one", "temperature": -1}, "temperature is 0 or more, not -1."),
+        ({"prompt": "one " * 3000}, "the model's context is 2048 tokens."),
+        ({"messages": "[{}]"}, "Each of the messages is an object with a role."),
+    ],
+)
+def test_wrong_requests_are_400_before_the_stream(served: Running, body: dict, message: str) -> None:
+    response = httpx.post(f"{served.url}/v2/models/tiny/generate_stream", json=body, timeout=60)
+    assert response.status_code == 400
+    assert message in response.text

@@ -1,0 +1,107 @@
+"""Sampling parameters of a request, without torch: which are taken, and how the others are refused."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from inferstream import ModelSettings
+from inferstream.errors import InvalidRequest, ModelLoadFailed
+from inferstream.repository.loading import load_model
+from inferstream.runtimes.transformers import CausalLM
+from inferstream.runtimes.transformers.parameters import Sampling, read_sampling
+from inferstream.runtimes.transformers.settings import LanguageSettings
+
+
+def test_what_is_absent_is_the_default() -> None:
+    default = Sampling(temperature=0.7, top_k=40)
+    assert read_sampling({}, default) is default
+    assert read_sampling({"something": "else", "top_p": None}, default) == default
+    assert read_sampling({"top_p": 0.5, "max_tokens": 3}, default) == Sampling(0.7, 40, 0.5, max_tokens=3)
+
+
+def test_all_are_read() -> None:
+    given = {
+        "temperature": 1,
+        "top_k": 5.0,
+        "top_p": 1,
+        "min_p": 0.1,
+        "repetition_penalty": 1.2,
+        "presence_penalty": -2,
+        "frequency_penalty": 2,
+        "seed": -7,
+        "max_tokens": 9,
+        "logprobs": True,
+        "top_logprobs": 2,
+        "ignore_eos": True,
+    }
+    assert read_sampling(given, Sampling()) == Sampling(**given)
+    assert read_sampling({"top_k": -1}, Sampling(1.0, 5)).top_k == 0
+
+
+def test_a_restricted_choice_is_no_greedy_one() -> None:
+    assert read_sampling({"top_p": 0.9}, Sampling()).temperature == 1
+    assert read_sampling({"top_p": 0.9, "temperature": 0}, Sampling()).temperature == 0
+    assert read_sampling({"seed": 1}, Sampling()).temperature == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", -0.1),
+        ("temperature", "warm"),
+        ("temperature", float("nan")),
+        ("temperature", True),
+        ("top_p", 0),
+        ("top_p", 1.01),
+        ("top_k", -2),
+        ("top_k", 1.5),
+        ("min_p", 2),
+        ("repetition_penalty", 0),
+        ("presence_penalty", 2.1),
+        ("frequency_penalty", -3),
+        ("seed", "abc"),
+        ("seed", 0.5),
+        ("seed", 2**64),
+        ("max_tokens", 0),
+        ("logprobs", 1),
+        ("top_logprobs", 21),
+        ("ignore_eos", "yes"),
+    ],
+)
+def test_wrong_values_are_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(InvalidRequest, match=name) as caught:
+        read_sampling({name: value}, Sampling())
+    (fault,) = caught.value.detail
+    assert fault["loc"] == [name]
+    assert fault["msg"] == caught.value.message
+
+
+def test_settings_name_what_is_wrong() -> None:
+    assert LanguageSettings().prefix_tokens > 0
+    with pytest.raises(ValueError, match="dtyp\n  Extra inputs"):
+        LanguageSettings(dtyp="float32")
+    with pytest.raises(ValueError, match="prefill_budget"):
+        LanguageSettings(prefill_budget=0)
+
+
+def test_torch_is_imported_by_no_name_of_the_runtime() -> None:
+    code = (
+        "import sys, inferstream.runtimes.transformers; "
+        "print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("missing", ["torch", "transformers"])
+async def test_the_load_says_what_to_install(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None if missing == "torch" else ModuleType("torch"))
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    settings = ModelSettings(name="m", implementation=CausalLM, parameters={"uri": str(tmp_path)})
+    with pytest.raises(ModelLoadFailed, match=rf'needs {missing}: pip install "inferstream\[transformers\]"'):
+        await load_model(settings, 30)
