@@ -73,16 +73,21 @@ def tgi(host: Host, model: str) -> str:
 
 def tgi_stream(host: Host, model: str) -> str:
     body = {"inputs": WORDS, "model": model, "parameters": {"max_new_tokens": 100}}
-    with connect_sse(httpx.Client(timeout=LIMIT), "POST", f"{host.url}/generate_stream", json=body) as source:
-        return "".join(event.json()["token"]["text"] for event in source.iter_sse())
+    return "".join(
+        json.loads(event)["token"]["text"] for event in events(f"{host.url}/generate_stream", body)
+    )
 
 
 def plain_stream(host: Host, model: str) -> str:
     body = {"prompt": WORDS, "model": model, "stream": True}
-    with connect_sse(httpx.Client(timeout=LIMIT), "POST", f"{host.url}/generate", json=body) as source:
-        events = [event.data for event in source.iter_sse()]
-    assert events.pop() == "[DONE]"
-    return "".join(json.loads(event)["token"] for event in events)
+    found = events(f"{host.url}/generate", body)
+    assert found.pop() == "[DONE]"
+    return "".join(json.loads(event)["token"] for event in found)
+
+
+def events(url: str, body: dict) -> list[str]:
+    with httpx.Client(timeout=LIMIT) as http, connect_sse(http, "POST", url, json=body) as source:
+        return [event.data for event in source.iter_sse()]
 
 
 TEXTS: dict[str, Callable[[Host, str], str]] = {
