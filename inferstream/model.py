@@ -135,9 +135,7 @@ class MLModel:
 
     @_overridable
     async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator["Item"]:
-        """Yield any number of responses to one or more requests; by default one, from `predict`.
-
-        A model of text may yield `str` or `Token`.
+        """Yield any number of items (tensors, `str`, `Token`); by default one, from `predict`.
 
         A blocking generator gets a plain iterator. REST gives one request; gRPC and WebSocket may give several,
         and the iterator then waits for the client. The server takes the next response when the reader has room
@@ -186,8 +184,8 @@ class MLModel:
     ) -> ResponseOutput:
         """Encode a payload as the output that `request_output` names.
 
-        The codec is that of the requested content type, else the declared one, else the first codec that can
-        encode the payload. Raises CodecNotFound without a codec, and CodecError if the codec refuses the payload.
+        The codec is that of the requested content type, else the declared one, else the first that can encode the
+        payload. Raises CodecNotFound without a codec, and CodecError if the codec refuses the payload.
         """
         return encode_response_output(payload, request_output, self._outputs_index, default_codec)
 
@@ -261,14 +259,8 @@ def signature_of(model: MLModel) -> Signature:
     annotated = annotated_signature(type(model))
     inputs, inputs_annotated = _known(model.inputs, model.settings.inputs, annotated.inputs)
     outputs, outputs_annotated = _known(model.outputs, model.settings.outputs, annotated.outputs)
-    return replace(
-        annotated,
-        inputs=inputs,
-        outputs=outputs,
-        inputs_annotated=inputs_annotated,
-        outputs_annotated=outputs_annotated,
-        logprobs=model.gives_logprobs,
-    )
+    changed = replace(annotated, inputs_annotated=inputs_annotated, outputs_annotated=outputs_annotated)
+    return replace(changed, inputs=inputs, outputs=outputs, logprobs=model.gives_logprobs)
 
 
 def annotated_signature(model: type[MLModel]) -> Signature:
