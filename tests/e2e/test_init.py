@@ -19,7 +19,7 @@ def init(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_templates_are_those_that_are_tested() -> None:
-    assert templates() == ["predict", "sklearn", "steps", "stream"]
+    assert templates() == ["llm", "predict", "sklearn", "steps", "stream"]
 
 
 @pytest.mark.parametrize(
@@ -67,5 +67,5 @@ def test_nothing_is_replaced(tmp_path: Path) -> None:
 def test_an_unknown_template_is_one_line_that_names_the_known(tmp_path: Path, flags: list[str]) -> None:
     ran = init(tmp_path / "m", *flags)
     assert ran.returncode == 1
-    assert "predict, sklearn, steps, stream" in ran.stderr
+    assert "llm, predict, sklearn, steps, stream" in ran.stderr
     assert not (tmp_path / "m").exists()
