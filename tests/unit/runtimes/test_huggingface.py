@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -237,13 +238,14 @@ async def test_labels_cannot_be_told_from_the_rows_of_a_batch(tmp_path) -> None:
 
 async def test_transformers_loads_one_model_at_a_time(tmp_path, monkeypatch) -> None:
     """Of models that version 5 loads at once, some keep weights that were never read."""
-    pipeline, held = transformers.pipeline, []
+    library = sys.modules["transformers"]  # which another test may have imported anew
+    pipeline, held = library.pipeline, []
 
     def watched(*arguments: Any, **options: Any) -> Any:
         held.append(TRANSFORMERS_LOADING.locked())
         return pipeline(*arguments, **options)
 
-    monkeypatch.setattr(transformers, "pipeline", watched)
+    monkeypatch.setattr(library, "pipeline", watched)
     folder = transformer_models.saved(tmp_path, CLASSIFIER)
     await HuggingFaceRuntime(settings_of("text-classification", folder)).load()
     assert held == [True]
