@@ -42,11 +42,11 @@ def test_each_printed_line_streams_a_story(demo, path):
 
 def test_the_printed_program_prints_a_story(demo):
     assert f'base_url="{demo.url}/v1"' in demo.text()
-    client = openai.OpenAI(base_url=f"{demo.url}/v1", api_key="none")
     messages = [{"role": "user", "content": "the old man"}]
-    answer = client.chat.completions.create(
-        model="storyteller", messages=messages, max_tokens=4, seed=1, logprobs=True
-    )
+    with openai.OpenAI(base_url=f"{demo.url}/v1", api_key="none") as client:
+        answer = client.chat.completions.create(
+            model="storyteller", messages=messages, max_tokens=4, seed=1, logprobs=True
+        )
     assert len(answer.choices[0].message.content.split()) == 4
     assert len(answer.choices[0].logprobs.content) == 4
     assert answer.usage.completion_tokens == 4
