@@ -21,7 +21,7 @@ from ..settings import ModelSettings
 from ..text.token import Token, Usage
 from ..types import InferenceRequest, MetadataTensor, Parameters
 from .framework import FrameworkModel
-from .sampling import Sampling, refused, sampling_of
+from .sampling import Sampling, read_sampling, refused
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -29,6 +29,9 @@ EXTRA = "llamacpp"
 PACKAGE = "llama_cpp"
 TEMPLATE = "tokenizer.chat_template"
 """Where a GGUF file holds its chat template."""
+
+DEFAULT = Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05)
+"""The sampling of requests that give no parameters: that of llama.cpp."""
 
 SEEDS = 2**32 - 1
 """The number itself stands for a seed that llama.cpp draws."""
@@ -106,7 +109,8 @@ class LlamaCppModel(FrameworkModel):
 
     def _tokens(self, request: InferenceRequest) -> Iterator[Token]:
         """The tokens of a text; the last one holds the end, and no text if the model ended it."""
-        sampling = sampling_of(request)
+        parameters = request.parameters
+        sampling = read_sampling({} if parameters is None else dict(parameters.items()), DEFAULT)
         name, prompt = self._prompt(request)
         room = self._context - len(prompt)
         if room < 1:

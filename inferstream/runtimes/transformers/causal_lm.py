@@ -16,7 +16,7 @@ from ...text.detokenizer import Detokenizer
 from ...text.token import Token, Usage
 from ...types import InferenceRequest, MetadataTensor
 from ..framework import TRANSFORMERS_LOADING, FrameworkModel
-from .parameters import Sampling, read_sampling, refused
+from ..sampling import Sampling, read_sampling, refused
 from .prompts import Prompts
 from .settings import LanguageSettings
 from .stream import Stream

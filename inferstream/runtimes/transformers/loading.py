@@ -8,8 +8,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from ...text.detokenizer import Detokenizer
+from ..sampling import Sampling, read_sampling
 from .engine import Engine, Piece
-from .parameters import Sampling, read_sampling
 from .quantization import quantize
 from .settings import LanguageSettings
 from .stream import Stream

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from ...types import InferenceRequest, MetadataTensor, Parameters
-from .parameters import refused
+from ..sampling import refused
 
 PROMPT, MESSAGES, TOOLS = "prompt", "messages", "tools"
 

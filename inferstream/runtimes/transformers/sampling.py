@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from .parameters import Sampling
+from ..sampling import Sampling
 from .stream import Stream
 
 FIRST = 1024

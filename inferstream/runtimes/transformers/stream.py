@@ -3,7 +3,7 @@
 from typing import Any
 
 from ...text.detokenizer import Detokenizer
-from .parameters import Sampling
+from ..sampling import Sampling
 
 
 class Stream:

@@ -259,7 +259,7 @@ async def test_a_response_format_is_a_grammar(served, wanted: dict[str, Any], gr
             'the unknown type "xml"',
         ),
         ({"prompt": "a", "response_format": {}}, {}, "response_format", "response_format cannot be read"),
-        ({"prompt": "a"}, {"temperature": -1}, "temperature", "temperature has to be at least 0"),
+        ({"prompt": "a"}, {"temperature": -1}, "temperature", "temperature is 0 or more"),
     ],
 )
 async def test_what_is_wrong_is_named_before_the_first_token(

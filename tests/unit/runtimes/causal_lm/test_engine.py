@@ -8,10 +8,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+from inferstream.runtimes.sampling import Sampling
 from inferstream.runtimes.transformers import engine as engine_module
 from inferstream.runtimes.transformers import loading, rows
 from inferstream.runtimes.transformers.engine import Engine
-from inferstream.runtimes.transformers.parameters import Sampling
 from inferstream.runtimes.transformers.settings import LanguageSettings
 from inferstream.runtimes.transformers.stream import Stream
 from inferstream.text.detokenizer import Detokenizer

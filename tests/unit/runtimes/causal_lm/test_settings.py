@@ -1,0 +1,42 @@
+"""A language model without torch: its settings, and what its load says."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from inferstream import ModelSettings
+from inferstream.errors import ModelLoadFailed
+from inferstream.repository.loading import load_model
+from inferstream.runtimes.transformers import CausalLM
+from inferstream.runtimes.transformers.settings import LanguageSettings
+
+
+def test_settings_name_what_is_wrong() -> None:
+    assert LanguageSettings().prefix_tokens > 0
+    with pytest.raises(ValueError, match="dtyp\n  Extra inputs"):
+        LanguageSettings(dtyp="float32")
+    with pytest.raises(ValueError, match="prefill_budget"):
+        LanguageSettings(prefill_budget=0)
+
+
+def test_torch_is_imported_by_no_name_of_the_runtime() -> None:
+    code = (
+        "import sys, inferstream.runtimes.transformers; "
+        "print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("missing", ["torch", "transformers"])
+async def test_the_load_says_what_to_install(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None if missing == "torch" else ModuleType("torch"))
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    settings = ModelSettings(name="m", implementation=CausalLM, parameters={"uri": str(tmp_path)})
+    with pytest.raises(ModelLoadFailed, match=rf'needs {missing}: pip install "inferstream\[transformers\]"'):
+        await load_model(settings, 30)
