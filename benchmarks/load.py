@@ -102,35 +102,26 @@ async def rest_latencies(port: int, requests: int) -> list[float]:
 
 
 async def sse_tokens(port: int, callers: int, seconds: float) -> int:
-    """How many tokens arrived."""
-
-    async def caller() -> int:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
-        streams = 0
-        while time.perf_counter() < until:
-            writer.write(STREAM)
-            answer = await reader.readuntil(b"\r\n0\r\n\r\n")
-            assert answer.startswith(b"HTTP/1.1 200"), answer[:200]
-            assert answer.count(b"data: {") == TOKENS
-            streams += 1
-        writer.close()
-        return streams * TOKENS
-
-    until = time.perf_counter() + seconds
-    return sum(await asyncio.gather(*(caller() for _ in range(callers))))
+    """How many tokens arrived in events of `generate_stream`."""
+    return await _tokens(port, callers, seconds, STREAM, b"data: {")
 
 
 async def chat_tokens(port: int, callers: int, seconds: float) -> int:
     """How many tokens arrived in chunks of OpenAI's chat completions."""
+    return await _tokens(port, callers, seconds, CHAT, b'" token')
+
+
+async def _tokens(port: int, callers: int, seconds: float, request: bytes, mark: bytes) -> int:
+    """How many tokens arrived; each has `mark` once in its event."""
 
     async def caller() -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
         streams = 0
         while time.perf_counter() < until:
-            writer.write(CHAT)
+            writer.write(request)
             answer = await reader.readuntil(b"\r\n0\r\n\r\n")
             assert answer.startswith(b"HTTP/1.1 200"), answer[:200]
-            assert answer.count(b'" token') == TOKENS
+            assert answer.count(mark) == TOKENS
             streams += 1
         writer.close()
         return streams * TOKENS

@@ -140,9 +140,9 @@ class Routes:
     def of_target(self, target: bytes) -> Route | None:
         """The inference that a target asks for as it was sent; None for one that has to be decoded first."""
         found = self._remembered(target) if len(target) <= LONGEST_TARGET else None
-        if found is not None and self._precedes(found, target.decode("ascii"), POST):
-            return None
-        return found
+        if found is None or not found.dialect.yields:
+            return found
+        return None if self._precedes(found, target.decode("ascii"), POST) else found
 
     def _precedes(self, route: Route | ReadRoute, path: str, method: str) -> bool:
         """Whether a model has a route of its own at a path of a dialect that yields."""
