@@ -20,8 +20,13 @@ if TYPE_CHECKING:
         decode_args,
     )
     from .codecs import PandasCodec as PandasCodec
+    from .codecs.values.arrays import TensorInput as TensorInput
+    from .codecs.values.arrays import TensorOutput as TensorOutput
     from .context import RequestContext, request_context
     from .errors import CodecError, InferstreamError, ModelError
+    from .functions.app import App
+    from .functions.injection import Depends, State
+    from .functions.middleware import CallInfo, Refused
     from .handlers import custom_handler
     from .model import Finished, MLModel, StepModel
     from .rows import RowErrors
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
     from .telemetry.custom import log, register
     from .text.token import Token, Usage
     from .types import (
+        Headers,
         InferenceRequest,
         InferenceResponse,
         MetadataTensor,
@@ -42,11 +48,15 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "App",
     "Application",
     "Base64Codec",
+    "CallInfo",
     "CodecError",
     "DatetimeCodec",
+    "Depends",
     "Finished",
+    "Headers",
     "InferenceRequest",
     "InferenceResponse",
     "InferstreamError",
@@ -58,15 +68,19 @@ __all__ = [
     "NumpyCodec",
     "NumpyRequestCodec",
     "Parameters",
+    "Refused",
     "RequestContext",
     "RequestInput",
     "RequestOutput",
     "ResponseOutput",
     "RowErrors",
     "Settings",
+    "State",
     "StepModel",
     "StringCodec",
     "StringRequestCodec",
+    "TensorInput",
+    "TensorOutput",
     "Token",
     "Usage",
     "codecs",
@@ -83,11 +97,15 @@ __all__ = [
 """Without PandasCodec, which is a name of this package too: pandas is an extra, and a star import must not need it."""
 
 _HOMES = {
+    "App": "functions.app",
     "Application": "server.application",
     "Base64Codec": "codecs",
+    "CallInfo": "functions.middleware",
     "CodecError": "errors",
     "DatetimeCodec": "codecs",
+    "Depends": "functions.injection",
     "Finished": "model",
+    "Headers": "types",
     "InferenceRequest": "types",
     "InferenceResponse": "types",
     "InferstreamError": "errors",
@@ -100,15 +118,19 @@ _HOMES = {
     "NumpyRequestCodec": "codecs",
     "PandasCodec": "codecs",
     "Parameters": "types",
+    "Refused": "functions.middleware",
     "RequestContext": "context",
     "RequestInput": "types",
     "RequestOutput": "types",
     "ResponseOutput": "types",
     "RowErrors": "rows",
     "Settings": "settings",
+    "State": "functions.injection",
     "StepModel": "model",
     "StringCodec": "codecs",
     "StringRequestCodec": "codecs",
+    "TensorInput": "codecs.values.arrays",
+    "TensorOutput": "codecs.values.arrays",
     "Token": "text.token",
     "Usage": "text.token",
     "custom_handler": "handlers",

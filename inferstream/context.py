@@ -1,6 +1,7 @@
 """What model code can ask about its current request."""
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any
@@ -12,7 +13,10 @@ class RequestContext:
     Async code is cancelled and generators are closed. Blocking code that runs long must check `cancelled` itself.
     """
 
-    __slots__ = ("_deadline", "cancelled", "single", "thread")
+    __slots__ = ("_deadline", "cancelled", "headers", "single", "thread")
+
+    headers: Mapping[str, str]
+    """Headers of the request, or metadata of its RPC; set for functions that take the context."""
 
     def __init__(self, remaining: float | None = None, single: bool = False) -> None:
         self._deadline = None if remaining is None else time.monotonic() + remaining

@@ -265,6 +265,8 @@ def signature_of(model: MLModel) -> Signature:
 
 def annotated_signature(model: type[MLModel]) -> Signature:
     """What annotations say of a class; inputs and outputs are unknown unless all of its methods agree on them."""
+    if (own := vars(model).get("signature")) is not None and isinstance(own, Signature):
+        return own
     methods = {
         name: getattr(model, name)
         for name in ("predict", "predict_stream", "admit")

@@ -11,6 +11,20 @@ Tensors = tuple[MetadataTensor, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Rpc:
+    """The typed RPC of a function: `/{service}/{method}`.
+
+    `numbers` are the field numbers of the request by argument. `classic` is the form of BlazeRPC's messages: `float` is
+    32 bits wide, and only optional arguments have presence.
+    """
+
+    service: str
+    method: str
+    numbers: dict[str, int]
+    classic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Signature:
     """What a model takes and returns: what its settings or its code declare, else what annotations say.
 
@@ -28,6 +42,10 @@ class Signature:
     """Whether its tokens may carry log probabilities."""
     doc: str = ""
     """The author's docstring."""
+    function: bool = False
+    """Whether it is that of a function, which takes exactly these inputs and checks them itself."""
+    rpc: Rpc | None = None
+    """The typed RPC of a function of an app."""
 
     @property
     def declared_inputs(self) -> Sequence[MetadataTensor]:

@@ -37,7 +37,9 @@ def main(
 
 @app.command()
 def start(
-    folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
+    target: Annotated[
+        str, typer.Argument(help="Folder of models, or of one model, or an app: module:app or app.py.")
+    ],
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     http_port: Annotated[int | None, typer.Option(help="Port of REST and SSE.")] = None,
     grpc_port: Annotated[int | None, typer.Option(help="Port of gRPC.")] = None,
@@ -47,7 +49,7 @@ def start(
     reload: Annotated[bool, typer.Option("--reload", help="Reload models when their files change.")] = False,
     debug: Annotated[bool | None, typer.Option("--debug", help="Log at debug level.")] = None,
 ) -> None:
-    """Serve every model in FOLDER until SIGTERM or Ctrl-C."""
+    """Serve every model in TARGET until SIGTERM or Ctrl-C."""
     gc.disable()  # nothing that imports make is garbage, and looking for it is a tenth of their time
     from .start import run
 
@@ -60,7 +62,7 @@ def start(
         "strict": strict,
         "debug": debug,
     }
-    raise typer.Exit(run(folder, flags, reload))
+    raise typer.Exit(run(target, flags, reload))
 
 
 @app.command()

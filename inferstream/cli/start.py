@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 from ..concurrency.event_loop import new_event_loop
 from ..errors import InferstreamError, InvalidSettings
 from ..garbage import settle
+from ..imports.folders import share_folders
 from ..settings import Settings, load_settings
 from ..telemetry.logs import configure_logging
 from .banner import show
+from .target import targeted
 
 if TYPE_CHECKING:
+    from ..repository import ModelRepository
     from ..server.server import Server
 
 MOST_FILES = 65_536
@@ -27,22 +30,30 @@ MOST_FILES = 65_536
 
 
 def run(
-    folder: Path, flags: Mapping[str, Any], watch: bool, say: "Callable[[Server], None] | None" = None
+    target: str | Path, flags: Mapping[str, Any], watch: bool, say: "Callable[[Server], None] | None" = None
 ) -> int:
-    """Serve `folder`; returns the exit code. `say` prints more once the server is up.
+    """Serve a folder of models or an app; returns the exit code. `say` prints more once the server is up.
 
     The code is 0 after a signal. It is 1 if the server did not start, or if a worker had to be killed.
     """
     configure_logging(debug=bool(flags.get("debug")), structured=False, custom=None)
     try:
-        if not folder.is_dir():
-            raise InvalidSettings(f"{folder} is not a folder")
+        folder, app = targeted(str(target))
         settings = load_settings(folder.resolve(), flags)
         _configure_logging(settings)
-        killed = _serve(settings, watch, say)
+        killed = _serve(settings, _repository(app, folder.resolve()), watch, say)
     except InferstreamError as error:
         return _end(1, f"error: {error.message}")
     return _end(1 if killed else 0)
+
+
+def _repository(app: str | None, folder: Path) -> "ModelRepository | None":
+    if app is None:
+        return None
+    from ..repository.apps import AppRepository  # late: folders of models need no apps
+
+    share_folders([folder])
+    return AppRepository(app, folder)
 
 
 def _configure_logging(settings: Settings) -> None:
@@ -55,7 +66,12 @@ def _configure_logging(settings: Settings) -> None:
         raise InvalidSettings(f'settings: field "logging_settings": {reason}') from None
 
 
-def _serve(settings: Settings, watch: bool, say: "Callable[[Server], None] | None") -> bool:
+def _serve(
+    settings: Settings,
+    repository: "ModelRepository | None",
+    watch: bool,
+    say: "Callable[[Server], None] | None",
+) -> bool:
     """Serve until a signal; returns whether a process had to be killed at the end."""
     # Imported late: `server --help` and a wrong setting need no web framework.
     from ..server.server import Server
@@ -71,7 +87,7 @@ def _serve(settings: Settings, watch: bool, say: "Callable[[Server], None] | Non
             say(server)
 
     async def main() -> bool:
-        server = Server(settings)
+        server = Server(settings, repository)
         watchdog = Watchdog(server.longest_stop)
         _handle_signals(server.stop, watchdog)
         await server.run(started, watch, watchdog.start)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 from ..errors import InvalidOutput, InvalidRequest
 from ..text.output import TextOutput
@@ -15,11 +16,19 @@ from ..types import (
 )
 from ..types.datatypes import NAMES
 from ..types.unchecked import UncheckedData
+from ..types.value_response import ValueResponse, whole
 from .checks import Strictness, counts_characters, duplicate, fits
 
 logger = logging.getLogger("inferstream.dataplane")
 
 _COMPLETED = ("id", "model_name", "model_version")
+
+
+class OutputWriter(Protocol):
+    """Makes responses of what a model returns that is no response."""
+
+    def write(self, value: Any, request_id: str | None) -> InferenceResponse | None:
+        """The response of a value; None for a value that is none of its kind. Raises InvalidOutput."""
 
 
 class Finish:
@@ -29,15 +38,22 @@ class Finish:
     may answer a data frame, asked for by one name, as its columns.
     """
 
-    __slots__ = ("_model", "_selected", "_text", "_version")
+    __slots__ = ("_fits", "_model", "_selected", "_version", "_writer")
 
     def __init__(
-        self, model: str, version: str | None, selected: bool | None, declared: Sequence[MetadataTensor] = ()
+        self,
+        model: str,
+        version: str | None,
+        selected: bool | None,
+        declared: Sequence[MetadataTensor] = (),
+        writer: OutputWriter | None = None,
     ) -> None:
         self._model = model
         self._version = version
         self._selected = selected
-        self._text = TextOutput(model, version, declared)
+        self._writer = writer or TextOutput(model, version, declared)
+        self._fits = True
+        """Whether values that the writer takes fit the declaration."""
 
     def __call__(self, response: object, request: InferenceRequest) -> InferenceResponse:
         """The response, checked, with the request's id and only the outputs the client asked for.
@@ -47,13 +63,16 @@ class Finish:
         Raises InvalidOutput for a response that must not reach a client, InvalidRequest for an output
         that was asked for and does not exist.
         """
-        if not isinstance(response, InferenceResponse):
-            text = self._text.write(response)
-            if text is None:
+        if type(response) is not InferenceResponse:
+            written = self._writer.write(response, request.id)
+            if written is not None:
+                if type(written) is ValueResponse and self._fits and not request.outputs:
+                    return written
+                response = whole(written)
+            elif not isinstance(response, InferenceResponse):
                 raise InvalidOutput(
                     f"Model {self._model} answered a {type(response).__name__} instead of an InferenceResponse."
                 )
-            response = text
         fields = response.__dict__
         name, version, outputs = fields["model_name"], fields["model_version"], fields["outputs"]
         if (name is not None and type(name) is not str) or (version is not None and type(version) is not str):
@@ -138,8 +157,10 @@ class FinishDeclared(Finish):
         selected: bool | None,
         declared: Sequence[MetadataTensor],
         strict: bool,
+        writer: OutputWriter | None = None,
     ) -> None:
-        super().__init__(model, version, selected, declared)
+        super().__init__(model, version, selected, declared, writer)
+        self._fits = all(fits([1] * len(tensor.shape), tensor.shape, strict) for tensor in declared)
         self._declared = {tensor.name: _Declared(tensor) for tensor in declared}
         self._strict = strict
         self._warned: set[str] = set()
@@ -182,13 +203,17 @@ def finish_of(
     selected: bool | None,
     declared: Sequence[MetadataTensor],
     strictness: Strictness,
+    writer: OutputWriter | None = None,
 ) -> Finish:
-    """What finishes the responses of a model that declares these outputs, chosen once when it loads."""
+    """What finishes the responses of a model that declares these outputs, chosen once when it loads.
+
+    `writer` makes responses of a function's values; by default texts are the only values.
+    """
     if strictness == "off":
-        return FinishUnchecked(model, version, selected, declared)
+        return FinishUnchecked(model, version, selected, declared, writer)
     if declared:
-        return FinishDeclared(model, version, selected, declared, strictness == "strict")
-    return Finish(model, version, selected)
+        return FinishDeclared(model, version, selected, declared, strictness == "strict", writer)
+    return Finish(model, version, selected, (), writer)
 
 
 def _requested(

@@ -116,11 +116,11 @@ class SeveralReplies(Reply):
     async def __anext__(self) -> InferenceResponse:
         while self._running:
             found = await self._arrived.get()
-            if isinstance(found, InferenceResponse):
+            if isinstance(found, BaseException):
+                raise found
+            if found is not None:
                 self._places.release()
                 return found
-            if found is not None:
-                raise found
             self._running -= 1
         raise StopAsyncIteration
 

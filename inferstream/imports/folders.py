@@ -112,6 +112,17 @@ def import_from(folder: Path, name: str) -> ModuleType:
             _looked = time.time_ns()
 
 
+def stamps_of(folder: Path) -> dict[str, FileStamp | None]:
+    """The files of all modules imported from a folder, with their stamps."""
+    files = {module.file for module in _found() if str(folder) in module.folders and module.file is not None}
+    return {file: _stamp(file) for file in files}
+
+
+def changed(stamps: dict[str, FileStamp | None]) -> bool:
+    """Whether a file has changed since `stamps_of`."""
+    return any(_stamp(file) != stamp for file, stamp in stamps.items())
+
+
 def _stale(folder: str) -> list[str]:
     """Modules that an import for `folder` must not find in `sys.modules`.
 

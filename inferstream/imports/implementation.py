@@ -1,4 +1,4 @@
-"""Resolves the import path in a settings file to a class: beside the file, installed, or a runtime of ours."""
+"""Resolves the import path in a settings file: beside the file, installed, or a runtime of ours."""
 
 import importlib
 from importlib.metadata import entry_points
@@ -7,10 +7,13 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import InvalidSettings
-from .folders import STANDS_IN, import_from, importing
+from .folders import STANDS_IN, FileStamp, changed, import_from, importing, stamps_of
 
 RUNTIMES = "inferstream.runtimes"
 """Entry points. The name is the import path in settings files, the value is the class of a runtime."""
+
+_apps: dict[tuple[str, str | None], tuple[ModuleType, dict[str, FileStamp | None]]] = {}
+"""The modules of apps by name and source, and the files that they consist of."""
 
 RESERVED = {
     "mlserver_catboost": "CatBoost",
@@ -20,17 +23,29 @@ RESERVED = {
 
 
 def resolve_class(path: str, source: str | None) -> type[Any]:
-    """The class that `path` (module.Class) names, with the folder of the file `source` first on the path.
+    """The class that `path` (module.Class) names, as `resolve` finds it. Raises InvalidSettings for no class."""
+    found = resolve(path, source)
+    if not isinstance(found, type):
+        module_name, _, class_name = path.rpartition(".")
+        raise InvalidSettings(f'implementation "{path}": module {module_name} has no class {class_name}')
+    return found
 
+
+def resolve(path: str, source: str | None) -> Any:
+    """What `path` names, with the folder of the file `source` first on the path.
+
+    `module.Name` is a class or a function, `module:app/name` the function that an app serves as the model `name`.
     A registered runtime of this name is used only if there is no such module, so a user's own or installed package
-    wins. Raises InvalidSettings when the path names no class. Errors of the imported code are not changed.
+    wins. Raises InvalidSettings when the path names nothing. Errors of the imported code are not changed.
     """
-    module_name, _, class_name = path.rpartition(".")
-    if not module_name or not class_name.isidentifier():
+    if ":" in path:
+        return _of_app(path, source)
+    module_name, _, name = path.rpartition(".")
+    if not module_name or not name.isidentifier():
         raise InvalidSettings(f'implementation "{path}" is not of the form module.Class')
     try:
         module = _module(module_name, source)
-        found = getattr(module, class_name, None)
+        found = getattr(module, name, None)
         if STANDS_IN in vars(module):
             found = _runtime(path) or found
     except ModuleNotFoundError as missing:
@@ -39,9 +54,47 @@ def resolve_class(path: str, source: str | None) -> type[Any]:
         found = _runtime(path)
         if found is None:
             raise
-    if not isinstance(found, type):
-        raise InvalidSettings(f'implementation "{path}": module {module_name} has no class {class_name}')
+    if found is None:
+        raise InvalidSettings(f'implementation "{path}": module {module_name} has no class {name}')
     return found
+
+
+def resolve_app(path: str, source: str | None) -> Any:
+    """The object that `module:name` names. Raises InvalidSettings when there is none.
+
+    The models of an app share its module, so it is imported again only after a file of its folder has changed.
+    """
+    module_name, _, name = path.partition(":")
+    try:
+        module = _module_of_app(module_name, source)
+    except ModuleNotFoundError as missing:
+        if not f"{module_name}.".startswith(f"{missing.name}."):
+            raise
+        raise InvalidSettings(f'app "{path}": there is no module {module_name}') from None
+    found = getattr(module, name, None)
+    if found is None:
+        raise InvalidSettings(f'app "{path}": module {module_name} has no {name}')
+    return found
+
+
+def _module_of_app(name: str, source: str | None) -> ModuleType:
+    with importing:
+        known = _apps.get((name, source))
+        if known is not None and not changed(known[1]):
+            return known[0]
+        module = _module(name, source)
+        stamps = {} if source is None else stamps_of(Path(source).resolve().parent)
+        _apps[name, source] = (module, stamps)
+        return module
+
+
+def _of_app(path: str, source: str | None) -> Any:
+    app_path, _, name = path.partition("/")
+    app = resolve_app(app_path, source)
+    try:
+        return app[name]
+    except (KeyError, TypeError):
+        raise InvalidSettings(f'implementation "{path}": {app_path} has no model {name}') from None
 
 
 def _module(name: str, source: str | None) -> ModuleType:

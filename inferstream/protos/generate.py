@@ -1,6 +1,7 @@
 """Triton's flattened JSON for `generate` and `generate_stream` (protocol §3.2)."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -8,9 +9,10 @@ import numpy as np
 
 from ..errors import InvalidOutput, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestInput, TensorData
+from ..types.value_response import OutputForm, ValueResponse
 from .duplicate_keys import refuse_duplicate_keys
 from .json_requests import check_id
-from .json_responses import dump, json_values
+from .json_responses import dump, json_value, json_values
 from .json_tensors import Document
 
 
@@ -111,12 +113,25 @@ def _shape(declared: MetadataTensor, count: int) -> list[int]:
     return shape
 
 
+RESERVED = ("model_name", "model_version", "id")
+
+
+@lru_cache(1024)
+def _around_value(form: OutputForm) -> tuple[bytes, bytes]:
+    """The flat object of a response without an id, before and after its value."""
+    rest = {"model_name": form.model_name, "model_version": form.model_version or ""}
+    return dump({form.name: None})[:-5], b"," + dump(rest)[1:]
+
+
 def dump_flat(response: InferenceResponse, with_id: bool) -> bytes:
     """A response as one flat object. For equal names, reserved keys win over parameters, and these over tensors.
 
     A tensor of one element is a single value. Raises InvalidOutput for a value that JSON cannot hold.
     """
     document: dict[str, Any] = {}
+    if type(response) is ValueResponse and not with_id and response.form.name not in RESERVED:
+        opening, closing = _around_value(response.form)
+        return b"%b%b%b" % (opening, json_value(response.form, response.value), closing)
     for tensor in response.outputs:
         if tensor.datatype in ("FP16", "BF16"):
             raise InvalidOutput(f'Output "{tensor.name}" is {tensor.datatype}, which generate cannot answer.')

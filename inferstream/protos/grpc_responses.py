@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, Parameters, ResponseOutput
 from ..types.conversion import to_bytes
+from ..types.value_response import OutputForm, ValueResponse
 from .dataplane_pb2 import InferTensorContents, ModelInferResponse
 from .grpc import FIELDS, parameters_to
 
@@ -32,6 +33,8 @@ ELEMENT = b"\x42"
 
 def dump_response(response: InferenceResponse, typed: bool) -> bytes:
     """A ModelInferResponse with all outputs typed, or all raw (FP16 and BF16 force raw). Raises InvalidOutput."""
+    if type(response) is ValueResponse and response.form.datatype == "BYTES":
+        return _text_response(response.form, response.id, response.value, typed)
     outputs = response.outputs
     parts: Parts = [_names(response.model_name, response.model_version or "")]
     if response.id:
@@ -58,6 +61,33 @@ def dump_response(response: InferenceResponse, typed: bool) -> bytes:
         except (TypeError, ValueError) as error:
             raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {error}.') from error
     return b"".join(parts + raws)
+
+
+def _text_response(form: OutputForm, request_id: str | None, value: str | bytes, typed: bool) -> bytes:
+    """The same for a response of one text or one value of bytes."""
+    element = value if type(value) is bytes else _encoded(form, value)
+    head = _names(form.model_name, form.model_version or "")
+    if request_id:
+        encoded = request_id.encode()
+        head = b"%b%b%b%b" % (head, ID, length(len(encoded)), encoded)
+    opening = _plain_opening(form.name, form.datatype, tuple(form.shape), None)
+    size = length(len(element))
+    if typed:
+        inner = 1 + len(size) + len(element)
+        behind = length(inner)
+        whole = length(len(opening) + 1 + len(behind) + inner)
+        return b"".join((head, OUTPUT, whole, opening, CONTENTS, behind, ELEMENT, size, element))
+    raw = length(len(element) + 4)
+    return b"".join(
+        (head, OUTPUT, length(len(opening)), opening, RAW, raw, len(element).to_bytes(4, "little"), element)
+    )
+
+
+def _encoded(form: OutputForm, value: Any) -> bytes:
+    try:
+        return to_bytes(value)
+    except UnicodeEncodeError as error:
+        raise InvalidOutput(f'Output "{form.name}" cannot be written: {error}.') from error
 
 
 _LENGTHS = [bytes((size,)) for size in range(128)]

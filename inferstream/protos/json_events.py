@@ -3,8 +3,9 @@
 from typing import Any
 
 from ..types import InferenceResponse, Parameters, ResponseOutput
+from ..types.value_response import OutputForm, ValueResponse
 from . import sse
-from .json_responses import dump, dump_response, head_of, json_values
+from .json_responses import dump, dump_response, head_of, json_value, json_values, value_frame
 
 _CLOSING = b"}]}\n\n"
 
@@ -16,15 +17,18 @@ class EventWriter:
     around the values: a token costs 1.4 µs instead of 2.9.
     """
 
-    __slots__ = ("_closing", "_facts", "_opening", "_shape")
+    __slots__ = ("_closing", "_facts", "_form", "_opening", "_shape")
 
     def __init__(self) -> None:
         self._facts: tuple[Any, ...] | None = None
+        self._form: OutputForm | None = None
         self._shape: list[int] = []
         self._opening = self._closing = b""
 
     def __call__(self, response: InferenceResponse) -> bytes:
         """The bytes of the event. Raises InvalidOutput for a value that JSON cannot hold."""
+        if type(response) is ValueResponse:
+            return self._of_value(response)
         outputs = response.outputs
         if len(outputs) != 1 or response.parameters is not None:
             return _whole(response)
@@ -46,12 +50,22 @@ class EventWriter:
         )
         if facts != self._facts or tensor.shape != self._shape:
             self._prepare(response, tensor, parameters)
+            self._form = None
             self._facts, self._shape = facts, [*tensor.shape]
         return b"".join((self._opening, dump(values), self._closing))
 
     def end(self) -> bytes:
         """Nothing follows the last response."""
         return b""
+
+    def _of_value(self, response: ValueResponse) -> bytes:
+        form = response.form
+        if form is not self._form:
+            self._form = form
+            self._facts = None
+            # One stream has one id, and a form the rest.
+            self._opening, self._closing = around_value(form, response.id)
+        return b"%b%b%b" % (self._opening, json_value(form, response.value), self._closing)
 
     def _prepare(
         self, response: InferenceResponse, tensor: ResponseOutput, parameters: Parameters | None
@@ -61,6 +75,12 @@ class EventWriter:
         self._opening = b'data: %b,"outputs":[%b,"data":' % (head, item)
         sent = {} if parameters is None else dict(parameters.items())
         self._closing = b',"parameters":' + dump(sent) + _CLOSING if sent else _CLOSING
+
+
+def around_value(form: OutputForm, request_id: str | None) -> tuple[bytes, bytes]:
+    """The bytes of an event before and after its only value."""
+    opening, closing = value_frame(form, request_id)
+    return b"data: " + opening, closing + b"\n\n"
 
 
 def _whole(response: InferenceResponse) -> bytes:

@@ -1,6 +1,7 @@
 """Writes V2 responses as JSON, with or without binary tensors after it."""
 
 import base64
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ from ..errors import InvalidOutput
 from ..types import InferenceResponse, ResponseOutput, TensorData
 from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES
+from ..types.value_response import OutputForm, ValueResponse
 from .json_requests import BinaryOutputs
 
 _AS_IT_IS = {name: dtype for name, dtype in DTYPES.items() if dtype.kind in "biuf" and dtype.isnative}
@@ -22,6 +24,9 @@ def dump_response(
 
     Raises InvalidOutput for a value that JSON cannot hold.
     """
+    if type(response) is ValueResponse and (binary is None or not (binary[0] or binary[1])):
+        opening, closing = value_frame(response.form, response.id)
+        return b"%b%b%b" % (opening, json_value(response.form, response.value), closing), []
     document = head_of(response)
     blobs: list[bytes | memoryview] = []
     outputs: list[dict[str, Any]] = []
@@ -41,6 +46,34 @@ def dump_response(
         outputs.append(item)
     document["outputs"] = outputs
     return dump(document), blobs
+
+
+def value_frame(form: OutputForm, request_id: str | None) -> tuple[bytes, bytes]:
+    """The JSON of a response of one value, before and after the value."""
+    opening, between, closing = _frame(form)
+    if request_id is None:
+        return opening + between, closing
+    return b'%b,"id":%b%b' % (opening, orjson.dumps(request_id), between), closing
+
+
+@lru_cache(1024)
+def _frame(form: OutputForm) -> tuple[bytes, bytes, bytes]:
+    head = {"model_name": form.model_name}
+    if form.model_version is not None:
+        head["model_version"] = form.model_version
+    tensor = dump({"name": form.name, "shape": form.shape, "datatype": form.datatype})[:-1]
+    parameters = b',"parameters":{"content_type":"base64"}' if form.base64 else b""
+    return dump(head)[:-1], b',"outputs":[%b,"data":[' % tensor, b"]%b}]}" % parameters
+
+
+def json_value(form: OutputForm, value: Any) -> bytes:
+    """A value as JSON. Raises InvalidOutput for a text with half a character."""
+    if form.base64:
+        return b'"%b"' % base64.b64encode(value)
+    try:
+        return orjson.dumps(value)
+    except TypeError as error:
+        raise InvalidOutput(f"The response cannot be written as JSON: {error}.") from error
 
 
 def raw_of(tensor: ResponseOutput) -> bytes | memoryview:

@@ -6,6 +6,7 @@ import orjson
 
 from ..errors import InferstreamError, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, Parameters
+from ..types.value_response import whole
 from .json_requests import BinaryOutputs, build_request, check_id, load_request
 from .json_responses import dump_response
 
@@ -77,7 +78,7 @@ def _marked(response: InferenceResponse, final: bool) -> InferenceResponse:
     """A copy that marks the last response. The model may send the original again."""
     sent = {} if response.parameters is None else dict(response.parameters.items())
     sent[FINAL] = final
-    return InferenceResponse.trusted({**response.__dict__, "parameters": Parameters.trusted({}, sent)})
+    return InferenceResponse.trusted({**whole(response).__dict__, "parameters": Parameters.trusted({}, sent)})
 
 
 def dump_end(model: str, version: str | None, request_id: str | None) -> EncodedMessage:

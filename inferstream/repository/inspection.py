@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import InferstreamError
-from ..model import MLModel
+from ..functions.model import implementation_of
 from ..settings import SETTINGS_FILE, ModelSettings, Settings, load_settings
 from ..settings.sources import read_json, unknown_fields
 from .environments import python_in
@@ -152,7 +152,7 @@ def _import_problems(settings: ModelSettings) -> Iterator[str]:
             ": "
         )
     else:
-        if not issubclass(implementation, MLModel):
+        if implementation_of(implementation, settings.name) is None:
             yield f'implementation "{settings.implementation_}" is not a subclass of MLModel'
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ..compat.finder import install
 from ..concurrency.model_thread import ModelThread
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
+from ..functions.model import implementation_of
 from ..handlers import get_custom_handlers
 from ..imports.folders import importing_alone
 from ..model import MLModel, StepModel
@@ -148,8 +149,8 @@ def _being_cancelled() -> bool:
 
 def _class_of(settings: ModelSettings) -> type[MLModel]:
     install()
-    implementation = settings.implementation
-    if not issubclass(implementation, MLModel):
+    implementation = implementation_of(settings.implementation, settings.name)
+    if implementation is None:
         raise InvalidSettings(f'implementation "{settings.implementation_}" is not a subclass of MLModel')
     return implementation
 

@@ -19,6 +19,8 @@ struct sys textwrap threading time types typing uuid
 """
 _UNBOUND = frozenset(_PACKAGES.split())
 """Packages with modules and classes that are bound to no thread and no event loop."""
+_OF_FUNCTIONS = ("described", "signature", "app")
+"""Attributes of the classes that functions become. The function itself is found through its methods."""
 _LIFE = ("__init__", "load", "unload", "metadata")
 
 
@@ -40,7 +42,7 @@ def keeps_nothing(model: type[MLModel]) -> bool:
             _may_keep(value, ())
             for base in own
             for name, value in vars(base).items()
-            if not (name.startswith("__") and name.endswith("__"))
+            if not (name.startswith("__") and name.endswith("__")) and name not in _OF_FUNCTIONS
         )
     except Exception:  # names may refer to objects that raise when they are read
         return False

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, ModuleType
 from typing import Any
 
+from ..functions.model import FunctionModel
 from ..model import MLModel, StepModel
 
 logger = logging.getLogger("inferstream.repository")
@@ -18,7 +19,7 @@ DEPTH = 8
 """Depth of nested calls that the analysis follows. Deeper calls count as calls that may wait."""
 
 _WAITING = {"GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH"}
-_OWN_WRAPPERS = "inferstream.codecs.signature"
+_OWN_WRAPPERS = ("inferstream.codecs.signature", "inferstream.functions.model")
 _UNKNOWN = object()
 
 
@@ -56,16 +57,24 @@ def may_suspend(function: Callable[..., Any], owner: type) -> bool:
 def _may_suspend(function: Callable[..., Any], owner: type) -> bool:
     layer: Any = function
     is_async = False
-    requests = _argument_names(inspect.unwrap(function))[1:2]
+    requests = _requests(function, owner)
     while True:
         if _is_async(layer):
             is_async = True
-            ours = layer.__globals__["__name__"] == _OWN_WRAPPERS
+            ours = layer.__globals__["__name__"] in _OWN_WRAPPERS
             if not ours and _Reader(layer, owner, frozenset(requests), ()).may_suspend():
                 return True
         if not hasattr(layer, "__wrapped__"):
             return not is_async
         layer = layer.__wrapped__
+
+
+def _requests(function: Any, owner: type) -> list[str]:
+    """The names of the arguments that hold the requests: of a method the first after `self`."""
+    if issubclass(owner, FunctionModel):
+        stream = owner.described.arguments.stream
+        return [] if stream is None else [stream.name]
+    return _argument_names(inspect.unwrap(function))[1:2]
 
 
 class _Reader:

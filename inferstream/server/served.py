@@ -9,10 +9,12 @@ from typing import Any
 
 from ..compat.finder import install
 from ..errors import InvalidSettings
+from ..functions.app import App
 from ..imports.folders import share_folders
 from ..imports.implementation import resolve_class
 from ..model import MLModel
 from ..repository import FolderRepository, InMemoryRepository, ModelRepository
+from ..repository.apps import served_by
 from ..repository.folder import check_name
 from ..settings import ModelSettings, Settings, load_settings
 from ..settings.sources import SETTINGS_FILE, unknown_fields, validated
@@ -22,9 +24,9 @@ logger = logging.getLogger("inferstream.server")
 PUBLIC = stat.S_IWOTH | stat.S_ISVTX
 """The mode of folders in which every user may create files."""
 
-Model = type[MLModel] | MLModel | ModelSettings
+Model = type[MLModel] | MLModel | ModelSettings | App
 Served = str | Path | Settings | Model | Iterable[Model] | Mapping[str, type[MLModel] | MLModel]
-"""A folder of models; the settings of a server; one model or several, which a mapping names."""
+"""A folder of models; the settings of a server; an app; one model or several, which a mapping names."""
 
 
 def resolve(
@@ -51,10 +53,14 @@ def resolve(
 
 
 def _models(served: Any) -> list[ModelSettings]:
-    if isinstance(served, Mapping):
+    if isinstance(served, App):
+        models = served_by(served)
+    elif isinstance(served, Mapping):
         models = [_settings_of(model, name) for name, model in served.items()]
     elif isinstance(served, Iterable) and not isinstance(served, type | MLModel | ModelSettings):
-        models = [*map(_settings_of, served)]
+        models = []
+        for each in served:
+            models += served_by(each) if isinstance(each, App) else [_settings_of(each)]
     else:
         models = [_settings_of(served)]
     seen: dict[tuple[str, str | None], ModelSettings] = {}

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
-from ..imports.implementation import resolve_class
+from ..imports.implementation import resolve
 from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel
 from .paths import expanded
@@ -160,11 +160,11 @@ class ModelSettings(EnvironmentModel):
         return "declared" if value == "lenient" else value
 
     @property
-    def implementation(self) -> type[Any]:
-        """The model's class. Raises ModelLoadFailed when it cannot be imported."""
+    def implementation(self) -> Any:
+        """The model's class, or the function that is the model. Raises InvalidSettings if there is none."""
         if (provided := self.provided) is not None:
             return provided if isinstance(provided, type) else type(provided)
-        return resolve_class(self.implementation_, self._source)
+        return resolve(self.implementation_, self._source)
 
     @implementation.setter
     def implementation(self, value: type[Any] | str) -> None:
@@ -177,9 +177,19 @@ class ModelSettings(EnvironmentModel):
         self.implementation_ = _import_path(type(model))
         self._provided = ProvidedModel(model)
 
+    def serve_class(self, model: type[Any], path: str | None) -> None:
+        """Serve this class, which other processes import by `path`; None if they cannot."""
+        self.implementation_ = path or _import_path(model)
+        self._provided = ProvidedModel(model, importable=path is not None)
+
+    @property
+    def importable(self) -> bool:
+        """Whether other processes can import the model by its path."""
+        return self._provided is None or self._provided.importable
+
     @property
     def provided(self) -> Any:
-        """The model object, or a class that cannot be imported by its path; None if the path names the class."""
+        """The model object or class of this program; None if only the path names it."""
         return None if self._provided is None else self._provided.model
 
     @property
@@ -195,8 +205,9 @@ class ModelSettings(EnvironmentModel):
 class ProvidedModel:
     """Holds a class or model of the program. Copies of the settings share it."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, importable: bool = False) -> None:
         self.model = model
+        self.importable = importable
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self

@@ -8,6 +8,7 @@ import orjson
 
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, Parameters
+from ..types.value_response import ValueResponse
 
 STOP = "stop"
 LENGTH = "length"
@@ -80,6 +81,9 @@ class TextReader:
 
     def read(self, response: InferenceResponse) -> str:
         """The text that the response adds, which may be empty. Raises InvalidOutput if it holds no text."""
+        if type(response) is ValueResponse and response.form.datatype == "BYTES":
+            self.token_id = None
+            return self._counted(self._plain(response.value))
         outputs = response.outputs
         text = ""
         if outputs:
@@ -95,10 +99,16 @@ class TextReader:
         self.token_id = None
         if response.parameters is not None:
             self._notice(response.parameters, text)
-        if outputs:
-            self.tokens += 1
-            if self.tokens == self._max_tokens and self.finish_reason is None:
-                self.finish_reason = LENGTH
+        return self._counted(text) if outputs else self._shown(text)
+
+    def _counted(self, text: str) -> str:
+        """What a token adds."""
+        self.tokens += 1
+        if self.tokens == self._max_tokens and self.finish_reason is None:
+            self.finish_reason = LENGTH
+        return self._shown(text)
+
+    def _shown(self, text: str) -> str:
         if self._stop:
             return self._unstopped(text)
         return text if self.finish_reason is None else text + self._undecoded()

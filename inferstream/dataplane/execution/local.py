@@ -12,6 +12,8 @@ from typing import Any, cast
 from ...concurrency.model_thread import ModelThread
 from ...context import RequestContext, enter, request_context
 from ...errors import InferstreamError, InvalidOutput, Unsupported
+from ...functions.model import FunctionModel
+from ...functions.steps import StepFunctionModel
 from ...handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 from ...model import MLModel, StepModel, signature_of
 from ...repository.loading import UNLOAD_LIMIT, Awaiting, LoadedModel, load_model, plainly
@@ -59,7 +61,12 @@ class Local:
         self.strictness = strictness_of(settings, model.for_mlserver)
         self._checks = checks_of(self.signature, self.strictness)
         self._finish = finish_of(
-            model.name, model.version, model.selects_outputs, signature.declared_outputs, self.strictness
+            model.name,
+            model.version,
+            model.selects_outputs,
+            signature.declared_outputs,
+            self.strictness,
+            model.writer() if isinstance(model, FunctionModel | StepFunctionModel) else None,
         )
         self._executor = ThreadPoolExecutor(
             settings.threads or THREADS, thread_name_prefix=f"model-{model.name}"

@@ -24,6 +24,12 @@ class Payloads:
     def more(self) -> bool:
         return self._more is not None
 
+    def take(self) -> InferenceRequest:
+        """The first request, which is there already. To be called once, before any iteration."""
+        first, self._first = self._first, None
+        assert first is not None
+        return first
+
     def __aiter__(self) -> AsyncIterator[InferenceRequest]:
         return self
 

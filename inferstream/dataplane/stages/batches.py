@@ -146,9 +146,9 @@ class Batching:
         except asyncio.CancelledError:
             self._withdraw(pending, member)
             raise
-        if isinstance(outcome, InferenceResponse):
-            return Reply(outcome)
-        raise outcome
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return Reply(outcome)
 
     async def _alone(self, pending: Pending, call: Call) -> Reply:
         """Run a call as it came if it need not wait. It costs the same as without batching."""

@@ -14,6 +14,7 @@ from ...processes.frames import Frame, unpack_failure
 from ...processes.link import Link
 from ...rows import RowErrors
 from ...types import MetadataModelResponse
+from ...types.value_response import OutputForm, respond
 from ..call import Call
 from . import frames
 from .packing import unpack_response
@@ -44,6 +45,8 @@ class WorkerClient:
         self._frames: dict[type[Frame], Callable[[Any], object]] = {
             frames.Completed: self._completed,
             frames.Item: self._item,
+            frames.Form: self._form,
+            frames.ItemOf: self._item_of,
             frames.Full: self._full,
             frames.Ended: self._end,
             frames.Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
@@ -55,6 +58,7 @@ class WorkerClient:
             frames.Free: lambda frame: self._outgoing.free(frame.places),
         }
         self._calls: dict[int, RemoteCall] = {}
+        self._forms: dict[int, OutputForm] = {}
         self._questions: Questions[Any] = Questions()
         self._number = 0
         self.pid = 0
@@ -133,6 +137,22 @@ class WorkerClient:
         remote = self._calls.get(frame.call)
         if remote is not None:
             remote.came(response)
+
+    def _form(self, frame: frames.Form) -> None:
+        self._forms[frame.number] = OutputForm(
+            frame.model_name, frame.model_version, frame.name, frame.datatype, frame.shape, frame.base64
+        )
+
+    def _item_of(self, frame: frames.ItemOf) -> None:
+        remote = self._calls.get(frame.call)
+        if remote is not None:
+            response = respond(self._forms[frame.form], frame.value, remote.request_id)
+            if frame.last:
+                del self._calls[frame.call]
+                self.completed += 1
+                remote.completed(response)
+            else:
+                remote.came(response)
 
     def _full(self, frame: frames.Full) -> None:
         remote = self._calls.get(frame.call)

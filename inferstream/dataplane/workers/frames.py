@@ -184,6 +184,27 @@ class Item(Frame, tag=17):
     response: PackedResponse
 
 
+class Form(Frame, tag=31):
+    """The form of values that follow (`OutputForm`), sent once to each front end."""
+
+    number: int
+    model_name: str
+    model_version: str | None
+    name: str
+    datatype: str
+    shape: list[int]
+    base64: bool
+
+
+class ItemOf(Frame, tag=32):
+    """An item of a stream that is one value of a form; `last` for the only response of a call, which ends it."""
+
+    call: int
+    form: int
+    value: Any
+    last: bool = False
+
+
 class Ended(Frame, tag=18):
     """A stream or cancelled call has ended. `lingering`: it occupies a thread, and a second frame follows."""
 
@@ -247,6 +268,8 @@ FromWorker = (
     | Readiness
     | Completed
     | Item
+    | Form
+    | ItemOf
     | Ended
     | Failed
     | Partly

@@ -19,13 +19,14 @@ from ...telemetry.meter_set import MeterSet
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest
+from ...types.value_response import ValueResponse
 from ..call import Call, Operation
 from ..cloudevents import CloudEvents
 from ..execution.local import Local
 from ..handler import Handler
 from ..reply import Reply
 from ..stages.limits import Limits
-from .frames import Completed, Ended, Failed, Full, Item, Open, Partly, Wanted
+from .frames import Completed, Ended, Failed, Form, Full, Item, ItemOf, Open, Partly, Wanted
 from .packing import pack_response, places_in, unencodable
 
 if TYPE_CHECKING:
@@ -120,16 +121,35 @@ class WorkerCall(Call):
 class ResponseSender:
     """Runs a call of a front end, and sends its responses at the pace of their reader."""
 
-    __slots__ = ("_arena", "_credited", "_link", "_room", "_sizes", "_unread", "call", "more", "number")
+    __slots__ = (
+        "_arena",
+        "_credited",
+        "_forms",
+        "_link",
+        "_room",
+        "_sizes",
+        "_unread",
+        "call",
+        "more",
+        "number",
+    )
 
     def __init__(
-        self, call: Call, frame: Open, more: "RemoteRequests | None", link: Link, arena: Outgoing
+        self,
+        call: Call,
+        frame: Open,
+        more: "RemoteRequests | None",
+        link: Link,
+        arena: Outgoing,
+        forms: set[int],
     ) -> None:
+        """`forms` are the numbers of the forms that the front end knows."""
         self.call = call
         self.number = frame.call
         self.more = more
         self._link = link
         self._arena = arena
+        self._forms = forms
         if frame.stream:
             self._room = frame.window
             self._unread = 0
@@ -175,12 +195,18 @@ class ResponseSender:
         async with await handler(self.call) as reply:
             if self.call.operation is Operation.INFER:
                 assert reply.first is not None
-                self._send(Completed(self.number, pack_response(reply.first, self._arena.put)))
+                if type(reply.first) is ValueResponse:
+                    self._send_value(reply.first, last=True)
+                else:
+                    self._send(Completed(self.number, pack_response(reply.first, self._arena.put)))
                 return
             async for response in reply:
-                before = self._arena.written
-                size = self._send(Item(self.number, pack_response(response, self._arena.put)))
-                size += self._arena.written - before
+                if type(response) is ValueResponse:
+                    size = self._send_value(response)
+                else:
+                    before = self._arena.written
+                    size = self._send(Item(self.number, pack_response(response, self._arena.put)))
+                    size += self._arena.written - before
                 self._sizes.append(size)
                 self._unread += size
                 self._room -= 1
@@ -188,6 +214,26 @@ class ResponseSender:
                     self._link.send(Full(self.number))
                     await self._credited.wait()
         self._link.send(Ended(self.number))
+
+    def _send_value(self, response: ValueResponse, last: bool = False) -> int:
+        form = response.form
+        if form.number not in self._forms:
+            self._forms.add(form.number)
+            self._link.send(
+                Form(
+                    form.number,
+                    form.model_name,
+                    form.model_version,
+                    form.name,
+                    form.datatype,
+                    form.shape,
+                    form.base64,
+                )
+            )
+        try:
+            return self._link.send(ItemOf(self.number, form.number, response.value, last))
+        except UNENCODABLE as error:
+            raise unencodable(error, self.call.model) from error
 
     def _send(self, frame: Completed | Item | Partly) -> int:
         try:

@@ -40,6 +40,8 @@ class Peer:
         self._incoming, self._outgoing = self._memory.incoming, self._memory.outgoing
         self._calls: dict[int, ResponseSender] = {}
         self._cancelled: set[int] = set()
+        self._forms: set[int] = set()
+        """The numbers of the forms of values that the front end knows."""
         self._tasks = Tasks()
         self.spawn = self._tasks.start
         self._frames: dict[type[Frame], Callable[[Any], object]] = {
@@ -73,7 +75,9 @@ class Peer:
             self._models.events.add_to(request, local.settings.name)
         more = RemoteRequests(frame.call, self._link) if frame.more else None
         call = WorkerCall(frame, request, local.settings, more, self._outgoing.flags)
-        sender = self._calls[frame.call] = ResponseSender(call, frame, more, self._link, self._outgoing)
+        sender = self._calls[frame.call] = ResponseSender(
+            call, frame, more, self._link, self._outgoing, self._forms
+        )
         task = call.task = self._loop.create_task(sender.run(instance.handler))
         task.add_done_callback(partial(self._done, sender, instance))
 

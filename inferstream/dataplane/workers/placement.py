@@ -60,7 +60,7 @@ class Placements:
         workers = self._workers(settings)
         if environment is not None:
             workers = max(workers, 1)
-        if settings.provided is not None and (workers or self._others is not None):
+        if not settings.importable and (workers or self._others is not None):
             raise ModelLoadFailed(
                 f"Model {settings.name} did not load: another process cannot import {settings.implementation_}; "
                 "move the class to the top of a module, or set parallel_workers to 0 and frontends to 1."

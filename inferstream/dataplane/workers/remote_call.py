@@ -47,6 +47,7 @@ class RemoteCall:
         self, number: int, call: Call, window: int, limit: float | None, hung: Callable[[], None], link: Link
     ) -> None:
         self.number = number
+        self.request_id = call.request.id
         self._call = call
         self._link = link
         self._window = window

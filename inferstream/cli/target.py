@@ -1,0 +1,34 @@
+"""What a command is given to serve: a folder of models, or an app."""
+
+from pathlib import Path
+
+from ..errors import InvalidSettings
+
+APP = "app"
+"""The name of an app in its module, where the command names none."""
+
+
+def targeted(target: str) -> tuple[Path, str | None]:
+    """The folder that a command works in, and the import path of the app; None for a folder of models.
+
+    An app is `module:app` in the present folder, or the path of its file, `app.py` or `src/app.py:name`.
+    Raises InvalidSettings.
+    """
+    folder = Path(target)
+    if folder.is_dir():
+        return folder, None
+    place, colon, name = target.rpartition(":")
+    if not colon:
+        place, name = target, APP
+    file = Path(place)
+    if file.suffix == ".py":
+        if not file.is_file():
+            raise InvalidSettings(f"there is no file {place}")
+        if not file.stem.isidentifier():
+            raise InvalidSettings(f"{place}: Python cannot import a file of this name")
+        return file.resolve().parent, f"{file.stem}:{name}"
+    if not colon:
+        raise InvalidSettings(f"{target} is not a folder, nor an app (app.py or module:app)")
+    if not all(part.isidentifier() for part in [*place.split("."), name]):
+        raise InvalidSettings(f'"{target}" is not of the form module:app')
+    return Path.cwd(), f"{place}:{name}"

@@ -1,0 +1,1 @@
+"""Values: one Python value as one tensor, chosen by an annotation or by a declared tensor."""

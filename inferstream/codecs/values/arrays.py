@@ -1,0 +1,175 @@
+"""NumPy arrays with a dtype and named dimensions: `TensorInput[np.float32, "batch", 224, 224, 3]`."""
+
+import typing
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from ...errors import CodecError
+from ...types import Datatype, RequestInput, ResponseOutput
+from ...types.conversion import array_from_values, cast_exactly
+from ...types.datatypes import DTYPES, FLOATS, INTEGERS
+from ..numpy import to_datatype
+from .base import DIMENSIONS, Value, brief
+
+__all__ = ["Array", "Dimension", "TensorHint", "TensorInput", "TensorOutput", "array_of"]
+
+Dimension = int | str | None
+"""A size, a name of a size that is equal wherever the name occurs, or None for any size."""
+
+
+class TensorHint:
+    """An annotation of an array: its dtype, and its dimensions if they are known."""
+
+    def __init__(self, dtype: Any, dimensions: tuple[Dimension, ...] | None) -> None:
+        self.dtype = dtype
+        self.dimensions = dimensions
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(map(repr, self.dimensions or (...,)))
+        return f"Tensor[{getattr(self.dtype, '__name__', self.dtype)}, {sizes}]"
+
+    def __call__(self) -> None:  # Python's typing accepts only callables as parts of other annotations
+        raise TypeError(f"{self!r} is an annotation")
+
+    def __or__(self, other: Any) -> Any:
+        return typing.Union[self, other]  # noqa: UP007  # `|` needs types on both sides
+
+    __ror__ = __or__
+
+
+if typing.TYPE_CHECKING:
+    # Type checkers take the dimensions for metadata, because no type of theirs holds sizes and names.
+    from typing import Annotated as TensorInput
+    from typing import Annotated as TensorOutput
+else:
+
+    class TensorInput:
+        """`TensorInput[dtype, dimension, ...]` annotates an array.
+
+        A dimension is a size, a name, or None for any size. Equal names have equal sizes within a call.
+        """
+
+        def __class_getitem__(cls, parameters: Any) -> TensorHint:
+            dtype, *dimensions = parameters if isinstance(parameters, tuple) else (parameters,)
+            return TensorHint(dtype, tuple(dimensions) if dimensions else None)
+
+    class TensorOutput(TensorInput):
+        """`TensorOutput[dtype, dimension, ...]` annotates an array that a model returns."""
+
+
+class Array(Value):
+    """A NumPy array as a tensor of its own shape. Numbers are not copied."""
+
+    content = "np"
+
+    def __init__(self, datatype: str, dimensions: tuple[Dimension, ...] | None = None) -> None:
+        self.datatype = datatype
+        self.dimensions = dimensions
+
+    @property
+    def shape(self) -> list[int]:
+        if self.dimensions is None:
+            return [-1]
+        return [size if isinstance(size, int) else -1 for size in self.dimensions]
+
+    def facts(self) -> dict[str, Any]:
+        if self.dimensions is None:
+            return {}
+        return {DIMENSIONS: orjson.dumps(self.dimensions).decode()}
+
+    def read(self, tensor: RequestInput | ResponseOutput) -> npt.NDArray[Any]:
+        if tensor.datatype == "BYTES":
+            raise ValueError(f"takes {self.datatype}, got BYTES")
+        if tensor.datatype != self.datatype and not _widens(tensor.datatype, self.datatype):
+            raise ValueError(f"takes {self.datatype}, got {tensor.datatype}")
+        self.sizes(tensor.shape)
+        return tensor.data.to_numpy(self.datatype, tensor.shape)
+
+    def write(self, value: Any) -> tuple[list[int], Any]:
+        array = value if isinstance(value, np.ndarray) else np.asarray(value)
+        if array.dtype != DTYPES[self.datatype]:
+            array = cast_exactly(array, self.datatype)
+        self.sizes([*array.shape])
+        return [*array.shape], array.reshape(-1)
+
+    def from_json(self, value: Any) -> npt.NDArray[Any]:
+        if not isinstance(value, list | int | float | bool):
+            raise TypeError(f"takes nested lists of numbers, got {brief(value)}")
+        shape = []
+        level: Any = value
+        while isinstance(level, list):
+            shape.append(len(level))
+            level = level[0] if level else None
+        array = array_from_values(value, self.datatype).reshape(shape)
+        self.sizes([*array.shape])
+        return array
+
+    def to_json(self, value: Any) -> Any:
+        return np.asarray(value).tolist()
+
+    def sizes(self, shape: list[int]) -> dict[str, int]:
+        """The sizes of the named dimensions. Raises ValueError for a shape that does not fit."""
+        if self.dimensions is None:
+            return {}
+        if len(shape) != len(self.dimensions):
+            raise ValueError(f"takes shape {_shown(self.dimensions)}, got {shape}")
+        named: dict[str, int] = {}
+        for size, wanted in zip(shape, self.dimensions, strict=True):
+            if isinstance(wanted, str):
+                fits = named.setdefault(wanted, size) == size
+            else:
+                fits = wanted in (None, -1, size)
+            if not fits:
+                raise ValueError(f"takes shape {_shown(self.dimensions)}, got {shape}")
+        return named
+
+
+def _widens(datatype: str, wanted: str) -> bool:
+    """Whether numbers of a datatype may be given for another one. Values that do not fit are refused."""
+    if wanted == "BOOL" or datatype == "BOOL":
+        return False
+    return datatype in INTEGERS or (datatype in FLOATS and wanted in FLOATS)
+
+
+def _shown(dimensions: tuple[Dimension, ...]) -> str:
+    return f"[{', '.join('any' if size in (None, -1) else str(size) for size in dimensions)}]"
+
+
+def array_of(hint: Any) -> Array | None:
+    """The value of an annotation of arrays: `TensorInput[...]`, `npt.NDArray[np.float32]`; None for another one.
+
+    Raises TypeError for arrays whose dtype is missing or has no datatype.
+    """
+    if isinstance(hint, TensorHint):
+        return Array(_datatype(hint.dtype, hint), _checked(hint))
+    if hint is np.ndarray:
+        raise TypeError("the dtype of the array is missing: write NDArray[np.float32] or TensorInput[...]")
+    if typing.get_origin(hint) is not np.ndarray:
+        return None
+    sizes, dtype = typing.get_args(hint)
+    scalar = next(iter(typing.get_args(dtype)), None)
+    if not isinstance(scalar, type):
+        raise TypeError("the dtype of the array is missing: write NDArray[np.float32] or TensorInput[...]")
+    dimensions = typing.get_args(sizes)
+    known = dimensions and ... not in dimensions
+    return Array(_datatype(scalar, hint), tuple(None for _ in dimensions) if known else None)
+
+
+def _datatype(dtype: Any, hint: Any) -> str:
+    try:
+        datatype = to_datatype(np.dtype(dtype))
+    except (TypeError, CodecError):
+        raise TypeError(f"{hint!r} has a dtype without a V2 datatype") from None
+    if datatype is Datatype.BYTES:
+        raise TypeError(f"{hint!r} is an array of texts: write list[str] or list[bytes]")
+    return str(datatype.value)
+
+
+def _checked(hint: TensorHint) -> tuple[Dimension, ...] | None:
+    for size in hint.dimensions or ():
+        if size is not None and not isinstance(size, int | str):
+            raise TypeError(f"{hint!r}: {size!r} is neither a size nor a name")
+    return hint.dimensions

@@ -1,0 +1,138 @@
+"""The base class of values, and the parameters of metadata that describe them."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from ...errors import CodecError
+from ...types import MetadataTensor, Parameters, RequestInput, ResponseOutput, TensorData
+from ..base import content_type
+
+OPTIONAL = "optional"
+"""Parameter of a declared input that a request may omit."""
+DEFAULT = "default"
+"""Parameter of an optional input: the value of an absent one, as JSON."""
+DESCRIPTION = "description"
+"""Parameter of a declared tensor, for people."""
+SCHEMA = "schema"
+"""Parameter of a declared tensor of JSON: the JSON schema of its value, as JSON."""
+CHOICES = "choices"
+"""Parameter of a declared tensor: the allowed values, as a JSON list."""
+DIMENSIONS = "dimensions"
+"""Parameter of a declared array: its dimensions as a JSON list of sizes, names and nulls."""
+STREAM = "stream"
+"""Parameter of an input whose later values arrive in later requests of the same call."""
+
+
+class Value(ABC):
+    """Converts between values of one Python type and tensors.
+
+    `write` and `read` raise TypeError or ValueError with a message that names no tensor. The methods that have a
+    tensor's name raise CodecError.
+    """
+
+    datatype: str
+    content: str | None = None
+    """Content type of the tensor in metadata."""
+
+    @property
+    def shape(self) -> list[int]:
+        """The shape in metadata; [1] for a single value, -1 for any size."""
+        return [1]
+
+    @abstractmethod
+    def read(self, tensor: RequestInput | ResponseOutput) -> Any:
+        """The value of a tensor whose data fit its datatype and shape."""
+
+    @abstractmethod
+    def write(self, value: Any) -> tuple[list[int], Any]:
+        """Shape and data of a value."""
+
+    @abstractmethod
+    def from_json(self, value: Any) -> Any:
+        """A Python value of its JSON value."""
+
+    @abstractmethod
+    def to_json(self, value: Any) -> Any:
+        """The JSON value of a Python value, for the JSON writer."""
+
+    def facts(self) -> dict[str, Any]:
+        """Parameters of the declared tensor beside its content type."""
+        return {}
+
+    def tensor(self, name: str, **parameters: Any) -> MetadataTensor:
+        """The declared tensor of values of this type."""
+        known = {} if self.content is None else {"content_type": self.content}
+        facts = {**known, **self.facts(), **parameters}
+        fields: dict[str, Any] = {"name": name, "datatype": self.datatype, "shape": self.shape}
+        if facts:
+            fields["parameters"] = Parameters(**facts)
+        return MetadataTensor(**fields)
+
+    def describe_tensor(self, name: str, hint: Any, is_output: bool) -> MetadataTensor:
+        """The declared tensor, as of other codecs."""
+        return self.tensor(name)
+
+    def can_encode(self, payload: Any) -> bool:
+        """Whether `write` takes this value."""
+        try:
+            self.write(payload)
+        except (TypeError, ValueError):
+            return False
+        return True
+
+    def decode_input(self, tensor: RequestInput) -> Any:
+        """The value of an input. Raises CodecError."""
+        return self._decoded("input", tensor)
+
+    def decode_output(self, tensor: ResponseOutput) -> Any:
+        """The value of an output. Raises CodecError."""
+        return self._decoded("output", tensor)
+
+    def encode_input(self, name: str, value: Any) -> RequestInput:
+        """The input of a value. Raises CodecError."""
+        return RequestInput.trusted(self._encoded("input", name, value))
+
+    def encode_output(self, name: str, value: Any) -> ResponseOutput:
+        """The output of a value. Raises CodecError."""
+        return ResponseOutput.trusted(self._encoded("output", name, value))
+
+    def _decoded(self, kind: str, tensor: RequestInput | ResponseOutput) -> Any:
+        try:
+            return self.read(tensor)
+        except (TypeError, ValueError, CodecError) as error:
+            raise CodecError(f'{kind} "{tensor.name}": {reason(error)}') from None
+
+    def _encoded(self, kind: str, name: str, value: Any) -> dict[str, Any]:
+        try:
+            shape, data = self.write(value)
+        except (TypeError, ValueError, CodecError) as error:
+            raise CodecError(f'{kind} "{name}": {reason(error)}') from None
+        fields = {"name": name, "datatype": self.datatype, "shape": shape, "data": TensorData(data)}
+        if self.content is not None and self.content not in UNWRITTEN:
+            fields["parameters"] = content_type(self.content)
+        return fields
+
+
+UNWRITTEN = ("str", "base64")
+"""Content types that metadata name and tensors do not: their data is text or bytes, as the wire says."""
+
+
+def reason(error: Exception) -> str:
+    """The message of an error of `read` and `write`."""
+    return error.message if isinstance(error, CodecError) else str(error)
+
+
+def brief(value: Any) -> str:
+    """A value in an error message."""
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def single(tensor: RequestInput | ResponseOutput) -> Any:
+    """The only element of a tensor. Raises ValueError unless there is exactly one."""
+    values = tensor.data.peek()
+    if type(values) is not list or len(values) != 1 or type(values[0]) is list:
+        values = tensor.data.flat()
+        if len(values) != 1:
+            raise ValueError(f"takes one value, got {len(values)}")
+    return values[0]

@@ -1,0 +1,51 @@
+"""Chooses the value of a declared tensor: what clients and typed services know of a model."""
+
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from ...types import MetadataTensor
+from .arrays import Array
+from .base import CHOICES, DIMENSIONS, Value
+from .frames import Frame
+from .images import Image
+from .lists import ListOf
+from .objects import Json
+from .scalars import Binary, Boolean, Choice, Number, Text, Time
+
+
+def value_of_tensor(tensor: MetadataTensor) -> Value:
+    """The value of a declared tensor.
+
+    A tensor of shape [1] is a single value, one of shape [-1] a list. Tensors of numbers with other shapes, or with
+    content type `np`, are arrays.
+    """
+    parameters = tensor.parameters
+    content = None if parameters is None else parameters.content_type
+    if content == "json":
+        return Json(Any)
+    if content == "pd_json":
+        return Frame()
+    if content == "image":
+        return Image()
+    if tensor.datatype != "BYTES" and (content == "np" or tensor.shape not in ([1], [-1])):
+        return Array(tensor.datatype, _dimensions(tensor))
+    single = _single(tensor.datatype, content)
+    choices = None if parameters is None else parameters.get(CHOICES)
+    if choices is not None:
+        single = Choice(single, [single.from_json(value) for value in orjson.loads(choices)])
+    return single if tensor.shape == [1] else ListOf(single)
+
+
+def _single(datatype: str, content: str | None) -> Value:
+    if datatype == "BYTES":
+        return Binary() if content == "base64" else Time(datetime) if content == "datetime" else Text()
+    return Boolean() if datatype == "BOOL" else Number(datatype)
+
+
+def _dimensions(tensor: MetadataTensor) -> tuple[Any, ...] | None:
+    named = None if tensor.parameters is None else tensor.parameters.get(DIMENSIONS)
+    if named is not None:
+        return tuple(orjson.loads(named))
+    return None if tensor.shape == [-1] else tuple(None if size == -1 else size for size in tensor.shape)

@@ -1,0 +1,55 @@
+"""Pandas data frames, as JSON of their columns."""
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ...types import RequestInput, ResponseOutput
+from ..json import encode_to_json_bytes
+from .base import Value, brief, single
+from .scalars import as_text, expect
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Frame(Value):
+    """A `pandas.DataFrame` as one element of JSON: `{"column": [values, ...], ...}`, or a list of rows as objects."""
+
+    datatype = "BYTES"
+    content = "pd_json"
+
+    def read(self, tensor: RequestInput | ResponseOutput) -> "pd.DataFrame":
+        expect(tensor, "BYTES")
+        try:
+            document = orjson.loads(as_text(single(tensor)))
+        except orjson.JSONDecodeError as error:
+            raise ValueError(f"not valid JSON ({error})") from None
+        return self.from_json(document)
+
+    def write(self, value: Any) -> tuple[list[int], Any]:
+        return [1], [encode_to_json_bytes(_columns(value)).decode()]
+
+    def from_json(self, value: Any) -> "pd.DataFrame":
+        import pandas as pd  # late: pandas is an extra
+
+        if not isinstance(value, dict | list):
+            raise TypeError(f"takes an object of columns or a list of rows, got {brief(value)}")
+        try:
+            return pd.DataFrame(value)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(f"no data frame: {error}") from None
+
+    def to_json(self, value: Any) -> Any:
+        return orjson.Fragment(encode_to_json_bytes(_columns(value)))
+
+
+def _columns(frame: Any) -> dict[str, list[Any]]:
+    if type(frame).__name__ != "DataFrame":
+        raise TypeError(f"takes a data frame, got {brief(frame)}")
+    return {str(name): frame[name].tolist() for name in frame.columns}
+
+
+def is_frame(hint: Any) -> bool:
+    """Whether `hint` is pandas' class of frames. Does not import pandas."""
+    return isinstance(hint, type) and hint.__module__.startswith("pandas.") and hint.__name__ == "DataFrame"

@@ -1,0 +1,62 @@
+"""Pillow images, as the bytes of an image file."""
+
+import base64
+import io
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ...types import RequestInput, ResponseOutput
+from .base import Value, brief, single
+from .scalars import expect, from_base64
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PillowImage
+
+FORMAT = "PNG"
+"""The format of images that models return."""
+
+
+class Image(Value):
+    """A `PIL.Image.Image` as one element of BYTES: a file of any format that Pillow reads, base64 in JSON."""
+
+    datatype = "BYTES"
+    content = "image"
+
+    def read(self, tensor: RequestInput | ResponseOutput) -> "PillowImage":
+        expect(tensor, "BYTES")
+        element = single(tensor)
+        return _opened(element if isinstance(element, bytes) else from_base64(element))
+
+    def write(self, value: Any) -> tuple[list[int], Any]:
+        return [1], [_file_of(value)]
+
+    def from_json(self, value: Any) -> "PillowImage":
+        return _opened(from_base64(value))
+
+    def to_json(self, value: Any) -> str:
+        return base64.b64encode(_file_of(value)).decode()
+
+
+def _opened(file: bytes) -> "PillowImage":
+    pillow: Any = import_module("PIL.Image")  # late: Pillow is an extra
+    try:
+        image: PillowImage = pillow.open(io.BytesIO(file))
+        image.load()
+    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+        raise ValueError(f"not an image that can be read ({type(error).__name__})") from None
+    return image
+
+
+def _file_of(image: Any) -> bytes:
+    if isinstance(image, bytes | bytearray | memoryview):
+        return bytes(image)
+    if not hasattr(image, "save"):
+        raise TypeError(f"takes an image, got {brief(image)}")
+    file = io.BytesIO()
+    image.save(file, FORMAT)
+    return file.getvalue()
+
+
+def is_image(hint: Any) -> bool:
+    """Whether `hint` is Pillow's class of images. Does not import Pillow."""
+    return isinstance(hint, type) and hint.__module__.startswith("PIL.") and hint.__name__ == "Image"

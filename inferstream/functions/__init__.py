@@ -1,0 +1,1 @@
+"""Functions as models: arguments from annotations, results as responses, apps."""

@@ -1,0 +1,211 @@
+"""`App`: functions that are served together as models."""
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from ..errors import InvalidSettings
+from ..settings import ModelSettings
+from ..signature import Rpc
+from .errors import ErrorMap
+from .function import Batching, Function, pascal
+from .hooks import Hook, Hooks
+from .injection import State
+from .middleware import Middleware
+from .model import model_class
+from .steps import StepFunction
+
+SERVICE = "inferstream.App"
+"""The gRPC service of apps that name none."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+H = TypeVar("H", bound=Hook)
+M = TypeVar("M", bound=Middleware)
+
+
+class App:
+    """Functions, each a model. `server start module:app` serves them.
+
+    `service` is the name of the typed gRPC service. `classic` gives its messages BlazeRPC's form.
+    """
+
+    def __init__(self, name: str = "app", *, service: str = SERVICE, classic: bool = False) -> None:
+        self.name = name
+        self.service = service
+        self.classic = classic
+        self.state = State()
+        self.functions: dict[tuple[str, str | None], Function | StepFunction] = {}
+        self.errors = ErrorMap()
+        self.hooks = Hooks()
+        self.middlewares: list[Middleware] = []
+        self.numbers: dict[str, dict[str, int]] = {}
+        """Field numbers of typed requests by model and argument, from the lock file."""
+        frame = sys._getframe(1)
+        self._module = frame.f_globals.get("__name__", "__main__")
+
+    @overload
+    def model(self, name: F, /) -> F: ...
+
+    @overload
+    def model(
+        self,
+        name: str | None = None,
+        /,
+        *,
+        version: str | None = None,
+        streaming: bool | None = None,
+        batch: int = 0,
+        within_ms: float = 0.0,
+        **settings: Any,
+    ) -> Callable[[F], F]: ...
+
+    def model(
+        self,
+        name: Any = None,
+        /,
+        *,
+        version: str | None = None,
+        streaming: bool | None = None,
+        batch: int = 0,
+        within_ms: float = 0.0,
+        **settings: Any,
+    ) -> Any:
+        """Serve a function as the model `name`, which is the function's own name by default.
+
+        The annotations say what it takes and returns. A function that yields makes a stream. With `batch`, it takes
+        and returns lists, and a call of it gets up to `batch` items of requests that arrive within `within_ms`
+        milliseconds. `settings` are fields of `model-settings.json`. The function itself is not changed.
+        Raises InvalidSettings, which names file, function and parameter.
+        """
+        if inspect.isroutine(name):
+            self._add(Function(name, name.__name__, app=self))
+            return name
+
+        def decorate(function: F) -> F:
+            self._add(
+                Function(
+                    function,
+                    name or function.__name__,
+                    version,
+                    streaming,
+                    Batching(batch, within_ms),
+                    settings,
+                    app=self,
+                )
+            )
+            return function
+
+        return decorate
+
+    def steps(
+        self, name: str | None = None, /, *, version: str | None = None, **settings: Any
+    ) -> Callable[[Callable[..., Any]], StepFunction]:
+        """Serve a step function, which advances all streams of the model together.
+
+        It takes the list of active states and returns one item for each: a value, None for none yet, or
+        `Finished()`. `@step.admit` marks the function that makes a state of the arguments of a request, and
+        `@step.release` the one that gets a state at its end.
+        """
+
+        def decorate(function: Callable[..., Any]) -> StepFunction:
+            step = StepFunction(function, name or function.__name__, version, settings, app=self)
+            self._add(step)
+            return step
+
+        return decorate
+
+    def middleware(self, function: M) -> M:
+        """Run a function around every call of every model: `async def f(call, call_next)`.
+
+        It sees the call (model, headers, principal), may refuse it by an exception, and returns the reply of
+        `call_next(call)`. See `inferstream.Refused`.
+        """
+        if not inspect.iscoroutinefunction(function) and not inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004  # its kind is meant, not whether it is there
+        ):
+            raise InvalidSettings(f"middleware {function!r} is no `async def`")
+        self.middlewares.append(function)
+        return function
+
+    def error(self, exception: type[Exception], *, status: int, message: str | None = None) -> None:
+        """Answer an exception of a function with this HTTP status, and the gRPC status that belongs to it.
+
+        The client gets `message`, by default the exception's own text.
+        """
+        self.errors.add(exception, status, message)
+
+    def on_load(self, hook: H) -> H:
+        """Run a function before the first model of the app loads, in each process that runs any."""
+        self.hooks.load.append(hook)
+        return hook
+
+    def on_unload(self, hook: H) -> H:
+        """Run a function after the last model of the app is unloaded."""
+        self.hooks.unload.append(hook)
+        return hook
+
+    def __iter__(self) -> Iterator[Function | StepFunction]:
+        return iter(self.functions.values())
+
+    def __getitem__(self, key: str) -> Function | StepFunction:
+        """The function of a model, by `name` or `name@version`. Raises KeyError."""
+        name, _, version = key.partition("@")
+        return self.functions[name, version or None]
+
+    def rpc_of(self, function: "Function | StepFunction") -> Rpc:
+        """The typed RPC of a model. Arguments without a number in the lock file follow those that have one."""
+        known = dict(self.numbers.get(function.name, {}))
+        following = max(known.values(), default=0) + 1
+        numbers = {}
+        for name in function.arguments.names:
+            if name not in known:
+                known[name], following = following, following + 1
+            numbers[name] = known[name]
+        return Rpc(self.service, f"Predict{pascal(function.name)}", numbers, self.classic)
+
+    def found_at(self) -> tuple[str | None, str | None]:
+        """The import path of this app and the file of its module; None where other processes cannot import it."""
+        module = sys.modules.get(self._module)
+        name = next((name for name, value in vars(module).items() if value is self), None) if module else None
+        file = getattr(module, "__file__", None)
+        if name is None or file is None or self._module == "__main__":
+            return None, None
+        root = Path(file).resolve().parents[self._module.count(".")]
+        return f"{self._module}:{name}", str(root / Path(file).name)
+
+    def settings(self, path: str | None = None, source: str | None = None) -> list[ModelSettings]:
+        """The settings of each model. `path` is the import path of the app, which worker processes need."""
+        return [self._settings_of(function, path, source) for function in self]
+
+    def _settings_of(
+        self, function: "Function | StepFunction", path: str | None, source: str | None
+    ) -> ModelSettings:
+        values = dict(function.settings)
+        if function.version is not None:
+            values["parameters"] = {**values.get("parameters", {}), "version": function.version}
+        if function.batching.rows > 1:
+            values["max_batch_size"] = function.batching.rows
+            values["max_batch_time"] = function.batching.within_ms / 1000
+        key = function.name if function.version is None else f"{function.name}@{function.version}"
+        implementation = (
+            function.model_class() if isinstance(function, StepFunction) else model_class(function)
+        )
+        settings = ModelSettings(implementation=implementation, name=function.name, _source=source, **values)
+        settings.serve_class(implementation, None if path is None else f"{path}/{key}")
+        return settings
+
+    def _add(self, function: Function | StepFunction) -> None:
+        key = (function.name, function.version)
+        if key in self.functions:
+            other = self.functions[key].place
+            raise InvalidSettings(f'{function.place}: a model "{function.name}" is there already: {other}')
+        method = pascal(function.name)
+        for known in self:
+            if known.name != function.name and pascal(known.name) == method:
+                raise InvalidSettings(
+                    f'{function.place}: models "{known.name}" and "{function.name}" '
+                    f"would share the RPC Predict{method}"
+                )
+        self.functions[key] = function

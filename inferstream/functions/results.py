@@ -1,0 +1,149 @@
+"""What a function returns: the outputs that metadata declare, and the response of each value."""
+
+import typing
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator, Iterable, Iterator
+from typing import Any
+
+from ..codecs.values.base import Value, reason
+from ..codecs.values.hints import shown, value_of, without_none
+from ..codecs.values.scalars import Binary, Boolean, Number, Text
+from ..errors import CodecError, InvalidOutput
+from ..signature import Tensors
+from ..text.output import TextOutput
+from ..text.token import Token
+from ..types import InferenceResponse, ResponseOutput
+from ..types.value_response import OutputForm, respond
+
+OUTPUT = "output"
+"""Name of the only output of a function."""
+
+ASYNC = (AsyncIterator, AsyncGenerator, AsyncIterable)
+STREAMS = (*ASYNC, Iterator, Generator, Iterable)
+
+PLAIN = {Text: str, Binary: bytes, Boolean: bool}
+NUMBERS = {"INT64": int, "FP64": float}
+INT64 = 2**63
+
+
+class Results:
+    """The outputs of a function. `hint` is the annotation of its return value, or of an item of its stream.
+
+    Raises TypeError for an annotation of a type that cannot be sent.
+    """
+
+    def __init__(self, hint: Any) -> None:
+        self.hint = hint
+        self.free = hint is InferenceResponse
+        """Whether the function makes its responses itself."""
+        bare, self.takes_none = without_none(hint)
+        self.token = bare is Token
+        self.values: dict[str, Value] = {}
+        if not self.free and bare not in (None, type(None)):
+            self.values = {
+                name: Text() if part is Token else value_of(part) for name, part in _parts(bare).items()
+            }
+        self.several = _is_tuple(bare)
+
+    @property
+    def only(self) -> Value | None:
+        """The value of a function that returns one; None for others."""
+        return None if self.several or not self.values else self.values[OUTPUT]
+
+    def tensors(self) -> Tensors | None:
+        """The declared outputs; None if only the function knows them."""
+        if self.free:
+            return None
+        return tuple(value.tensor(name) for name, value in self.values.items())
+
+    def writer(self, model: str, version: str | None) -> "ResultWriter":
+        return ResultWriter(self, model, version)
+
+
+class ResultWriter:
+    """Makes responses of the values of one loaded model."""
+
+    __slots__ = ("_form", "_kind", "_model", "_results", "_texts", "_version")
+
+    _kind: type[Any] | None
+
+    def __init__(self, results: Results, model: str, version: str | None) -> None:
+        self._results = results
+        self._model = model
+        self._version = version
+        only = results.only
+        self._kind = None if only is None else _kind_of(only)
+        self._form: OutputForm | None = None
+        if only is not None and self._kind is not None:
+            self._form = OutputForm(
+                model, version, OUTPUT, only.datatype, [1], base64=isinstance(only, Binary)
+            )
+        declared = results.tensors() or ()
+        self._texts = TextOutput(model, version, declared) if isinstance(only, Text) else None
+
+    def write(self, value: Any, request_id: str | None) -> InferenceResponse | None:
+        """The response of a value. Raises InvalidOutput for a value of another type."""
+        if type(value) is self._kind and (self._kind is not int or -INT64 <= value < INT64):
+            assert self._form is not None
+            return respond(self._form, value, request_id)
+        if isinstance(value, InferenceResponse):
+            return None
+        if isinstance(value, Token) and self._texts is not None:
+            return self._texts.write(value, request_id)
+        return self._whole(self._outputs(value), request_id)
+
+    def _whole(self, outputs: list[ResponseOutput], request_id: str | None) -> InferenceResponse:
+        return InferenceResponse.trusted(
+            {
+                "model_name": self._model,
+                "model_version": self._version,
+                "id": request_id,
+                "outputs": outputs,
+            }
+        )
+
+    def _outputs(self, value: Any) -> list[ResponseOutput]:
+        results = self._results
+        if value is None and (results.takes_none or not results.values):
+            return []
+        try:
+            if not results.values:
+                raise TypeError("it is declared to return nothing")
+            if not results.several:
+                return [results.values[OUTPUT].encode_output(OUTPUT, value)]
+            if not isinstance(value, tuple) or len(value) != len(results.values):
+                raise TypeError(f"it is declared to return {len(results.values)} values")
+            pairs = zip(results.values.items(), value, strict=True)
+            return [kind.encode_output(name, part) for (name, kind), part in pairs]
+        except (TypeError, ValueError, CodecError) as error:
+            raise InvalidOutput(
+                f"Model {self._model} returned a {type(value).__name__} where its annotation says "
+                f"{shown(results.hint)}: {reason(error)}."
+            ) from error
+
+
+def _kind_of(value: Value) -> type | None:
+    """The type of values that need no check before they are sent."""
+    if isinstance(value, Number):
+        return NUMBERS.get(value.datatype)
+    return PLAIN.get(type(value))
+
+
+def item_hint(returned: Any) -> tuple[Any, bool]:
+    """The annotation of one item, and whether the annotation is that of a stream."""
+    if typing.get_origin(returned) in STREAMS:
+        return typing.get_args(returned)[0], True
+    return returned, False
+
+
+def _is_tuple(hint: Any) -> bool:
+    fields = isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields")
+    return fields or (typing.get_origin(hint) is tuple and ... not in typing.get_args(hint))
+
+
+def _parts(hint: Any) -> dict[str, Any]:
+    """The outputs by name: the fields of a NamedTuple, `output_0` and on for other tuples, else one."""
+    if not _is_tuple(hint):
+        return {OUTPUT: hint}
+    if typing.get_origin(hint) is tuple:
+        return {f"{OUTPUT}_{index}": part for index, part in enumerate(typing.get_args(hint))}
+    return dict(typing.get_type_hints(hint, include_extras=True))

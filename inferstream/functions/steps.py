@@ -1,0 +1,165 @@
+"""`StepFunction`: functions that advance all streams of a model together."""
+
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..errors import InvalidSettings
+from ..model import Finished, StepModel
+from ..signature import Signature
+from ..types import InferenceRequest
+from .arguments import Arguments, hints_of
+from .function import Batching
+from .results import Results, ResultWriter
+
+if TYPE_CHECKING:
+    from .app import App
+
+Admit = typing.TypeVar("Admit", bound=Callable[..., Any])
+Release = typing.TypeVar("Release", bound=Callable[[Any], Any])
+
+
+class StepFunction:
+    """A step function, with the functions that begin and end a stream."""
+
+    batching = Batching()
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        version: str | None,
+        settings: Mapping[str, Any],
+        app: "App | None" = None,
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.version = version
+        self.settings = settings
+        self.app = app
+        self._admit: Callable[..., Any] | None = None
+        self._release: Callable[[Any], Any] | None = None
+        self._arguments: Arguments | None = None
+        try:
+            self.results = Results(_item(hints_of(function).get("return")))
+        except TypeError as error:
+            raise InvalidSettings(f"{self.place}: return value: {error}") from None
+
+    def __call__(self, states: Sequence[Any]) -> Any:
+        """Call the function itself, as a test of it does."""
+        return self.function(states)
+
+    def admit(self, function: Admit) -> Admit:
+        """Mark the function that makes the state of a stream of the arguments of its request."""
+        self._admit = function
+        try:
+            self._arguments = Arguments(function, None if self.app is None else self.app.state)
+            if self._arguments.stream is not None:
+                raise TypeError("a step function cannot read a stream")
+        except TypeError as error:
+            raise InvalidSettings(f"{self.place}: admit: {error}") from None
+        return function
+
+    def release(self, function: Release) -> Release:
+        """Mark the function that gets the state of a stream after its end."""
+        self._release = function
+        return function
+
+    @property
+    def arguments(self) -> Arguments:
+        """The arguments of `admit`. Raises InvalidSettings without one."""
+        if self._arguments is None:
+            name = getattr(self.function, "__name__", self.name)
+            raise InvalidSettings(f"{self.place}: mark the function that begins a stream by @{name}.admit")
+        return self._arguments
+
+    @property
+    def place(self) -> str:
+        """File, line and name, for error messages."""
+        code = self.function.__code__
+        return f"{code.co_filename}, line {code.co_firstlineno}, function {self.function.__qualname__}"
+
+    streams = True
+
+    def signature(self) -> Signature:
+        """What clients know of it."""
+        return Signature(
+            self.arguments.tensors(),
+            self.results.tensors(),
+            inputs_annotated=True,
+            outputs_annotated=True,
+            streams=True,
+            logprobs=self.results.token,
+            doc=(self.function.__doc__ or "").strip(),
+            function=True,
+            rpc=None if self.app is None else self.app.rpc_of(self),
+        )
+
+    def model_class(self) -> type["StepFunctionModel"]:
+        """The class of models that run these functions."""
+        arguments, admit, release = self.arguments, self._admit, self._release
+        assert admit is not None
+        injection = arguments.injection
+        if injection.awaits:
+            raise InvalidSettings(f"{self.place}: admit: its dependencies must be `def`")
+
+        def begin(self: Any, request: InferenceRequest) -> Any:
+            return admit(**arguments.read(request), **injection.fill(request))
+
+        members: dict[str, Any] = {
+            "described": self,
+            "signature": self.signature(),
+            "__module__": self.function.__module__,
+            "__doc__": self.function.__doc__,
+            "admit": _as(begin, admit),
+            "step": _as(lambda model, states: self.function(states), self.function),
+        }
+        if release is not None:
+            members["release"] = _as(lambda model, state: release(state), release)
+        return type(self.name, (StepFunctionModel,), members)
+
+
+class StepFunctionModel(StepModel):
+    """The base of the classes that `StepFunction.model_class` makes."""
+
+    described: ClassVar[StepFunction]
+    signature: ClassVar[Signature]
+
+    def writer(self) -> ResultWriter:
+        """What makes responses of the values of steps."""
+        return self.described.results.writer(self.name, self.version)
+
+    async def load(self) -> bool:
+        if self.described.app is not None:
+            await self.described.app.hooks.enter()
+        return True
+
+    async def unload(self) -> bool:
+        if self.described.app is not None:
+            await self.described.app.hooks.leave()
+        return True
+
+
+def _as(method: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """`method`, which the server takes for `async def` if the function is."""
+    method.__wrapped__ = function  # type: ignore[attr-defined]
+    return method
+
+
+def _item(returned: Any) -> Any:
+    """The annotation of one item of `-> list[str | None | Finished]`. Raises TypeError for another form."""
+    if typing.get_origin(returned) not in (list, Sequence):
+        raise TypeError("a step returns a list with one item for each state: write -> list[T | None]")
+    (element,) = typing.get_args(returned)
+    members = typing.get_args(element) if typing.get_origin(element) is not None else (element,)
+    kinds = [member for member in members if not _is_sign(member)] if len(members) > 1 else [element]
+    if len(kinds) != 1:
+        raise TypeError(f"a step makes items of one type, not {len(kinds)}")
+    return kinds[0]
+
+
+def _is_sign(hint: Any) -> bool:
+    """Whether this part of the annotation says that there is no item, an end, or an error."""
+    if hint is type(None) or hint is Finished:
+        return True
+    return isinstance(hint, type) and issubclass(hint, Exception)
