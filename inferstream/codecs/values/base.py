@@ -1,6 +1,8 @@
 """The base class of values, and the parameters of metadata that describe them."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from ...errors import CodecError
@@ -19,6 +21,8 @@ CHOICES = "choices"
 """Parameter of a declared tensor: the allowed values, as a JSON list."""
 DIMENSIONS = "dimensions"
 """Parameter of a declared array: its dimensions as a JSON list of sizes, names and nulls."""
+FORMAT = "format"
+"""Parameter of a declared time: `date` or `time`, for one that is no date with a time."""
 STREAM = "stream"
 """Parameter of an input whose later values arrive in later requests of the same call."""
 
@@ -54,6 +58,10 @@ class Value(ABC):
     @abstractmethod
     def to_json(self, value: Any) -> Any:
         """The JSON value of a Python value, for the JSON writer."""
+
+    def from_flat(self, value: Any) -> tuple[list[int], Any]:
+        """Shape and data of a JSON value that was not converted yet."""
+        return self.write(self.from_json(value))
 
     def facts(self) -> dict[str, Any]:
         """Parameters of the declared tensor beside its content type."""
@@ -96,6 +104,10 @@ class Value(ABC):
         """The output of a value. Raises CodecError."""
         return ResponseOutput.trusted(self._encoded("output", name, value))
 
+    def input_from_flat(self, name: str, value: Any) -> RequestInput:
+        """The input of a JSON value. Raises TypeError and ValueError."""
+        return RequestInput.trusted(self._fields(name, *self.from_flat(value)))
+
     def _decoded(self, kind: str, tensor: RequestInput | ResponseOutput) -> Any:
         try:
             return self.read(tensor)
@@ -107,10 +119,50 @@ class Value(ABC):
             shape, data = self.write(value)
         except (TypeError, ValueError, CodecError) as error:
             raise CodecError(f'{kind} "{name}": {reason(error)}') from None
+        return self._fields(name, shape, data)
+
+    def _fields(self, name: str, shape: list[int], data: Any) -> dict[str, Any]:
         fields = {"name": name, "datatype": self.datatype, "shape": shape, "data": TensorData(data)}
         if self.content is not None and self.content not in UNWRITTEN:
             fields["parameters"] = content_type(self.content)
         return fields
+
+
+class Single(Value):
+    """A value that is one element of a tensor. Lists of it are tensors of one dimension."""
+
+    @abstractmethod
+    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
+        """What makes values of the elements of this tensor. Raises ValueError for another datatype."""
+
+    @abstractmethod
+    def element(self, value: Any) -> Any:
+        """The element that holds a value."""
+
+    def read(self, tensor: RequestInput | ResponseOutput) -> Any:
+        return self.reader(tensor)(single(tensor))
+
+    def write(self, value: Any) -> tuple[list[int], Any]:
+        return [1], [self.element(value)]
+
+    def read_all(self, tensor: RequestInput | ResponseOutput) -> list[Any]:
+        """The values of all elements."""
+        return each(self.reader(tensor), tensor.data.flat())
+
+    def elements(self, values: Sequence[Any]) -> Any:
+        """The elements that hold these values."""
+        return each(self.element, values)
+
+
+def each(convert: Callable[[Any], Any], elements: Sequence[Any]) -> list[Any]:
+    """Convert each element. Errors name its index."""
+    found = []
+    for index, element in enumerate(elements):
+        try:
+            found.append(convert(element))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"element {index} {reason(error)}") from None
+    return found
 
 
 UNWRITTEN = ("str", "base64")
@@ -122,14 +174,19 @@ def reason(error: Exception) -> str:
     return error.message if isinstance(error, CodecError) else str(error)
 
 
+JSON_NAMES = {None: "null", True: "true", False: "false"}
+
+
 def brief(value: Any) -> str:
     """A value in an error message."""
-    text = repr(value)
+    text = JSON_NAMES[value] if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
 def single(tensor: RequestInput | ResponseOutput) -> Any:
     """The only element of a tensor. Raises ValueError unless there is exactly one."""
+    if tensor.shape != [1] and tensor.datatype != "BYTES" and (count := prod(tensor.shape)) != 1:
+        raise ValueError(f"takes one value, got {count}")  # before an array becomes a list
     values = tensor.data.peek()
     if type(values) is not list or len(values) != 1 or type(values[0]) is list:
         values = tensor.data.flat()

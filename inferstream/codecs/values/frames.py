@@ -33,15 +33,22 @@ class Frame(Value):
     def from_json(self, value: Any) -> "pd.DataFrame":
         import pandas as pd  # late: pandas is an extra
 
-        if not isinstance(value, dict | list):
-            raise TypeError(f"takes an object of columns or a list of rows, got {brief(value)}")
         try:
-            return pd.DataFrame(value)
+            return pd.DataFrame(_document(value))
         except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"no data frame: {error}") from None
 
+    def from_flat(self, value: Any) -> tuple[list[int], Any]:
+        return [1], [orjson.dumps(_document(value)).decode()]
+
     def to_json(self, value: Any) -> Any:
         return orjson.Fragment(encode_to_json_bytes(_columns(value)))
+
+
+def _document(value: Any) -> Any:
+    if not isinstance(value, dict | list):
+        raise TypeError(f"takes an object of columns or a list of rows, got {brief(value)}")
+    return value
 
 
 def _columns(frame: Any) -> dict[str, list[Any]]:
