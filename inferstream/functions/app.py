@@ -4,10 +4,12 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar, overload
 
 from ..errors import InvalidSettings
 from ..settings import ModelSettings
+from ..settings.sources import unknown_fields, validated
 from ..signature import Rpc
 from .errors import ErrorMap
 from .function import Batching, Function, pascal
@@ -42,8 +44,7 @@ class App:
         self.middlewares: list[Middleware] = []
         self.numbers: dict[str, dict[str, int]] = {}
         """Field numbers of typed requests by model and argument, from the lock file."""
-        frame = sys._getframe(1)
-        self._module = frame.f_globals.get("__name__", "__main__")
+        self._module = _module_above()
 
     @overload
     def model(self, name: F, /) -> F: ...
@@ -79,15 +80,15 @@ class App:
         milliseconds. `settings` are fields of `model-settings.json`. The function itself is not changed.
         Raises InvalidSettings, which names file, function and parameter.
         """
-        if inspect.isroutine(name):
-            self._add(Function(name, name.__name__, app=self))
+        if name is not None and not isinstance(name, str):
+            self._add(Function(name, _name_of(name), app=self))
             return name
 
         def decorate(function: F) -> F:
             self._add(
                 Function(
                     function,
-                    name or function.__name__,
+                    name or _name_of(function),
                     version,
                     streaming,
                     Batching(batch, within_ms),
@@ -99,9 +100,15 @@ class App:
 
         return decorate
 
+    @overload
+    def steps(self, name: Callable[..., Any], /) -> StepFunction: ...
+
+    @overload
     def steps(
         self, name: str | None = None, /, *, version: str | None = None, **settings: Any
-    ) -> Callable[[Callable[..., Any]], StepFunction]:
+    ) -> Callable[[Callable[..., Any]], StepFunction]: ...
+
+    def steps(self, name: Any = None, /, *, version: str | None = None, **settings: Any) -> Any:
         """Serve a step function, which advances all streams of the model together.
 
         It takes the list of active states and returns one item for each: a value, None for none yet, or
@@ -109,12 +116,15 @@ class App:
         `@step.release` the one that gets a state at its end.
         """
 
+        called = None if name is None or isinstance(name, str) else name
+
         def decorate(function: Callable[..., Any]) -> StepFunction:
-            step = StepFunction(function, name or function.__name__, version, settings, app=self)
+            own = name if called is None and name else _name_of(function)
+            step = StepFunction(function, own, version, settings, app=self)
             self._add(step)
             return step
 
-        return decorate
+        return decorate if called is None else decorate(called)
 
     def middleware(self, function: M) -> M:
         """Run a function around every call of every model: `async def f(call, call_next)`.
@@ -172,8 +182,8 @@ class App:
         file = getattr(module, "__file__", None)
         if name is None or file is None or self._module == "__main__":
             return None, None
-        root = Path(file).resolve().parents[self._module.count(".")]
-        return f"{self._module}:{name}", str(root / Path(file).name)
+        levels = self._module.count(".") + (Path(file).stem == "__init__")
+        return f"{self._module}:{name}", str(Path(file).resolve().parents[levels] / Path(file).name)
 
     def settings(self, path: str | None = None, source: str | None = None) -> list[ModelSettings]:
         """The settings of each model. `path` is the import path of the app, which worker processes need."""
@@ -192,11 +202,15 @@ class App:
         implementation = (
             function.model_class() if isinstance(function, StepFunction) else model_class(function)
         )
-        settings = ModelSettings(implementation=implementation, name=function.name, _source=source, **values)
+        values |= {"implementation": implementation, "name": function.name}
+        settings = validated(ModelSettings, values, function.place)
+        settings._source = source
         settings.serve_class(implementation, None if path is None else f"{path}/{key}")
         return settings
 
     def _add(self, function: Function | StepFunction) -> None:
+        if faults := unknown_fields(ModelSettings, function.settings):
+            raise InvalidSettings(f"{function.place}: {'; '.join(faults).replace(' and ignored', '')}")
         key = (function.name, function.version)
         if key in self.functions:
             other = self.functions[key].place
@@ -209,3 +223,19 @@ class App:
                     f"would share the RPC Predict{method}"
                 )
         self.functions[key] = function
+
+
+def _name_of(function: Any) -> str:
+    """The name of a function; of other objects, which cannot be models, the error says what they are."""
+    return getattr(function, "__name__", repr(function))
+
+
+def _module_above() -> str:
+    """The module that makes an app."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", "__main__"))
+        if name.partition(".")[0] != __name__.partition(".")[0]:
+            return name
+        frame = frame.f_back
+    return "__main__"

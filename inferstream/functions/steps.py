@@ -1,5 +1,6 @@
 """`StepFunction`: functions that advance all streams of a model together."""
 
+import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -9,7 +10,7 @@ from ..model import Finished, StepModel
 from ..signature import Signature
 from ..types import InferenceRequest
 from .arguments import Arguments, hints_of
-from .function import Batching
+from .function import Batching, place_of
 from .results import Results, ResultWriter
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class StepFunction:
         self._admit: Callable[..., Any] | None = None
         self._release: Callable[[Any], Any] | None = None
         self._arguments: Arguments | None = None
+        if not inspect.isroutine(function):
+            raise InvalidSettings(f"{function!r} is no function")
         try:
             self.results = Results(_item(hints_of(function).get("return")))
         except TypeError as error:
@@ -76,8 +79,7 @@ class StepFunction:
     @property
     def place(self) -> str:
         """File, line and name, for error messages."""
-        code = self.function.__code__
-        return f"{code.co_filename}, line {code.co_firstlineno}, function {self.function.__qualname__}"
+        return place_of(self.function)
 
     streams = True
 
@@ -90,7 +92,7 @@ class StepFunction:
             outputs_annotated=True,
             streams=True,
             logprobs=self.results.token,
-            doc=(self.function.__doc__ or "").strip(),
+            doc=inspect.cleandoc(self.function.__doc__ or ""),
             function=True,
             rpc=None if self.app is None else self.app.rpc_of(self),
         )
@@ -100,7 +102,7 @@ class StepFunction:
         arguments, admit, release = self.arguments, self._admit, self._release
         assert admit is not None
         injection = arguments.injection
-        if injection.awaits:
+        if injection.coroutines:
             raise InvalidSettings(f"{self.place}: admit: its dependencies must be `def`")
 
         def begin(self: Any, request: InferenceRequest) -> Any:
