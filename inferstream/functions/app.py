@@ -4,7 +4,6 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any, TypeVar, overload
 
 from ..errors import InvalidSettings
@@ -44,7 +43,8 @@ class App:
         self.middlewares: list[Middleware] = []
         self.numbers: dict[str, dict[str, int]] = {}
         """Field numbers of typed requests by model and argument, from the lock file."""
-        self._module = _module_above()
+        frame = sys._getframe(1)
+        self._module = frame.f_globals.get("__name__", "__main__")
 
     @overload
     def model(self, name: F, /) -> F: ...
@@ -182,8 +182,8 @@ class App:
         file = getattr(module, "__file__", None)
         if name is None or file is None or self._module == "__main__":
             return None, None
-        levels = self._module.count(".") + (Path(file).stem == "__init__")
-        return f"{self._module}:{name}", str(Path(file).resolve().parents[levels] / Path(file).name)
+        root = Path(file).resolve().parents[self._module.count(".")]
+        return f"{self._module}:{name}", str(root / Path(file).name)
 
     def settings(self, path: str | None = None, source: str | None = None) -> list[ModelSettings]:
         """The settings of each model. `path` is the import path of the app, which worker processes need."""
@@ -228,14 +228,3 @@ class App:
 def _name_of(function: Any) -> str:
     """The name of a function; of other objects, which cannot be models, the error says what they are."""
     return getattr(function, "__name__", repr(function))
-
-
-def _module_above() -> str:
-    """The module that makes an app."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        name = str(frame.f_globals.get("__name__", "__main__"))
-        if name.partition(".")[0] != __name__.partition(".")[0]:
-            return name
-        frame = frame.f_back
-    return "__main__"
