@@ -134,7 +134,7 @@ class Boolean(Single):
 
     def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
         expect(tensor, "BOOL")
-        return bool
+        return _truth
 
     def element(self, value: Any) -> bool:
         if not isinstance(value, bool | np.bool_):
@@ -146,6 +146,12 @@ class Boolean(Single):
 
     def to_json(self, value: Any) -> Any:
         return bool(value)
+
+
+def _truth(element: Any) -> bool:
+    if element is None:
+        raise TypeError("takes true or false, got null")
+    return bool(element)
 
 
 class Time(Single):
