@@ -19,10 +19,10 @@ class Depends:
 
     The function may be `def` or `async def`. A `def` of an `async def` function runs in a thread. Its own parameters
     are a `RequestContext`, `Headers`, `State`, or further dependencies. It runs once per call of a model, however many
-    arguments need it.
+    arguments need it. Without a function, the class in the annotation is called.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any] | None = None) -> None:
         self.function = function
 
     def __repr__(self) -> str:
@@ -100,7 +100,8 @@ class Injection:
         depends = default if isinstance(default, Depends) else _in_annotated(hint)
         if depends is not None:
             self.shares = True
-            return self._dependency(depends.function, above)
+            bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+            return self._dependency(bare if depends.function is None else depends.function, above)
         if hint is RequestContext:
             return lambda request, made: context_of(request)
         if hint is Headers or hint == Mapping[str, str]:
