@@ -7,11 +7,10 @@ from math import prod
 from types import SimpleNamespace
 from typing import Any
 
-import orjson
 from pydantic.fields import FieldInfo
 
 from ..codecs.values.arrays import Array
-from ..codecs.values.base import DEFAULT, DESCRIPTION, OPTIONAL, STREAM, Value, reason
+from ..codecs.values.base import DESCRIPTION, STREAM, Value, reason
 from ..codecs.values.constraints import description_of
 from ..codecs.values.hints import shown, value_of, without_none
 from ..errors import CodecError, InvalidRequest
@@ -83,7 +82,7 @@ class Arguments:
         return tuple(
             argument.value.tensor(
                 argument.name,
-                **_optional(argument),
+                **({} if argument.required else argument.value.optional(argument.default)),
                 **({} if argument.description is None else {DESCRIPTION: argument.description}),
                 **({STREAM: True} if argument is self.stream else {}),
             )
@@ -177,18 +176,6 @@ class Arguments:
         bare, takes_none = without_none(hint)
         default = None if takes_none and parameter.default is REQUIRED else parameter.default
         self.arguments.append(Argument(parameter.name, value_of(bare), default, takes_none, hint, said))
-
-
-def _optional(argument: Argument) -> dict[str, Any]:
-    """The parameters of metadata that say how an argument may be left out."""
-    if argument.required:
-        return {}
-    try:
-        default = argument.default
-        shown = orjson.dumps(None if default is None else argument.value.to_json(default)).decode()
-    except (TypeError, ValueError):
-        return {OPTIONAL: True}
-    return {OPTIONAL: True, DEFAULT: shown}
 
 
 def _is_null(tensor: RequestInput) -> bool:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+import orjson
+
 from ...errors import CodecError
 from ...types import MetadataTensor, Parameters, RequestInput, ResponseOutput, TensorData
 from ..base import content_type
@@ -75,6 +77,14 @@ class Value(ABC):
         if facts:
             fields["parameters"] = Parameters(**facts)
         return MetadataTensor(**fields)
+
+    def optional(self, default: Any) -> dict[str, Any]:
+        """The parameters of an input that a request may omit; without `default` if JSON cannot hold it."""
+        try:
+            shown = orjson.dumps(None if default is None else self.to_json(default)).decode()
+        except (TypeError, ValueError):
+            return {OPTIONAL: True}
+        return {OPTIONAL: True, DEFAULT: shown}
 
     def describe_tensor(self, name: str, hint: Any, is_output: bool) -> MetadataTensor:
         """The declared tensor, as of other codecs."""

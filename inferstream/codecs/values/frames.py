@@ -59,4 +59,8 @@ def _columns(frame: Any) -> dict[str, list[Any]]:
 
 def is_frame(hint: Any) -> bool:
     """Whether `hint` is pandas' class of frames. Does not import pandas."""
-    return isinstance(hint, type) and hint.__module__.partition(".")[0] == "pandas" and hint.__name__ == "DataFrame"
+    return (
+        isinstance(hint, type)
+        and hint.__module__.partition(".")[0] == "pandas"
+        and hint.__name__ == "DataFrame"
+    )
