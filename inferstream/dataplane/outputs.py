@@ -1,7 +1,7 @@
 """What a model answers on its way out: checked, completed, and reduced to what the client asked for."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..errors import InvalidOutput, InvalidRequest
@@ -72,7 +72,10 @@ class Finish:
         that was asked for and does not exist.
         """
         if type(response) is self._kind and not request.outputs:
-            return ValueResponse(self._form, response, request.id)  # type: ignore[call-arg, misc]
+            assert self._form is not None
+            return ValueResponse(self._form, response, request.id)
+        if type(response) is ValueResponse:
+            return response  # of `predict`, called for a stream; it has been here
         if type(response) is not InferenceResponse:
             written = self._writer.write(response, request.id)
             if written is not None:
@@ -111,6 +114,19 @@ class Finish:
         if response.parameters is not None:
             response_fields["parameters"] = response.parameters
         return InferenceResponse.trusted(response_fields)
+
+    def of(self, request: InferenceRequest) -> Callable[[Any], InferenceResponse]:
+        """The same for the items of one stream. What depends on the request is looked up once."""
+        kind, form, request_id = self._kind, self._form, request.id
+        if kind is None or form is None or request.outputs:
+            return lambda item: self(item, request)
+
+        def finish(item: Any) -> InferenceResponse:
+            if type(item) is kind:
+                return ValueResponse(form, item, request_id)
+            return self(item, request)
+
+        return finish
 
     def check(self, tensor: object) -> None:
         """Raise InvalidOutput unless what the model put into `outputs` is a sound tensor."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
 from ..concurrency.interruption import Interruption
 from ..errors import Abandoned
-from ..types import InferenceRequest, InferenceResponse
+from ..types import InferenceResponse
 
 
 class Watcher:
@@ -58,9 +58,8 @@ class Direct(NamedTuple):
     """How a reply reads its model's own iterator itself. A coroutine of its own in between costs 0.5 µs an item."""
 
     items: AsyncIterator[Any]
-    finish: Callable[[Any, InferenceRequest], InferenceResponse]
+    finish: Callable[[Any], InferenceResponse]
     """Makes the response of an item. It may raise."""
-    request: InferenceRequest
     failure: Callable[[BaseException], tuple[BaseException, BaseException | None]]
     """The error to raise for one of the model, and its cause."""
 
@@ -139,7 +138,6 @@ class StreamReply(Reply):
         "_left",
         "_next",
         "_reader",
-        "_request",
         "_rest",
         "_waiting",
         "_watchers",
@@ -153,12 +151,11 @@ class StreamReply(Reply):
         super().__init__(first)
         self._rest = rest
         self._direct = direct
-        self._finish: Callable[[Any, InferenceRequest], InferenceResponse] | None = None
+        self._finish: Callable[[Any], InferenceResponse] | None = None
         self._next: Callable[[], Awaitable[Any]] = rest.__anext__
         if direct is not None:
             self._next = direct.items.__anext__
             self._finish = direct.finish
-            self._request = direct.request
         self._first_read = first is None
         self._watchers: list[Watcher] = []
         self._item: ItemSeen | None = None
@@ -207,7 +204,7 @@ class StreamReply(Reply):
         try:
             response: InferenceResponse = await self._next()
             if self._finish is not None:
-                response = self._finish(response, self._request)
+                response = self._finish(response)
         except StopAsyncIteration:
             await self.aclose(None)
             raise

@@ -30,15 +30,19 @@ class AppRepository(ModelRepository):
         self._path = path
         self._source = str(folder / f"{path.partition(':')[0].rpartition('.')[2]}.py")
         self._broken: BrokenModels = []
-        self._found = self._models()
+        self._found = self._imported()
 
-    def _models(self) -> Versions:
+    def _imported(self) -> Versions:
         self.app = load_app(self._path, self._source)
         return models_of(self.app, self._path, self._source)
 
+    def models(self) -> Versions:
+        """The settings of every model of the app as it was imported last."""
+        return self._found
+
     async def list(self) -> Versions:
         try:
-            self._found = await asyncio.to_thread(self._models)
+            self._found = await asyncio.to_thread(self._imported)
         except InferstreamError as error:
             self._broken = [
                 BrokenModel(settings.name, error.message, settings.version, self._source)

@@ -71,7 +71,7 @@ class ModelResponses:
         """How to read on without this object; None where it must see each item."""
         if self._coroutines is not None or self._responses is None:
             return None
-        return Direct(self._responses, self._finish, self._call.request, self._failure)
+        return Direct(self._responses, self._finish.of(self._call.request), self._failure)
 
     def _failure(self, error: BaseException) -> tuple[BaseException, BaseException | None]:
         return translated(error, self._call.model, self._call.request.id), cause(error)
