@@ -198,6 +198,17 @@ def test_every_kind_of_stream_over_every_face(served: Running, model: str) -> No
     assert tgi.json()["output"] == "hi0 "
 
 
+def test_a_function_of_one_value_is_a_stream_of_one_item(served: Running) -> None:
+    assert sse(served, "add", {"a": 1}) == [2]
+    assert sse(served, "scaled", {"x": [[1, 2]], "w": [3]}) == [[[3, 6]]]
+    assert sse(served, "everything", EVERYTHING) == [RETURNED]
+    with rpc(served) as stub:
+        assert [value_in(r) for r in stub.ModelStreamInfer(iter([message("add", a=1)]))] == [2]
+    with connect(f"ws://127.0.0.1:{served.http_port}/v2/models/add/stream") as socket:
+        socket.send(json.dumps({"id": "x", "inputs": inputs(a=1)}))
+        assert json.loads(socket.recv(10))["outputs"][0]["data"] == [2]
+
+
 def test_chat_and_tgi_speak_to_functions_of_texts(served: Running) -> None:
     chat = {"model": "generate", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2, "stream": True}
     url = f"{served.url}/v1/chat/completions"
@@ -383,7 +394,7 @@ def test_a_generator_ends_when_its_client_leaves(served: Running, model: str) ->
 
 
 def test_a_long_stream_of_bytes_keeps_the_server_small(served: Running) -> None:
-    """64 MB in pieces of 64 KB over gRPC; `make soak` reads more."""
+    """64 MB in pieces of 64 KB over gRPC."""
     size, count = 65_536, 1024
     with rpc(served) as stub:
         warm = [*stub.ModelStreamInfer(iter([message("blobs", size=size, count=64)]), timeout=30)]
