@@ -195,11 +195,12 @@ def brief(value: Any) -> str:
 
 def single(tensor: RequestInput | ResponseOutput) -> Any:
     """The only element of a tensor. Raises ValueError unless there is exactly one."""
-    if tensor.shape != [1] and tensor.datatype != "BYTES" and (count := prod(tensor.shape)) != 1:
+    values = tensor.data.values
+    if type(values) is list and len(values) == 1 and type(values[0]) is not list:
+        return values[0]
+    if tensor.datatype != "BYTES" and (count := prod(tensor.shape)) != 1:
         raise ValueError(f"takes one value, got {count}")  # before an array becomes a list
-    values = tensor.data.peek()
-    if type(values) is not list or len(values) != 1 or type(values[0]) is list:
-        values = tensor.data.flat()
-        if len(values) != 1:
-            raise ValueError(f"takes one value, got {len(values)}")
+    values = tensor.data.flat()
+    if len(values) != 1:
+        raise ValueError(f"takes one value, got {len(values)}")
     return values[0]

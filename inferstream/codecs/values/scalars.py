@@ -12,7 +12,7 @@ import numpy as np
 from ...types import RequestInput, ResponseOutput
 from ...types.conversion import array_from_values
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
-from .base import FORMAT, Single, brief
+from .base import FORMAT, Single, brief, single
 
 
 class Text(Single):
@@ -24,6 +24,10 @@ class Text(Single):
     def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
         expect(tensor, "BYTES")
         return as_text
+
+    def read(self, tensor: RequestInput | ResponseOutput) -> str:
+        expect(tensor, "BYTES")
+        return as_text(single(tensor))
 
     def element(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -73,17 +77,28 @@ def _bytes_of_output(element: Any) -> bytes:
     return element.encode() if isinstance(element, str) else bytes(memoryview(element))
 
 
+PLAIN = {"INT64": int, "FP64": float}
+"""The types of numbers that need no conversion."""
+
+LEAST, LARGEST = -(2**63), 2**63 - 1
+
+
 class Number(Single):
     """`int`, `float` or a number of NumPy, as one element of a numeric datatype."""
 
     def __init__(self, datatype: str) -> None:
         self.datatype = datatype
         self._integer = datatype in INTEGERS
-        self._wide = datatype in ("INT64", "FP64")
+        self._plain = PLAIN.get(datatype)
 
     def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
         self._expect(tensor)
         return self.from_json
+
+    def read(self, tensor: RequestInput | ResponseOutput) -> Any:
+        if tensor.datatype != self.datatype:
+            self._expect(tensor)
+        return self.from_json(single(tensor))
 
     def read_all(self, tensor: RequestInput | ResponseOutput) -> list[Any]:
         self._expect(tensor)
@@ -94,6 +109,8 @@ class Number(Single):
         return self._exact(value.item() if isinstance(value, np.generic) else value)
 
     def from_json(self, value: Any) -> Any:
+        if type(value) is self._plain and (not self._integer or LEAST <= value <= LARGEST):
+            return value
         if value is None and not self._integer:
             return math.nan  # JSON has no NaN; both directions of the wire use null
         return self._exact(value)
@@ -120,8 +137,6 @@ class Number(Single):
                 value = float(value)
             except OverflowError:
                 raise ValueError(f"{brief(value)} is out of range for {self.datatype}") from None
-        elif self._wide and -(2**63) <= value < 2**63:
-            return value
         if self.datatype != "FP64":
             array_from_values([value], self.datatype)
         return value
