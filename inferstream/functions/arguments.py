@@ -42,12 +42,15 @@ class Argument(typing.NamedTuple):
 
 
 class Arguments:
-    """The arguments of one function, read from its annotations.
+    """The arguments of one function, read from its annotations. If `by_item`, lists hold the items of a batch.
 
     Raises TypeError, which names the parameter, for one without an annotation or of a type that cannot be sent.
     """
 
-    def __init__(self, function: Callable[..., Any], state: State | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], state: State | None = None, by_item: bool = False
+    ) -> None:
+        self._by_item = by_item
         self.injection = Injection(state)
         self.stream: Argument | None = None
         """The argument that gets the values of later requests."""
@@ -175,7 +178,9 @@ class Arguments:
             raise TypeError(f"write Annotated[{shown(hint)}, Field(...)], and the default after it")
         bare, takes_none = without_none(hint)
         default = None if takes_none and parameter.default is REQUIRED else parameter.default
-        self.arguments.append(Argument(parameter.name, value_of(bare), default, takes_none, hint, said))
+        self.arguments.append(
+            Argument(parameter.name, value_of(bare, self._by_item), default, takes_none, hint, said)
+        )
 
 
 def _is_null(tensor: RequestInput) -> bool:

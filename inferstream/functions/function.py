@@ -47,7 +47,7 @@ class Function:
         if not inspect.isroutine(function):
             raise InvalidSettings(f"{function!r} is no function")
         try:
-            self.arguments = Arguments(function, self.state)
+            self.arguments = Arguments(function, self.state, self.batching.rows > 1)
         except TypeError as error:
             raise InvalidSettings(f"{self.place}: {error}") from None
         try:
@@ -56,7 +56,7 @@ class Function:
                 raise TypeError("it has no annotation; write -> None for a function that returns nothing")
             item, self.annotated_stream = item_hint(returned)
             self.annotated_async = typing.get_origin(returned) in ASYNC
-            self.results = Results(item)
+            self.results = Results(item, self.batching.rows > 1)
         except TypeError as error:
             said = str(error)
             where = "" if said.startswith("return value: ") else "return value: "

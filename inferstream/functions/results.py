@@ -27,12 +27,14 @@ INT64 = 2**63
 
 class Results:
     """The outputs of a function. `hint` is the annotation of its return value, or of an item of its stream.
+    If `by_item`, lists hold the items of a batch.
 
     Raises TypeError for an annotation of a type that cannot be sent.
     """
 
-    def __init__(self, hint: Any) -> None:
+    def __init__(self, hint: Any, by_item: bool = False) -> None:
         self.hint = hint
+        self._by_item = by_item
         self.free = hint is InferenceResponse
         """Whether the function makes its responses itself."""
         bare, self.takes_none = without_none(hint)
@@ -48,7 +50,7 @@ class Results:
         bare, takes_none = without_none(hint)
         if takes_none:
             self.optional.add(name)
-        return Text() if bare is Token else value_of(bare)
+        return Text() if bare is Token else value_of(bare, self._by_item)
 
     @property
     def only(self) -> Value | None:

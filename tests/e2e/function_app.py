@@ -1,4 +1,5 @@
 """Functions of every kind; copied as app.py into the folder that the tests serve."""
+# ruff: noqa: ASYNC251, F821  # blocks on purpose; names of dimensions are no names of types
 
 import asyncio
 import os
@@ -101,7 +102,9 @@ def everything(
 
 
 @app.model
-async def scaled(x: TensorInput[np.float32, "n", 2], w: TensorInput[np.float32, "n"]) -> TensorOutput[np.float32, "n", 2]:
+async def scaled(
+    x: TensorInput[np.float32, "n", 2], w: TensorInput[np.float32, "n"]
+) -> TensorOutput[np.float32, "n", 2]:
     return x * w[:, None]
 
 

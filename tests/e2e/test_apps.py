@@ -14,7 +14,10 @@ HEAD = "from inferstream import App\napp = App()\n"
 MODEL = HEAD + "@app.model\ndef f(a: int) -> int:\n    return a\n"
 
 BROKEN = {
-    "unannotated": (HEAD + "@app.model\ndef f(a): ...\n", 'app.py, line 3, function f: parameter "a": it has no'),
+    "unannotated": (
+        HEAD + "@app.model\ndef f(a): ...\n",
+        'app.py, line 3, function f: parameter "a": it has no',
+    ),
     "unknown": (
         HEAD + "class X: ...\n@app.model\ndef f(b: X) -> int: ...\n",
         'app.py, line 4, function f: parameter "b": X is no type that can be sent',
@@ -29,11 +32,17 @@ BROKEN = {
         'app "app:app": app.py, line 7: OSError: one',
     ),
     "exits": ("raise SystemExit(3)", 'app "app:app": app.py, line 1: SystemExit: 3'),
-    "package": ("import no_such_package", "app.py, line 1: ModuleNotFoundError: No module named 'no_such_package'"),
+    "package": (
+        "import no_such_package",
+        "app.py, line 1: ModuleNotFoundError: No module named 'no_such_package'",
+    ),
     "empty": (HEAD, 'app "app:app" has no models; mark functions with @app.model'),
     "nothing": ("", 'app "app:app": module app has no app'),
     "not an app": ("app = 3", 'app "app:app" is a int, not an App'),
-    "setting": (HEAD + "@app.model(max_qeue=3)\ndef f() -> int: ...\n", 'function f: field "max_qeue" is unknown'),
+    "setting": (
+        HEAD + "@app.model(max_qeue=3)\ndef f() -> int: ...\n",
+        'function f: field "max_qeue" is unknown',
+    ),
     "name": (HEAD + "@app.model('../f')\ndef f() -> int: ...\n", "'../f' is not a usable model name"),
 }
 
@@ -181,11 +190,22 @@ def test_settings_may_name_a_function(serve: Callable[..., Running], tmp_path: P
         'Model wrong did not load: code_wrong.py, line 20, function wrong: parameter "a": it has no annotation'
     )
     answered = httpx.post(f"{server.url}/v2/models/add/generate", json={"a": "x"}, timeout=10)
-    assert (answered.status_code, answered.json()["error"]) == (400, 'argument "a" takes an integer, got \'x\'')
-    events = httpx.post(f"{server.url}/v2/models/words/generate_stream", json={"text": "a b"}, timeout=10).text
-    assert [json.loads(line[6:])["output"] for line in events.splitlines() if line.startswith("data: ")] == ["a", "b"]
+    assert (answered.status_code, answered.json()["error"]) == (
+        400,
+        "argument \"a\" takes an integer, got 'x'",
+    )
+    events = httpx.post(
+        f"{server.url}/v2/models/words/generate_stream", json={"text": "a b"}, timeout=10
+    ).text
+    assert [json.loads(line[6:])["output"] for line in events.splitlines() if line.startswith("data: ")] == [
+        "a",
+        "b",
+    ]
     events = httpx.post(f"{server.url}/v2/models/counting/generate_stream", json={"n": 2}, timeout=10).text
-    assert [json.loads(line[6:])["output"] for line in events.splitlines() if line.startswith("data: ")] == [1, 0]
+    assert [json.loads(line[6:])["output"] for line in events.splitlines() if line.startswith("data: ")] == [
+        1,
+        0,
+    ]
     adds = httpx.post(f"{server.url}/v2/models/adds/generate", json={"a": 2}, timeout=10).json()
     assert adds["output-0"] == 3.0
     metadata = httpx.get(f"{server.url}/v2/models/adds", timeout=10).json()

@@ -21,7 +21,6 @@ from httpx_sse import connect_sse
 from websockets.sync.client import ClientConnection, connect
 
 from inferstream.protos.dataplane_pb2 import (
-    InferParameter,
     ModelInferRequest,
     ModelInferResponse,
     ModelMetadataRequest,
@@ -88,7 +87,10 @@ def generate(served: Running, model: str, arguments: dict, **options: Any) -> ht
 def sse(served: Running, model: str, arguments: dict, **options: Any) -> list[Any]:
     """The values of a stream of flat objects; the message of an error."""
     url = f"{served.url}/v2/models/{model}/generate_stream"
-    with httpx.Client(timeout=20) as client, connect_sse(client, "POST", url, json=arguments, **options) as source:
+    with (
+        httpx.Client(timeout=20) as client,
+        connect_sse(client, "POST", url, json=arguments, **options) as source,
+    ):
         if source.response.status_code != 200:
             return [source.response.status_code, json.loads(source.response.read())["error"]]
         events = [json.loads(event.data) for event in source.iter_sse()]
@@ -117,7 +119,11 @@ def value_in(response: ModelInferResponse) -> Any:
     [output] = response.outputs
     if response.raw_output_contents:
         raw = response.raw_output_contents[0]
-        return raw[4:] if output.datatype == "BYTES" else struct.unpack("<q" if output.datatype == "INT64" else "<d", raw)[0]
+        return (
+            raw[4:]
+            if output.datatype == "BYTES"
+            else struct.unpack("<q" if output.datatype == "INT64" else "<d", raw)[0]
+        )
     contents = output.contents
     return (*contents.bytes_contents, *contents.int64_contents, *contents.fp64_contents)[0]
 
@@ -156,7 +162,10 @@ def test_grpc_takes_and_gives_values(served: Running) -> None:
     with rpc(served) as stub:
         assert value_in(stub.ModelInfer(message("add", a=2, b=3))) == 5
         metadata = stub.ModelMetadata(ModelMetadataRequest(name="add"))
-    assert [(t.name, t.datatype, list(t.shape)) for t in metadata.inputs] == [("a", "INT64", [1]), ("b", "INT64", [1])]
+    assert [(t.name, t.datatype, list(t.shape)) for t in metadata.inputs] == [
+        ("a", "INT64", [1]),
+        ("b", "INT64", [1]),
+    ]
     client = triton_grpc.InferenceServerClient(served.grpc)
     given = triton_grpc.InferInput("xs", [3], "INT64")
     given.set_data_from_numpy(np.array([2, 4, 6]))
@@ -172,7 +181,11 @@ def test_metadata_come_from_annotations(served: Running) -> None:
     assert json.loads(by_name["point"]["parameters"]["schema"])["required"] == ["x"]
     assert by_name["words"]["shape"] == [-1]
     [output] = found["outputs"]
-    assert (output["name"], output["datatype"], output["parameters"]["content_type"]) == ("output", "BYTES", "json")
+    assert (output["name"], output["datatype"], output["parameters"]["content_type"]) == (
+        "output",
+        "BYTES",
+        "json",
+    )
 
 
 @pytest.mark.parametrize("model", STREAMS)
@@ -210,7 +223,12 @@ def test_a_function_of_one_value_is_a_stream_of_one_item(served: Running) -> Non
 
 
 def test_chat_and_tgi_speak_to_functions_of_texts(served: Running) -> None:
-    chat = {"model": "generate", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2, "stream": True}
+    chat = {
+        "model": "generate",
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 2,
+        "stream": True,
+    }
     url = f"{served.url}/v1/chat/completions"
     with httpx.Client(timeout=20) as client, connect_sse(client, "POST", url, json=chat) as source:
         events = [event.data for event in source.iter_sse()]
@@ -230,7 +248,9 @@ def test_the_client_streams_over_grpc_and_websocket(served: Running) -> None:
         requests = [message(model, xs=1, start=100), message(model, xs=2), message(model, xs=3)]
         with rpc(served) as stub:
             metadata = (("x-stream-dialect", "mlserver"),)
-            found = [value_in(r) for r in stub.ModelStreamInfer(iter(requests), metadata=metadata, timeout=20)]
+            found = [
+                value_in(r) for r in stub.ModelStreamInfer(iter(requests), metadata=metadata, timeout=20)
+            ]
         assert found == expected, model
         assert socket_talk(served, model) == expected, model
         assert generate(served, model, {"xs": 5, "start": 1}).json()["output"] == 6
@@ -343,7 +363,9 @@ def test_wrong_arguments_are_named_in_v2_and_grpc(served: Running) -> None:
         ({"a": 0.5}, 'argument "a" takes INT64, got FP64'),
     ]:
         answered = served.infer("add", {"inputs": inputs(**given)})
-        assert (answered.status_code, message_wanted in answered.json()["error"]) == (400, True), answered.text
+        assert (answered.status_code, message_wanted in answered.json()["error"]) == (400, True), (
+            answered.text
+        )
         with rpc(served) as stub, pytest.raises(grpc.RpcError) as caught:
             stub.ModelInfer(message("add", **given))
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -419,5 +441,7 @@ def test_hooks_run_once_in_each_process(tmp_path: Path, workers: int) -> None:
         assert len({*loads}) == len(loads)
         assert not processes or loads == [f"loads {processes[0]}"]
     ended = server.log.read_text().splitlines()
-    assert sorted(line for line in ended if line.startswith("unloads")) == sorted(f"un{line}" for line in loads)
+    assert sorted(line for line in ended if line.startswith("unloads")) == sorted(
+        f"un{line}" for line in loads
+    )
     assert os.path.exists(server.log)

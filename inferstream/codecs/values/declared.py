@@ -17,6 +17,8 @@ from .scalars import Binary, Boolean, Number, Text, Time
 
 TIMES = {"date": date, "time": time}
 
+FILES: dict[str | None, Single] = {"json": Json(Any), "pd_json": Frame(), "image": Image()}
+
 
 def value_of_tensor(tensor: MetadataTensor) -> Value:
     """The value of a declared tensor.
@@ -26,12 +28,6 @@ def value_of_tensor(tensor: MetadataTensor) -> Value:
     """
     parameters = tensor.parameters
     content = None if parameters is None else parameters.content_type
-    if content == "json":
-        return Json(Any)
-    if content == "pd_json":
-        return Frame()
-    if content == "image":
-        return Image()
     if tensor.datatype != "BYTES" and (content == "np" or tensor.shape not in ([1], [-1])):
         return Array(tensor.datatype, _dimensions(tensor))
     single = _single(tensor.datatype, content, None if parameters is None else parameters.get(FORMAT))
@@ -43,6 +39,8 @@ def value_of_tensor(tensor: MetadataTensor) -> Value:
 
 def _single(datatype: str, content: str | None, form: str | None) -> Single:
     if datatype == "BYTES":
+        if content in FILES:
+            return FILES[content]
         if content == "datetime":
             return Time(TIMES.get(form or "", datetime))
         return Binary() if content == "base64" else Text()

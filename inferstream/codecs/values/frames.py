@@ -1,34 +1,31 @@
 """Pandas data frames, as JSON of their columns."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from ...types import RequestInput, ResponseOutput
 from ..json import encode_to_json_bytes
-from .base import Value, brief, single
+from .base import Single, brief
 from .scalars import as_text, expect
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Frame(Value):
+class Frame(Single):
     """A `pandas.DataFrame` as one element of JSON: `{"column": [values, ...], ...}`, or a list of rows as objects."""
 
     datatype = "BYTES"
     content = "pd_json"
 
-    def read(self, tensor: RequestInput | ResponseOutput) -> "pd.DataFrame":
+    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
         expect(tensor, "BYTES")
-        try:
-            document = orjson.loads(as_text(single(tensor)))
-        except orjson.JSONDecodeError as error:
-            raise ValueError(f"not valid JSON ({error})") from None
-        return self.from_json(document)
+        return self._loaded
 
-    def write(self, value: Any) -> tuple[list[int], Any]:
-        return [1], [encode_to_json_bytes(_columns(value)).decode()]
+    def element(self, value: Any) -> str:
+        return encode_to_json_bytes(_columns(value)).decode()
 
     def from_json(self, value: Any) -> "pd.DataFrame":
         import pandas as pd  # late: pandas is an extra
@@ -40,6 +37,13 @@ class Frame(Value):
 
     def from_flat(self, value: Any) -> tuple[list[int], Any]:
         return [1], [orjson.dumps(_document(value)).decode()]
+
+    def _loaded(self, element: Any) -> "pd.DataFrame":
+        try:
+            document = orjson.loads(as_text(element))
+        except orjson.JSONDecodeError as error:
+            raise ValueError(f"not valid JSON ({error})") from None
+        return self.from_json(document)
 
     def to_json(self, value: Any) -> Any:
         return orjson.Fragment(encode_to_json_bytes(_columns(value)))

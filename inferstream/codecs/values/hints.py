@@ -32,8 +32,11 @@ SINGLE: dict[Any, Single] = {
 }
 
 
-def value_of(hint: Any) -> Value:
-    """The value of an annotation without `None`. Raises TypeError, with the reason, for one that cannot be sent."""
+def value_of(hint: Any, by_item: bool = False) -> Value:
+    """The value of an annotation without `None`. Raises TypeError, with the reason, for one that cannot be sent.
+
+    If `by_item`, each item of a list is an element of its own, also where it travels as JSON.
+    """
     hint = _meant(hint)
     if typing.get_origin(hint) is typing.Annotated:
         return _annotated(hint)
@@ -42,12 +45,9 @@ def value_of(hint: Any) -> Value:
         return known
     if (array := array_of(hint)) is not None:
         return array
-    if is_image(hint):
-        return Image()
-    if is_frame(hint):
-        return Frame()
     if typing.get_origin(hint) in (list, Sequence) and typing.get_args(hint):
-        of = _single(_meant(typing.get_args(hint)[0]))
+        item = typing.get_args(hint)[0]
+        of = _single(_meant(item)) or (Json(item) if by_item else None)
         return Json(hint) if of is None else ListOf(of)
     if is_object(hint):
         return Json(hint)
@@ -73,7 +73,7 @@ def _single(hint: Any) -> Single | None:
         return _choice([member.value for member in hint], hint, hint)
     if isinstance(hint, type) and issubclass(hint, np.number):
         return number_of(hint)
-    return None
+    return Image() if is_image(hint) else Frame() if is_frame(hint) else None
 
 
 def _choice(values: Any, hint: Any, members: type[enum.Enum] | None = None) -> Choice:

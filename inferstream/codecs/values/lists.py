@@ -29,12 +29,20 @@ class ListOf(Value):
         return [len(elements)], elements
 
     def from_json(self, value: Any) -> list[Any]:
-        if not isinstance(value, list):
-            raise TypeError(f"takes a list, got {brief(value)}")
-        return each(self.of.from_json, value)
+        return each(self.of.from_json, _json_list(value))
+
+    def from_flat(self, value: Any) -> tuple[list[int], Any]:
+        elements = each(lambda element: self.of.from_flat(element)[1][0], _json_list(value))
+        return [len(elements)], elements
 
     def to_json(self, value: Any) -> list[Any]:
         return [self.of.to_json(element) for element in _listed(value)]
+
+
+def _json_list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"takes a list, got {brief(value)}")
+    return value
 
 
 def _listed(value: Any) -> Any:

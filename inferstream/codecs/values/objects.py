@@ -2,6 +2,7 @@
 
 import dataclasses
 import typing
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -10,11 +11,11 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from typing_extensions import is_typeddict
 
 from ...types import RequestInput, ResponseOutput
-from .base import SCHEMA, Value, single
+from .base import SCHEMA, Single
 from .scalars import as_text, expect
 
 
-class Json(Value):
+class Json(Single):
     """A value of any type that pydantic can validate, as one element of JSON text."""
 
     datatype = "BYTES"
@@ -35,13 +36,12 @@ class Json(Value):
     def facts(self) -> dict[str, Any]:
         return {} if self._any else {SCHEMA: self._schema}
 
-    def read(self, tensor: RequestInput | ResponseOutput) -> Any:
+    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
         expect(tensor, "BYTES")
-        text = as_text(single(tensor))
-        return self._loaded(text) if self._any else self._validated(text)
+        return self._loaded if self._any else lambda element: self._validated(as_text(element))
 
-    def write(self, value: Any) -> tuple[list[int], Any]:
-        return [1], [self._text(value)]
+    def element(self, value: Any) -> str:
+        return self._text(value)
 
     def from_json(self, value: Any) -> Any:
         # JSON's rules, so that a text may stand for a time and a list for a tuple.
@@ -50,9 +50,9 @@ class Json(Value):
     def to_json(self, value: Any) -> Any:
         return orjson.Fragment(self._text(value))
 
-    def _loaded(self, text: str) -> Any:
+    def _loaded(self, element: Any) -> Any:
         try:
-            return orjson.loads(text)
+            return orjson.loads(as_text(element))
         except orjson.JSONDecodeError as error:
             raise ValueError(f"not valid JSON ({error})") from None
 

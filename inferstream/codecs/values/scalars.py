@@ -77,7 +77,7 @@ def _bytes_of_output(element: Any) -> bytes:
     return element.encode() if isinstance(element, str) else bytes(memoryview(element))
 
 
-PLAIN = {"INT64": int, "FP64": float}
+PLAIN: dict[str, type[Any]] = {"INT64": int, "FP64": float}
 """The types of numbers that need no conversion."""
 
 LEAST, LARGEST = -(2**63), 2**63 - 1

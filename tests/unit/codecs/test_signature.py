@@ -129,7 +129,10 @@ def test_hints_without_a_codec_fail_when_the_class_is_made() -> None:
 class Adds(MLModel):
     @decode_args
     def predict(
-        self, a: int, b: Annotated[float, Field(ge=0)] = 1.0, names: Annotated[list[str], "said"] | None = None
+        self,
+        a: int,
+        b: Annotated[float, Field(ge=0)] = 1.0,
+        names: Annotated[list[str], "said"] | None = None,
     ) -> float:
         return a + b + len(names or [])
 
@@ -153,9 +156,9 @@ def test_single_values_are_arguments_and_results() -> None:
     ].data.root == [4.0]
     with pytest.raises(CodecError, match='input "a": takes INT64, got BYTES'):
         model.predict(whole(a="2"))
-    with pytest.raises(CodecError, match='input "b": .*greater than or equal to 0'):
+    with pytest.raises(CodecError, match=r'input "b": .*greater than or equal to 0'):
         model.predict(whole(a=1, b=-1.0))
-    with pytest.raises(InputsNotFound, match="a \\(int\\)"):
+    with pytest.raises(InputsNotFound, match=r"a \(int\)"):
         model.predict(whole(b=1.0))
 
 

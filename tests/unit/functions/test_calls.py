@@ -1,4 +1,5 @@
 """Functions as models, called in process: arguments, results, streams, dependencies and batches."""
+# ruff: noqa: B008, F821  # names of dimensions are no names of types
 
 import asyncio
 import functools
@@ -460,6 +461,25 @@ async def test_batches_of_other_sizes_and_batches_that_fail() -> None:
     def arrays(xs: TensorInput[np.float32, "rows", 2]) -> TensorOutput[np.float32, "rows"]:
         return xs.sum(axis=1)
 
+    @app.model(batch=8, within_ms=50)
+    def embed(texts: list[str]) -> list[list[float]]:
+        return [[0.5] * len(text) if text else ModelError("empty") for text in texts]  # type: ignore[misc]
+
+    @app.model(batch=8, within_ms=50)
+    def turned(points: list[dict[str, int]]) -> list[dict[str, int]]:
+        return [{"x": -point["x"]} for point in points]
+
+    assert await answer(app, "embed", texts=["a", "bc"]) == [[0.5], [0.5, 0.5]]
+    async with testing.run(app) as client:
+        texts = ("abc", "", "d")
+        asked = [client.infer("embed", request_of(client, "embed", texts=[text])) for text in texts]
+        first, second, third = await asyncio.gather(*asked, return_exceptions=True)
+        assert isinstance(second, ModelError)
+        assert values_of(client, "embed", first) == [[0.5] * 3]
+        assert values_of(client, "embed", third) == [[0.5]]
+    assert await answer(app, "turned", points=[{"x": 1}, {"x": 2}]) == [{"x": -1}, {"x": -2}]
+    with pytest.raises(InvalidRequest, match='argument "points" element 1 field "x"'):
+        await answer(app, "turned", points=[{"x": 1}, {"x": "a"}])
     with pytest.raises(InferenceFailed, match="returned 0 items for a batch of 1"):
         await answer(app, "short", xs=[1])
     with pytest.raises(InferenceFailed, match="a list_iterator, not a list"):

@@ -218,7 +218,7 @@ def test_a_step_function_needs_admit_and_a_list() -> None:
         App().steps(Strange)  # type: ignore[call-overload]
     made = app.steps(step)
     assert made is app["step"]
-    with pytest.raises(InvalidSettings, match="mark the function that begins a stream by @step.admit"):
+    with pytest.raises(InvalidSettings, match=r"mark the function that begins a stream by @step\.admit"):
         app.settings()
     with pytest.raises(InvalidSettings, match='admit: parameter "a": it has no annotation'):
         made.admit(unannotated)

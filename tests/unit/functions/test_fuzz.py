@@ -1,4 +1,5 @@
 """Whatever a client sends to a function is answered: 200, or 400 with the argument, and never 500."""
+# ruff: noqa: F821  # names of dimensions are no names of types
 
 import asyncio
 from collections.abc import Iterator
@@ -53,7 +54,12 @@ def everything(
 
 NAMES = "abcdefghijklmnopq"
 NUMBERS = st.integers(-(2**70), 2**70) | st.floats() | st.booleans()
-LEAVES = st.none() | NUMBERS | st.text(max_size=6) | st.sampled_from(["red", "aGk=", "2024-01-01", '{"name": "x"}'])
+LEAVES = (
+    st.none()
+    | NUMBERS
+    | st.text(max_size=6)
+    | st.sampled_from(["red", "aGk=", "2024-01-01", '{"name": "x"}'])
+)
 JSON = st.recursive(
     LEAVES,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
@@ -62,7 +68,9 @@ JSON = st.recursive(
 TENSOR = st.fixed_dictionaries(
     {
         "name": st.sampled_from(NAMES),
-        "datatype": st.sampled_from(["BOOL", "INT8", "INT64", "UINT64", "FP16", "FP32", "FP64", "BYTES", "X"]),
+        "datatype": st.sampled_from(
+            ["BOOL", "INT8", "INT64", "UINT64", "FP16", "FP32", "FP64", "BYTES", "X"]
+        ),
         "shape": st.lists(st.integers(-1, 3), max_size=3),
         "data": st.lists(LEAVES, max_size=4) | JSON,
     }
@@ -105,7 +113,12 @@ def dumped(document: Any) -> bytes:
 def test_flat_json(asked: Any, document: Any) -> None:
     response = asked("generate", dumped(document))
     check(response)
-    if response.status_code == 400 and isinstance(document, dict) and document and set(document) <= set(NAMES):
+    if (
+        response.status_code == 400
+        and isinstance(document, dict)
+        and document
+        and set(document) <= set(NAMES)
+    ):
         assert any(f'"{name}"' in response.json()["error"] for name in document), response.text
     check(asked("generate_stream", dumped(document)))
 

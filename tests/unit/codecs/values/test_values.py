@@ -399,7 +399,16 @@ def test_none_is_found_in_each_spelling() -> None:
     assert without_none(int) == (int, False)
 
 
-def test_frames_and_images_travel() -> None:
+def test_the_items_of_a_batch_are_elements_of_their_own() -> None:
+    value = value_of(list[list[float]], by_item=True)
+    tensor = value.encode_input("x", [[1.0], [], [0.5, 2.0]])
+    assert (tensor.datatype, tensor.shape) == ("BYTES", [3])
+    assert value.decode_input(through_binary(tensor)) == [[1.0], [], [0.5, 2.0]]
+    assert value.decode_input(through_json(value, "x", tensor)) == [[1.0], [], [0.5, 2.0]]
+    assert value_of(list[int], by_item=True).encode_input("x", [1, 2]).datatype == "INT64"
+
+
+def test_frames_travel() -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": [1, 2], "b": ["x", "é"]})
     value = value_of(pd.DataFrame)
@@ -419,6 +428,10 @@ def test_images_travel_and_only_the_model_opens_them() -> None:
     assert value.decode_input(through_binary(tensor)).getpixel((0, 0)) == (9, 8, 7)
     flat = value.input_from_flat("x", value.to_json(image))
     assert value.decode_input(flat).size == (3, 2)
+    images = value_of(list[pillow.Image])
+    several = images.encode_input("x", [image, image])
+    assert several.shape == [2]
+    assert images.decode_input(through_binary(several))[1].size == (3, 2)
     no_image = value.input_from_flat("x", "aGVsbG8=")
     with pytest.raises(CodecError, match="not an image"):
         value.decode_input(no_image)
