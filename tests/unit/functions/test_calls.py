@@ -80,6 +80,13 @@ async def test_each_way_to_return_a_value() -> None:
     def maybe(a: int) -> int | None:
         return a or None
 
+    @app.model
+    def free(a: int) -> InferenceResponse:
+        return InferenceResponse(model_name="free", outputs=[]) if a else None  # type: ignore[return-value]
+
+    assert await answer(app, "free", a=1) == {}
+    with pytest.raises(InferenceFailed, match="it is no InferenceResponse"):
+        await answer(app, "free", a=0)
     assert await answer(app, "pair", a=3) == {"output_0": 3, "output_1": "3"}
     assert await answer(app, "both", score=0.5) == {"label": "x", "score": 0.5}
     assert await answer(app, "both") == {"label": "x"}
@@ -312,6 +319,11 @@ def dependent(app: App, calls: list[str]) -> None:
     def blocking(n: int, a: str = Depends(slow), b: str = Depends(fast), shop: Shop = Depends(Shop)) -> str:
         return f"{n}{a}{b}{shop.name}"
 
+    @app.model
+    async def mixed(b: str = Depends(fast)) -> str:
+        await asyncio.sleep(0)
+        return b
+
     app.model(greeting)
 
     @app.model
@@ -339,10 +351,11 @@ async def test_dependencies_run_once_for_a_call_and_blocking_ones_in_a_thread(ma
     assert await answer(app, "awaiting", n=1) == "1cscfnone-s"
     assert await answer(app, "blocking", n=1) == "1cscfnone-s"
     assert await answer(app, "plain", n=1) == "1cfnone-s"
+    assert await answer(app, "mixed") == "cf"
     assert await answer(app, "greeting") == "nobody@none-s"
     assert await items(app, "yielding", n=2) == ["cs", "cs"]
     assert await items(app, "blocking_yielding", n=2) == ["cs", "cs"]
-    assert len(calls) == 5
+    assert len(calls) == 6
     assert threading.main_thread().name not in calls
 
 

@@ -92,7 +92,18 @@ def needs_more(a: int) -> int:
     return a
 
 
-def circle(a: str = Depends(lambda: "")) -> str:
+def left(a: str = "") -> str:
+    return a
+
+
+def right(a: str = Depends(left)) -> str:
+    return a
+
+
+left.__defaults__ = (Depends(right),)
+
+
+def circle(a: str = Depends(left)) -> str:
     return a
 
 
@@ -130,6 +141,7 @@ def on_generator(a: str = Depends(yields)) -> str:
         (awaiting_stream, 'parameter "a": a `def` reads Iterator[T]'),
         (wrong_generator, "return value: a `def` that yields returns Iterator[T]"),
         (fields_as_defaults, 'parameter "a": write Annotated[int, Field(...)]'),
+        (circle, 'parameter "a": Depends(left) depends on itself'),
         (unfillable, 'parameter "a": Depends(needs_more): nothing fills its parameter "a"'),
         (on_generator, 'parameter "a": Depends(yields) yields'),
     ],

@@ -2,6 +2,7 @@
 # ruff: noqa: F821  # names of dimensions are no names of types
 
 import asyncio
+import json
 from collections.abc import Iterator
 from datetime import datetime
 from enum import Enum
@@ -103,9 +104,10 @@ def dumped(document: Any) -> bytes:
     try:
         return orjson.dumps(document)
     except TypeError:  # an integer of more than 64 bits
-        import json
-
-        return json.dumps(document).encode("utf-8", "replace")
+        text = json.dumps(document)
+        for number in ("-Infinity", "Infinity", "NaN"):  # no JSON
+            text = text.replace(number, "null")
+        return text.encode()
 
 
 @settings(deadline=None, max_examples=150)

@@ -99,8 +99,13 @@ async def test_hooks_run_on_the_loop_of_the_server_whichever_model_is_first() ->
             await asyncio.sleep(0)
             yield "a"
 
-    async with testing.run(app) as client:
+    alone = App()
+    alone.on_load(connect)
+    alone.model(blocks)
+    async with testing.run(alone):
         assert threads == [threading.current_thread()]
+    async with testing.run(app) as client:
+        assert threads == [threading.current_thread()] * 2
         assert len([item async for item in client.stream("awaits")]) == 1
         await client.infer("blocks", n=1)
 
