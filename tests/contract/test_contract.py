@@ -1,8 +1,10 @@
 """One call ends once, with what its model made or with a clear error: over every door, wherever the model runs."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -27,6 +29,41 @@ def host(start: Callable[[Path], Host], tmp_path_factory: pytest.TempPathFactory
     running = start(tmp_path_factory.mktemp("contract"))
     yield running
     assert running.stop() == 0
+
+
+class Stopped(NamedTuple):
+    """A host that was stopped while a stream was open over every door, and how each of them ended."""
+
+    host: Host
+    calls: dict[object, Asked]
+    ends: dict[object, tuple[list[str], Failed | None]]
+    status: int
+
+
+@pytest.fixture(scope="module")
+def stopped(start: Callable[[Path], Host], tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    host = start(tmp_path_factory.mktemp("stopped"))
+    calls = {door: asked("streaming", items=12, delay=0.05) for door in DOORS.values()}
+    streams = [door.stream(host, call) for door, call in calls.items()]
+    try:
+        with ThreadPoolExecutor(len(streams)) as pool:
+            assert set(pool.map(next, streams)) == {"item 0"}
+            host.begin_stop()
+            ends = dict(zip(calls, pool.map(rest, streams), strict=True))
+        eventually(lambda: all(host.noted(f"finally {call.id}") for call in calls.values()))
+    finally:
+        status = host.stop()
+    return Stopped(host, calls, ends, status)
+
+
+def rest(items: Iterator[str]) -> tuple[list[str], Failed | None]:
+    """All items of a stream whose first was read, and the error that ended it."""
+    found = ["item 0"]
+    try:
+        found.extend(items)
+    except Failed as failed:
+        return found, failed
+    return found, None
 
 
 def asked(model: str, words: str = "hello", **parameters: object) -> Asked:
@@ -156,18 +193,12 @@ def test_a_client_that_does_not_read_holds_the_model_back(host: Host, door) -> N
 
 
 @EVERY_DOOR
-def test_a_stop_lets_streams_end(start: Callable[[Path], Host], tmp_path: Path, door) -> None:
-    host = start(tmp_path)
-    try:
-        call = asked("streaming", items=8, delay=0.05)
-        items = door.stream(host, call)
-        assert next(items) == "item 0"
-        host.begin_stop()
-        if door is DOORS["websocket"] and host.closes_sockets:
-            with pytest.raises(Failed, match="closed"):
-                list(items)
-        else:
-            assert [*items] == [f"item {i}" for i in range(1, 8)]
-        eventually(lambda: host.noted(f"finally {call.id}"))
-    finally:
-        assert host.stop() == 0
+def test_a_stop_lets_streams_end(stopped: Stopped, door) -> None:
+    items, error = stopped.ends[door]
+    if door is DOORS["websocket"] and stopped.host.closes_sockets:
+        assert error is not None
+        assert "closed" in str(error)
+    else:
+        assert (items, error) == ([f"item {i}" for i in range(12)], None)
+    assert stopped.host.noted(f"finally {stopped.calls[door].id}")
+    assert stopped.status == 0
