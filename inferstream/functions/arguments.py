@@ -108,7 +108,7 @@ class Arguments:
             self.sizes(request)
         return found
 
-    def later(self, request: InferenceRequest, sizes: Sizes) -> Any:
+    def later(self, request: InferenceRequest, sizes: Sizes | None = None) -> Any:
         """The value that a later request adds to the stream. `sizes` are those of the requests before it.
 
         Raises InvalidRequest.
