@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import codecs, errors, testing, types
     from .cli.serve import serve
+    from .clients.blocking import Client
+    from .clients.client import AsyncClient
     from .codecs import (
         Base64Codec,
         DatetimeCodec,
@@ -50,8 +52,10 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "Application",
+    "AsyncClient",
     "Base64Codec",
     "CallInfo",
+    "Client",
     "CodecError",
     "DatetimeCodec",
     "Depends",
@@ -99,8 +103,10 @@ __all__ = [
 _HOMES = {
     "App": "functions.app",
     "Application": "server.application",
+    "AsyncClient": "clients.client",
     "Base64Codec": "codecs",
     "CallInfo": "functions.middleware",
+    "Client": "clients.blocking",
     "CodecError": "errors",
     "DatetimeCodec": "codecs",
     "Depends": "functions.injection",

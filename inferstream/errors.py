@@ -292,14 +292,14 @@ class CallFailed(InferstreamError):
         unreachable: bool = False,
         retry_after: float | None = None,
         status: int | None = None,
-        status_name: str = "",
+        status_name: str | None = None,
     ) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.unreachable = unreachable
         self.retry_after = retry_after
         self.status = status
-        self._status_name = status_name or ("" if status is None else str(status))
+        self._status_name = status if status_name is None else status_name
 
     def __str__(self) -> str:
         return f"{self._status_name}: {self.message}" if self._status_name else self.message

@@ -53,7 +53,7 @@ async def _certificate_of(address: str, timeout: float) -> tuple[bytes, str]:
             context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
             parts = (await _handshake(host, int(port), context)).getpeercert() or {}
     except (OSError, ValueError, TimeoutError) as error:
-        raise ConnectionFailed(f"no connection: {error}", retryable=True, unreachable=True) from error
+        raise ConnectionFailed(f"no connection: {error}", retryable=True, unreachable=True) from None
     names: Any = parts.get("subjectAltName", ())
     return pem.encode(), next((str(value) for _, value in names), host)
 

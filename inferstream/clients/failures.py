@@ -29,7 +29,7 @@ IN_BAND = {
 def refused(
     message: str,
     status: int,
-    status_name: str = "",
+    status_name: str | None = None,
     retryable: bool = False,
     retry_after: float | None = None,
 ) -> CallFailed:
@@ -61,7 +61,7 @@ def no_response(error: Exception) -> CallFailed:
 
 def too_late(seconds: float) -> CallTimedOut:
     """The failure of a call whose time limit has passed here."""
-    return CallTimedOut(f"no answer within {seconds:g} s")
+    return CallTimedOut(f"no answer within {seconds:g} s", status=504, status_name="")
 
 
 def message_in(body: bytes) -> str:

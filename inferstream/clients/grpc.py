@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
@@ -76,7 +76,7 @@ class GrpcTransport:
             )
         return _response_in(response)
 
-    async def stream(self, call: OutgoingCall) -> AsyncIterator[InferenceResponse]:
+    async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         stub = self._stub or await self._open()
         metadata = ((HEADER, "mlserver"), *_metadata(call))
         rpc = stub.ModelStreamInfer(metadata=metadata, timeout=_seconds(call.timeout))
@@ -168,7 +168,7 @@ def _response_in(message: ModelInferResponse) -> InferenceResponse:
     try:
         return response_from(message)
     except InvalidRequest as error:
-        raise no_response(error) from error
+        raise no_response(error) from None
 
 
 @contextmanager
@@ -177,13 +177,13 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except grpc.aio.AioRpcError as error:
-        raise _failure(error) from error
-    except asyncio.CancelledError as error:
+        raise _failure(error) from None
+    except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
         # The library raises this for a status CANCELLED of the server.
-        raise refused("The server cancelled the call.", 499, "CANCELLED") from error
+        raise refused("The server cancelled the call.", 499, "CANCELLED") from None
 
 
 def _failure(error: grpc.aio.AioRpcError) -> CallFailed:

@@ -2,8 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from urllib.parse import quote
 
 import httpx
@@ -40,14 +40,15 @@ class RestTransport:
         try:
             return load_response(response.content, response.headers.get(HEADER_LENGTH))
         except InvalidRequest as error:
-            raise no_response(error) from error
+            raise no_response(error) from None
 
-    async def stream(self, call: OutgoingCall) -> AsyncIterator[InferenceResponse]:
+    async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         if call.more is not None:
             from .websocket import converse  # late: few clients stream in both directions
 
-            async for answer in converse(self._target, call):
-                yield answer
+            async with aclosing(converse(self._target, call)) as answers:
+                async for answer in answers:
+                    yield answer
             return
         body, headers = _written(call)
         url = f"{self._url(call.model)}/infer_stream"
@@ -67,7 +68,7 @@ class RestTransport:
         try:
             return MetadataModelResponse.model_validate_json(response.content)
         except ValidationError as error:
-            raise CallFailed(f"The server's answer is not a model's metadata: {error}") from error
+            raise CallFailed(f"The server's answer is not a model's metadata: {error}") from None
 
     async def index(self, timeout: float) -> RepositoryIndexResponse:
         url = f"{self._target.base}/v2/repository/index"
@@ -75,7 +76,7 @@ class RestTransport:
         try:
             return RepositoryIndexResponse.model_validate_json(response.content)
         except ValidationError as error:
-            raise CallFailed(f"The server's answer is not an index of models: {error}") from error
+            raise CallFailed(f"The server's answer is not an index of models: {error}") from None
 
     async def ready(self, model: ModelName | None, timeout: float) -> bool:
         url = f"{self._target.base}/v2/health/ready" if model is None else f"{self._url(model)}/ready"
@@ -109,7 +110,7 @@ class RestTransport:
         except TimeoutError as error:
             if isinstance(error, CallFailed):
                 raise
-            raise too_late(timeout) from error
+            raise too_late(timeout) from None
         if response.status_code != 200:
             raise _failure(response, response.content)
         return response
@@ -130,7 +131,7 @@ def _response_in(data: bytes) -> InferenceResponse:
     try:
         return load_response(data, None)
     except InvalidRequest as error:
-        raise no_response(error) from error
+        raise no_response(error) from None
 
 
 @contextmanager
@@ -139,12 +140,12 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise ConnectionFailed(f"no connection: {error}", retryable=True, unreachable=True) from error
+        raise ConnectionFailed(f"no connection: {error}", retryable=True, unreachable=True) from None
     except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
         reason = str(error) or type(error).__name__
-        raise ConnectionFailed(f"the connection ended: {reason}", retryable=True) from error
+        raise ConnectionFailed(f"the connection ended: {reason}", retryable=True) from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise CallFailed(str(error) or type(error).__name__) from error
+        raise CallFailed(str(error) or type(error).__name__) from None
 
 
 def _failure(response: httpx.Response, body: bytes) -> CallFailed:

@@ -1,7 +1,7 @@
 """The interface of a client's transports: their target, and a call."""
 
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -55,7 +55,7 @@ class Transport(Protocol):
 
     async def infer(self, call: OutgoingCall) -> InferenceResponse: ...
 
-    def stream(self, call: OutgoingCall) -> AsyncIterator[InferenceResponse]:
+    def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         """Each response when it arrives. Closing the iterator cancels the call. The caller limits its time."""
 
     async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse: ...

@@ -2,7 +2,7 @@
 
 import math
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
@@ -22,7 +22,7 @@ ID = "1"
 """The id of the only request of a connection."""
 
 
-async def converse(target: Target, call: OutgoingCall) -> AsyncIterator[InferenceResponse]:
+async def converse(target: Target, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
     """The responses to a call, whose later requests are sent meanwhile. Raises CallFailed."""
     socket = await _connected(target, call)
     ended = False
@@ -68,11 +68,11 @@ async def _connected(target: Target, call: OutgoingCall) -> ClientConnection:
         found = error.response
         raise of_http(
             found.status_code, bytes(found.body or b""), found.reason_phrase, found.headers.get("retry-after")
-        ) from error
+        ) from None
     except (OSError, TimeoutError) as error:
-        raise ConnectionFailed(f"no connection: {error}", retryable=True, unreachable=True) from error
+        raise ConnectionFailed(f"no connection: {error}", retryable=True, unreachable=True) from None
     except (InvalidHandshake, InvalidURI) as error:
-        raise CallFailed(f"no connection: {error}") from error
+        raise CallFailed(f"no connection: {error}") from None
 
 
 async def _send(socket: ClientConnection, call: OutgoingCall) -> None:
@@ -99,7 +99,7 @@ async def _messages(socket: ClientConnection) -> AsyncIterator[str | bytes]:
         async for message in socket:
             yield message
     except ConnectionClosed as error:
-        raise ConnectionFailed(f"the connection ended: {error}", retryable=True) from error
+        raise ConnectionFailed(f"the connection ended: {error}", retryable=True) from None
 
 
 def _read(message: str | bytes) -> InferenceResponse:
@@ -113,7 +113,7 @@ def _read(message: str | bytes) -> InferenceResponse:
             raise in_band(text)
         return response_in(document, tail)
     except InvalidRequest as error:
-        raise no_response(error) from error
+        raise no_response(error) from None
 
 
 def _any_certificate() -> ssl.SSLContext:
