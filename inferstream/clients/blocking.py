@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from ..concurrency.event_loop import new_event_loop
 from ..types import MetadataModelResponse
-from .client import AskedCall, AsyncClient, Exit, Scalar
+from .asked import AskedCall, Exit, Scalar
+from .client import AsyncClient
 
 if TYPE_CHECKING:
     from ..functions.app import App

@@ -1,17 +1,14 @@
 """`AsyncClient`: calls the models of a server with Python values, over REST or gRPC."""
 
 import asyncio
-import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..errors import CallFailed
 from ..types import InferenceResponse, MetadataModelResponse
-from .failures import too_late
-from .model_types import Later, ModelTypes, PreparedCall, types_of_function, types_of_metadata
+from .asked import AskedCall, Exit, Scalar, limited
+from .model_types import ModelTypes, PreparedCall, types_of_function, types_of_metadata
 from .retries import nothing_began, retried
 from .transport import ModelName, OutgoingCall, Target, Transport
 
@@ -19,32 +16,13 @@ if TYPE_CHECKING:
     from ..functions.app import App
 
 T = TypeVar("T")
-Exit = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
-Scalar = str | int | float | bool
 
 CONNECTIONS = 1000
 """Connections of one client over REST. Each call in progress has one."""
 
 SCHEMES = {"http": False, "https": False, "grpc": True, "grpcs": True}
 """The schemes of URLs, and whether they are those of gRPC."""
-
-
-@dataclass(slots=True)
-class AskedCall:
-    """What a caller wants: a model, arguments by name, and limits. `until` is on the clock of the event loop."""
-
-    model: ModelName
-    arguments: Mapping[str, Any]
-    parameters: Mapping[str, Scalar]
-    headers: Mapping[str, str]
-    seconds: float
-    until: float
-    types: ModelTypes | None = None
-
-    def begun(self) -> bool:
-        """Whether a value of a stream was taken from the caller, so that the call cannot be repeated."""
-        return any(isinstance(value, Later) and value.begun for value in self.arguments.values())
 
 
 class AsyncClient:
@@ -133,8 +111,8 @@ class AsyncClient:
     async def models(self, *, timeout: float | None = None) -> list[str]:
         """The names of the models that are ready."""
         asked = self._asked(ModelName(""), {}, timeout)
-        async with _limited(asked):
-            index = await self._attempts(asked, lambda: self._transport.index(_left(asked)))
+        async with limited(asked):
+            index = await self._attempts(asked, lambda: self._transport.index(asked.left()))
         return sorted({item.name for item in index})
 
     async def metadata(
@@ -142,7 +120,7 @@ class AsyncClient:
     ) -> MetadataModelResponse:
         """What the server says of a model."""
         asked = self._asked(ModelName(model, version), {}, timeout)
-        async with _limited(asked):
+        async with limited(asked):
             return await self._metadata(asked)
 
     async def ready(
@@ -150,9 +128,9 @@ class AsyncClient:
     ) -> bool:
         """Whether a model is ready, or the server without a model. Raises CallFailed without a connection."""
         asked = self._asked(ModelName(model or "", version), {}, timeout)
-        async with _limited(asked):
+        async with limited(asked):
             name = None if model is None else asked.model
-            return await self._transport.ready(name, _left(asked))
+            return await self._transport.ready(name, asked.left())
 
     def asked(self, model: ModelName, arguments: Mapping[str, Any], types: ModelTypes | None) -> AskedCall:
         """A call with the limits of this client, for a stub."""
@@ -162,18 +140,18 @@ class AsyncClient:
 
     async def predict_asked(self, asked: AskedCall) -> Any:
         """The result of a call, once."""
-        async with _limited(asked):
+        async with limited(asked):
             types, response = await self._called(asked, self._infer)
         return types.value(response)
 
     async def stream_asked(self, asked: AskedCall) -> AsyncGenerator[Any, None]:
         """Each item of the stream of a call, once."""
-        async with _limited(asked):
+        async with limited(asked):
             types, (responses, response) = await self._called(asked, self._open)
         try:
             while response is not None:
                 yield types.value(response)
-                async with _limited(asked):
+                async with limited(asked):
                     response = await anext(responses, None)
         finally:
             await responses.aclose()
@@ -205,7 +183,7 @@ class AsyncClient:
             asked.model,
             prepared.request,
             asked.headers,
-            _left(asked),
+            asked.left(),
             binary=self._over_grpc or prepared.raw,
             more=prepared.more,
         )
@@ -222,7 +200,7 @@ class AsyncClient:
         while True:
             try:
                 asked.arguments = types.checked(asked.arguments)
-                prepared = await types.prepare(asked.arguments, asked.parameters, nulls=not self._over_grpc)
+                prepared = await types.prepare(asked.arguments, asked.parameters)
                 return types, await self._attempts(asked, lambda: call(asked, prepared))  # noqa: B023
             except (TypeError, ValueError, CallFailed) as error:
                 may_have_changed = not isinstance(error, CallFailed) or error.status in (400, 404)
@@ -252,7 +230,7 @@ class AsyncClient:
         return types, True
 
     async def _metadata(self, asked: AskedCall) -> MetadataModelResponse:
-        return await self._attempts(asked, lambda: self._transport.metadata(asked.model, _left(asked)))
+        return await self._attempts(asked, lambda: self._transport.metadata(asked.model, asked.left()))
 
     def _asked(
         self,
@@ -266,33 +244,6 @@ class AsyncClient:
         until = asyncio.get_running_loop().time() + seconds
         known = {**self._headers, **headers} if headers else self._headers
         return AskedCall(model, arguments, parameters or {}, known, seconds, until)
-
-
-class _limited:  # noqa: N801  # a verb in its use
-    """Raises CallTimedOut when the limit of a call passes within the block."""
-
-    __slots__ = ("_asked", "_limit")
-
-    def __init__(self, asked: AskedCall) -> None:
-        self._asked = asked
-        self._limit = None if asked.until == math.inf else asyncio.timeout_at(asked.until)
-
-    async def __aenter__(self) -> None:
-        if self._limit is not None:
-            await self._limit.__aenter__()
-
-    async def __aexit__(self, *exit: *Exit) -> None:
-        if self._limit is None:
-            return
-        try:
-            await self._limit.__aexit__(*exit)
-        except TimeoutError:
-            raise too_late(self._asked.seconds) from None
-
-
-def _left(asked: AskedCall) -> float:
-    """Seconds until the limit of a call."""
-    return max(asked.until - asyncio.get_running_loop().time(), 0.001)
 
 
 def _transport(target: Target, scheme: str) -> Transport:

@@ -21,7 +21,6 @@ from ..types import (
     Parameters,
     RequestInput,
     ResponseOutput,
-    TensorData,
 )
 
 if TYPE_CHECKING:
@@ -37,12 +36,11 @@ WHOLE = (str, bytes, bytearray, memoryview, Mapping, np.ndarray)
 
 
 class InputType(NamedTuple):
-    """What is known of one argument. `none_is_absent` means that the model's default is None."""
+    """What is known of one argument. One `without` a value is None for the model, and None is not sent."""
 
     value: Value
     required: bool = True
-    takes_none: bool = False
-    none_is_absent: bool = False
+    without: bool = False
     stream: bool = False
 
 
@@ -118,10 +116,8 @@ class ModelTypes:
                 raise TypeError(f'model "{self.model}": argument "{name}" is missing; {_known(inputs)}')
         return {name: self._streamed(name, value, inputs[name]) for name, value in arguments.items()}
 
-    async def prepare(
-        self, arguments: Mapping[str, Any], parameters: Mapping[str, Any], nulls: bool
-    ) -> PreparedCall:
-        """The request of checked arguments. `nulls` tells whether None can be sent."""
+    async def prepare(self, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> PreparedCall:
+        """The request of checked arguments."""
         fields: dict[str, Any] = {"inputs": []}
         if parameters:
             fields["parameters"] = Parameters(**parameters)
@@ -137,7 +133,7 @@ class ModelTypes:
                     value = await self._first(name, value)
                 else:
                     continue
-            tensor = self._tensor(name, value, nulls)
+            tensor = self._tensor(name, value)
             if tensor is not None:
                 prepared.request.inputs.append(tensor)
         kinds = [] if self._inputs is None else [self._inputs[name].value.content for name in arguments]
@@ -178,20 +174,16 @@ class ModelTypes:
 
     async def _requests(self, name: str, values: Later) -> AsyncIterator[InferenceRequest]:
         async for value in values:
-            tensor = self._tensor(name, value, nulls=False)
+            tensor = self._tensor(name, value)
             yield InferenceRequest.trusted({"inputs": [tensor]})
 
-    def _tensor(self, name: str, value: Any, nulls: bool) -> RequestInput | None:
+    def _tensor(self, name: str, value: Any) -> RequestInput | None:
         try:
             if self._inputs is None:
                 return encode(name, value)
             known = self._inputs[name]
-            if value is None and known.takes_none:
-                if known.none_is_absent:
-                    return None
-                if not nulls:
-                    raise TypeError("cannot be None over gRPC, because None is not its default")
-                return _null(name, known.value)
+            if value is None and known.without:
+                return None
             if isinstance(value, RequestInput):
                 return value
             return RequestInput.trusted(_fields(name, known.value, value))
@@ -212,7 +204,7 @@ def types_of_function(function: "Function | StepFunction") -> ModelTypes:
     arguments = function.arguments
     inputs = {
         argument.name: InputType(
-            argument.value, argument.required, argument.takes_none, argument.default is None
+            argument.value, argument.required, argument.takes_none and argument.default is None
         )
         for argument in arguments.arguments
     }
@@ -226,7 +218,7 @@ def _input_type(tensor: MetadataTensor) -> InputType:
     parameters = {} if tensor.parameters is None else dict(tensor.parameters.items())
     absent = parameters.get(DEFAULT) == "null"
     optional = parameters.get(OPTIONAL) is True
-    return InputType(_value(tensor), not optional, absent, absent, parameters.get(STREAM) is True)
+    return InputType(_value(tensor), not optional, absent, parameters.get(STREAM) is True)
 
 
 def _value(tensor: MetadataTensor) -> Value:
@@ -246,12 +238,6 @@ def _fields(name: str, known: Value, value: Any) -> dict[str, Any]:
         return known.fields(name, to_jsonable_python(value))  # pydantic models, and sets and such
     except PydanticSerializationError as error:
         raise TypeError(f"cannot be written as JSON: {error}") from None
-
-
-def _null(name: str, value: Value) -> RequestInput:
-    return RequestInput.trusted(
-        {"name": name, "datatype": value.datatype, "shape": [1], "data": TensorData([None])}
-    )
 
 
 def _is_stream(value: Any) -> bool:
