@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from ..codecs.values.flat import FlatInterface
 from ..errors import ModelNotFound
 from ..signature import Signature
 from ..text.interface import TextInterface
@@ -61,6 +62,11 @@ class Admission:
         if served.text is None and served.execution.settings.openai is False:
             raise ModelNotFound(self.model, self.version)
         return served.text
+
+    @property
+    def flat(self) -> FlatInterface | None:
+        """How flat JSON objects become its requests; None if its inputs are not known."""
+        return self._served.flat
 
     @property
     def hidden(self) -> bool:

@@ -47,6 +47,7 @@ class ServedModel:
         """Whether it gets no more calls, because it is retired or the server stops."""
         self.priority = execution.settings.default_priority
         self.text = pipeline.text
+        self.flat = pipeline.flat
         self.hidden = execution.settings.openai is False
         """Whether its settings hide it from clients of texts."""
         self.created = int(time())
