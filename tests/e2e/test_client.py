@@ -159,26 +159,26 @@ async def test_leaving_a_stream_ends_the_model(
     client: AsyncClient, served: Running, transport: str, how: str
 ) -> None:
     name = f"{how} {transport}"
-    stream = client.stream("generate", prompt=name, n=100_000, pause=0.01)
     started = asyncio.Event()
 
     async def read() -> None:
+        stream = client.stream("generate", prompt=name, n=100_000, pause=0.01)
         async for _ in stream:
             started.set()
-            if how == "break":
-                return
             if how == "raise":
                 raise KeyError
-            if how == "close":
+            if how != "cancel":
                 break
-        await stream.aclose()
+        if how == "close":
+            await stream.aclose()
 
     reading = asyncio.create_task(read())
+    await started.wait()
     if how == "cancel":
-        await started.wait()
         reading.cancel()
     await asyncio.wait([reading])
-    del stream, reading
+    assert how != "raise" or isinstance(reading.exception(), KeyError)
+    del reading  # its traceback holds the stream
     await asyncio.to_thread(eventually, lambda: served.noted(f"ended {name}"), WITHIN)
 
 
@@ -272,10 +272,10 @@ async def test_a_server_that_is_killed_and_one_that_follows(
                     pass
         with pytest.raises(ConnectionFailed):
             await pending
+        first.process.wait()
         with pytest.raises(ConnectionFailed) as caught:
             await client.predict("add", a=1)
         assert caught.value.unreachable
-        first.process.wait()
         file.write_text(
             file.read_text()
             .replace("def add(a: int, b: int = 1)", "def add(b: int, c: int = 5)")
