@@ -1,7 +1,10 @@
 """`Client` and `AsyncClient` against a running server, over REST and gRPC, with and without workers."""
 
 import asyncio
+import importlib.util
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
@@ -13,7 +16,7 @@ import pytest
 from inferstream import AsyncClient, Client
 from inferstream.errors import CallFailed, CallTimedOut, ConnectionFailed
 from tests.client_app import Color, Parts, Point, User, app
-from tests.serving import Running, eventually, write_model
+from tests.serving import SERVER, Running, eventually, write_model
 
 ROOT = Path(__file__).parents[2]
 WITHIN = 5.0
@@ -332,3 +335,31 @@ async def test_class_models_by_metadata_alone(
         assert (await client.predict("echo", x=np.array([1.0, 2.0]))).tolist() == [1.0, 2.0]
         with pytest.raises(TypeError, match='"features" is missing'):
             await client.predict("iris")
+
+
+async def test_a_stub_has_the_types_of_the_app(served: Running, transport: str, tmp_path: Path) -> None:
+    command = [*SERVER, "stub", str(served.folder), "--output", str(tmp_path / "stub.py")]
+    await asyncio.to_thread(subprocess.run, command, check=True, timeout=60)
+    spec = importlib.util.spec_from_file_location("stub_of_app", tmp_path / "stub.py")
+    stub = sys.modules["stub_of_app"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(stub)
+    async with stub.AsyncApp(address(served, transport)) as models:
+        assert await models.add(1, b=3) == 4
+        assert await models.shift(stub.Point(1), stub.Color.BLUE) == stub.Point(11, 1)
+        assert await models.parts("a b") == stub.Parts("a", ["b"])
+        assert [item async for item in models.generate("a", n=2)] == ["a 0", "a 1"]
+        assert [item async for item in models.total(asynchronous(1, 2), start=4)] == [5, 7]
+        assert await models.summed(asynchronous(1, 2)) == 3
+        with pytest.raises(TypeError, match="unexpected keyword argument 'c'"):
+            await models.add(1, c=2)
+    with stub.App(address(served, transport)) as models:
+        assert models.other(stub.Color.BLUE) is stub.Color.RED
+        assert list(models.total(iter([1, 2]))) == [1, 3]
+        assert [*models.blocking(1)] == [stub.Point(0)]
+        with pytest.raises(ValueError, match="none of 'red', 'blue'"):
+            models.other("green")
+
+
+async def asynchronous(*values: int) -> AsyncIterator[int]:
+    for value in values:
+        yield value
