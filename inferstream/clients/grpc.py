@@ -2,9 +2,9 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import grpc
 
@@ -58,6 +58,13 @@ STATUSES = {
 NOT_CONNECTED = ("failed to connect", "DNS resolution failed", "empty address list")
 """How messages of UNAVAILABLE begin, in lower case or as here, when the library had no connection to send to."""
 
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    StreamCall = grpc.aio.StreamStreamCall[ModelInferRequest, ModelInferResponse]
+else:
+    StreamCall = grpc.aio.StreamStreamCall  # generic for type checkers alone
+
 
 class GrpcTransport:
     """One channel to a server, opened by the first call."""
@@ -80,11 +87,18 @@ class GrpcTransport:
         stub = self._stub or await self._open()
         metadata = ((HEADER, "mlserver"), *_metadata(call))
         rpc = stub.ModelStreamInfer(metadata=metadata, timeout=_seconds(call.timeout))
+        # If a message is on its way when the server ends the call, the library replaces the status by its own.
+        statuses: list[grpc.aio.AioRpcError] = []
+        rpc.add_done_callback(lambda _: statuses.append(_status_of(rpc)))
         try:
             async with feeding(_send(rpc, call), rpc.cancel):
                 with _failures():
-                    async for response in rpc:
-                        yield _response_in(response)
+                    try:
+                        async for response in rpc:
+                            yield _response_in(response)
+                    except grpc.aio.AioRpcError:
+                        if statuses[0].code() is not grpc.StatusCode.OK:
+                            raise statuses[0] from None
         finally:
             rpc.cancel()
 
@@ -140,7 +154,22 @@ class GrpcTransport:
             await self._channel.close(None)
 
 
-async def _send(rpc: grpc.aio.StreamStreamCall[ModelInferRequest, object], call: OutgoingCall) -> None:
+def _status_of(rpc: StreamCall) -> grpc.aio.AioRpcError:
+    """The status of a call that has ended."""
+    trailing = _now(rpc.trailing_metadata())
+    return grpc.aio.AioRpcError(_now(rpc.code()), grpc.aio.Metadata(), trailing, _now(rpc.details()), "")
+
+
+def _now(awaitable: Awaitable[T]) -> T:
+    """The result of an awaitable that has one already."""
+    try:
+        next(awaitable.__await__())
+    except StopIteration as done:
+        return cast(T, done.value)
+    raise AssertionError("the call has not ended")
+
+
+async def _send(rpc: StreamCall, call: OutgoingCall) -> None:
     try:
         await rpc.write(_message(call, call.request))
         if call.more is not None:
