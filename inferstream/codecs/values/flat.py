@@ -8,6 +8,7 @@ from ...signature import Signature
 from ...types import InferenceResponse, MetadataTensor, RequestInput
 from .base import OPTIONAL, Value, reason
 from .declared import value_of_tensor
+from .objects import Json
 
 
 class FlatArguments:
@@ -33,13 +34,14 @@ class FlatArguments:
             kind = self._values.get(name)
             if kind is None:
                 raise InvalidRequest(f'"{name}" is no argument of the model; {self._known()}')
-            if value is None and name in self._optional:
-                continue
+            if value is None:
+                if name in self._optional:
+                    continue
+                if not isinstance(kind, Json):
+                    raise InvalidRequest(f'argument "{name}" must not be null')
             try:
-                tensors.append(kind.encode_input(name, kind.from_json(value)))
-            except CodecError as error:
-                raise InvalidRequest(error.message) from None
-            except (TypeError, ValueError) as error:
+                tensors.append(kind.input_from_flat(name, value))
+            except (TypeError, ValueError, CodecError) as error:
                 raise InvalidRequest(f'argument "{name}" {reason(error)}') from None
         for name in self._required:
             if name not in document:
