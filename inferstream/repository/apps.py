@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..compat.finder import install
-from ..errors import InferstreamError, InvalidSettings, ModelNotFound
+from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, ModelNotFound
 from ..functions.app import App
 from ..functions.lock import read_lock
 from ..imports.implementation import resolve_app
@@ -36,7 +36,7 @@ class AppRepository(ModelRepository):
         return found
 
 
-def load_app(path: str, source: str) -> App:
+def load_app(path: str, source: str | None) -> App:
     """Import an app and give it the field numbers of its lock file. Raises InvalidSettings."""
     install()
     try:
@@ -51,8 +51,26 @@ def load_app(path: str, source: str) -> App:
         raise InvalidSettings(
             f'app "{path}" has no models; mark functions with @{path.partition(":")[2]}.model'
         )
-    found.numbers = read_lock(path, source)
+    if source is not None:
+        found.numbers = read_lock(path, source)
     return found
+
+
+async def app_of(settings: ModelSettings) -> App | None:
+    """The app of a model, as this process has it; None for a model of no app. Raises ModelLoadFailed.
+
+    A process that has the model in workers, or from another front end, imports the app itself.
+    """
+    if (provided := settings.provided) is not None:
+        described = getattr(provided, "described", None)
+        return getattr(described, "app", None)
+    path, _, model = settings.implementation_.partition("/")
+    if ":" not in path or not model:
+        return None
+    try:
+        return await asyncio.to_thread(load_app, path, settings.source)
+    except InvalidSettings as error:
+        raise ModelLoadFailed(f"Model {settings.name}: {error.message}") from error.__cause__
 
 
 def served_by(app: App) -> list[ModelSettings]:
