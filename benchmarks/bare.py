@@ -43,6 +43,14 @@ async def app(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": encoded})
         return
+    if scope["path"].startswith("/v2/models/add"):
+        a, b = (tensor["data"][0] for tensor in request["inputs"])
+        output = {"name": "output", "shape": [1], "datatype": "INT64", "data": [a + b]}
+        encoded = orjson.dumps({"model_name": "add", "id": "0", "outputs": [output]})
+        headers = [*JSON, (b"content-length", b"%d" % len(encoded))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": encoded})
+        return
     if scope["path"].endswith("/infer"):
         given = request["inputs"][0]
         doubled = np.array(given["data"], dtype=np.float32).reshape(given["shape"]) * 2

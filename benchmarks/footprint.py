@@ -92,20 +92,21 @@ def _start_once(cpus: set[int], command: Callable[[int], list[str]]) -> dict[str
     return found
 
 
-def paced_streams(runner: asyncio.Runner, target: Target, streams: int, seconds: float) -> dict[str, float]:
+def paced_streams(
+    runner: asyncio.Runner, port: int, pid: int, streams: int, seconds: float
+) -> dict[str, float]:
     """So many streams at 10 ms a token: the share of the tokens that could come, gaps, memory of the server."""
-    rate, gaps = runner.run(load.paced(target.ports["rest"], streams, seconds))
+    rate, gaps = runner.run(load.paced(port, streams, seconds))
     return {
         "share": rate / (streams * 100),
         "gap_p99_ms": sorted(gaps)[int(len(gaps) * 0.99)] * 1e3,
-        "rss": memory(target.process.pid),
-        "cpu_us": 0.0,
+        "rss": memory(pid),
     }
 
 
-def first_event_ms(runner: asyncio.Runner, target: Target, streams: int = 600) -> float:
+def first_event_ms(runner: asyncio.Runner, port: int, streams: int = 600) -> float:
     """Median milliseconds from request to first event of a lone caller."""
-    return statistics.median(runner.run(load.first_events(target.ports["rest"], streams))) * 1e3
+    return statistics.median(runner.run(load.first_events(port, streams))) * 1e3
 
 
 def idle_stream_bytes(runner: asyncio.Runner, target: Target, streams: int = 1000) -> float:

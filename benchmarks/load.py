@@ -45,6 +45,8 @@ CHAT = http_request(
     "/v1/chat/completions",
     {"model": "tokens", "messages": [{"role": "user", "content": "hello"}], "stream": True},
 )
+TERMS = [{"name": name, "shape": [1], "datatype": "INT64", "data": [3]} for name in ("a", "b")]
+ADD = http_request("/v2/models/add-async/infer", {"inputs": TERMS})
 STREAM = http_request("/v2/models/tokens/generate_stream", {"inputs": [PROMPT]})
 
 

@@ -23,6 +23,7 @@ from .servers import (
     install_litserve,
     memory,
     start_bare,
+    start_functions,
     start_litserve,
     start_mlserver,
     start_ours,
@@ -86,6 +87,7 @@ def run(rounds: int, seconds: float, mlserver: bool) -> dict[str, Any]:
             start["MLServer"] = lambda: [start_mlserver(servers, Path(tempfile.mkdtemp(dir=folder)))]
         # Memory is that of a fresh server: what large tensors leave behind would hide what streams take.
         with_streams = {name: each for name, each in start.items() if name != "LitServe"}
+        with_streams["function"] = lambda: [start_functions(servers)]
         found["streams"] = {name: streams(runner, each, seconds) for name, each in with_streams.items()}
         with serving(start["inferstream"]) as (ours,):
             found["idle_stream"] = footprint.idle_stream_bytes(runner, ours)
@@ -97,6 +99,7 @@ def run(rounds: int, seconds: float, mlserver: bool) -> dict[str, Any]:
             found["bare_raw_memory"] = raw_memory(runner, bare)
         found["by_models"] = footprint.cost_by_models(runner, servers, seconds)
         start["bare"] = lambda: start_bare(servers, "rest", "grpc", "grpc-sync", "fastapi")
+        start["functions"] = lambda: [start_functions(servers)]
         with serving(*start.values()) as targets:
             found["works"] = measure(runner, targets, list(WORKS), rounds, seconds)
     return found
@@ -120,8 +123,9 @@ def serving(*starts: Start) -> Iterator[list[Target]]:
 def streams(runner: asyncio.Runner, start: Start, seconds: float) -> dict[str, float]:
     """The first events and the paced streams of a fresh server."""
     with serving(start) as (target,):
-        first = footprint.first_event_ms(runner, target)
-        paced = footprint.paced_streams(runner, target, STREAMS, max(seconds, 4.0))
+        port = target.ports.get("functions") or target.ports["rest"]
+        paced = footprint.paced_streams(runner, port, target.process.pid, STREAMS, max(seconds, 4.0))
+        first = footprint.first_event_ms(runner, port)
         return {"first_event_ms": first, **paced}
 
 

@@ -16,8 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 from . import load
-from .servers import Target, start_bare, start_ours, stop, tree_cpu
+from .footprint import paced_streams
+from .servers import Target, start_bare, start_functions, start_ours, stop, tree_cpu
 from .works import CALLERS, WORKS, Work
+
+STREAMS = 500
 
 Cell = dict[str, float]
 """`cpu_us` per unit and units `per_second`, medians of all rounds."""
@@ -35,14 +38,20 @@ def main() -> None:
     given = options.parse_args()
     cpus = sorted(os.sched_getaffinity(0))
     works = [work for work in WORKS if work.quick or given.all]
-    targets = [*start_bare({cpus[0]}), start_ours({cpus[0]}, "inferstream")]
+    targets = [
+        *start_bare({cpus[0]}),
+        start_ours({cpus[0]}, "inferstream"),
+        start_functions({cpus[0]}),
+    ]
     os.sched_setaffinity(0, {cpus[-1]})
     try:
         with asyncio.Runner(loop_factory=load.wakeful_loop) as runner:
             figures = measure(runner, targets, works, given.rounds, given.seconds)
+            streams = paced_beside(runner, targets, given.rounds, given.seconds)
     finally:
         stop(targets)
     show(figures, works, len(cpus))
+    show_streams(streams)
     if given.json:
         given.json.write_text(json.dumps(figures, indent=1))
 
@@ -72,6 +81,31 @@ def measure(
         cpu, rate = (statistics.median(column) for column in zip(*found, strict=True))
         figures.setdefault(name, {})[target] = {"cpu_us": round(cpu, 2), "per_second": round(rate, 1)}
     return figures
+
+
+def paced_beside(
+    runner: asyncio.Runner, targets: list[Target], rounds: int, seconds: float
+) -> dict[str, float]:
+    """The share of the tokens of paced streams that arrive, by kind of server; medians of interleaved rounds."""
+    found: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for target in targets:
+            kind = "function" if "functions" in target.ports else target.name
+            port = target.ports.get("functions") or target.ports.get("rest")
+            if port is not None:
+                print(f"\r\033[K{STREAMS} streams, {kind}", end="", file=sys.stderr, flush=True)
+                shares = paced_streams(runner, port, target.process.pid, STREAMS, seconds)
+                found.setdefault(kind, []).append(shares["share"])
+    return {kind: statistics.median(shares) for kind, shares in found.items()}
+
+
+def show_streams(shares: dict[str, float]) -> None:
+    table = Table(title=f"{STREAMS} streams of a token each 10 ms")
+    for column in ("server", "of the ideal tokens", "of the bare server's"):
+        table.add_column(column, justify="left" if column == "server" else "right")
+    for kind, share in shares.items():
+        table.add_row(kind, f"{share:.1%}", f"{share / shares['bare']:.1%}")
+    Console(width=120).print(table)
 
 
 def show(figures: Figures, works: list[Work], cores: int) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 MODELS = HERE / "models"
+FUNCTIONS = HERE / "functions.py"
 LITSERVE = HERE / ".litserve"
 MLSERVER = HERE / ".mlserver"
 """Where MLServer is installed, if it is: an environment of its own, since it needs other versions."""
@@ -65,6 +66,12 @@ def start_ours(
         if "grpc" in found:
             break
     return Target(name, ours, found)
+
+
+def start_functions(cpus: set[int]) -> Target:
+    """A server of the app, whose ports have kinds of their own."""
+    ours = start_ours(cpus, "inferstream", models=FUNCTIONS)
+    return ours._replace(ports={"functions": ours.ports["rest"], "functions-grpc": ours.ports["grpc"]})
 
 
 def start_mlserver(cpus: set[int], folder: Path, models: Path = MODELS) -> Target:

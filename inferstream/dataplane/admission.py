@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from ..codecs.values.named import NamedValues
+from ..codecs.values.flat import FlatInterface
 from ..errors import ModelNotFound
 from ..signature import Signature
 from ..text.interface import TextInterface
@@ -51,11 +51,6 @@ class Admission:
         return self._served.execution.signature.declared_inputs
 
     @property
-    def values(self) -> NamedValues:
-        """Reads the model's inputs from JSON values by name, and writes the JSON value of its responses."""
-        return self._served.values
-
-    @property
     def predicts(self) -> bool:
         """Whether the model can return a single response."""
         return self._served.execution.capabilities.predict
@@ -72,6 +67,11 @@ class Admission:
         if served.text is None and served.execution.settings.openai is False:
             raise ModelNotFound(self.model, self.version)
         return served.text
+
+    @property
+    def flat(self) -> FlatInterface | None:
+        """How flat JSON objects become its requests; None if its inputs are not known."""
+        return self._served.flat
 
     @property
     def hidden(self) -> bool:

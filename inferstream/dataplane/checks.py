@@ -49,11 +49,38 @@ def checks_of(signature: Signature, strictness: Strictness) -> Checks:
     for tensor in (*(signature.inputs or ()), *(signature.outputs or ())):
         if not isinstance(tensor, MetadataTensor):
             raise TypeError(f"a {type(tensor).__name__} among the inputs and outputs is no MetadataTensor")
+    if signature.function:
+        return OfFunction(signature.inputs or (), signature.outputs or ())
     if strictness == "off":
         return NoDeclaration()
     strict = strictness == "strict"
     inputs = (signature.inputs or ()) if strict else signature.declared_inputs
     return Declaration(inputs, signature.declared_outputs, strict, not signature.inputs_annotated)
+
+
+class OfFunction:
+    """Checks what a function does not check itself when it reads its arguments: numbers, names and sizes of shapes."""
+
+    __slots__ = ("_outputs", "_rows")
+
+    def __init__(self, inputs: Sequence[MetadataTensor], outputs: Sequence[MetadataTensor]) -> None:
+        self._rows = {tensor.name for tensor in inputs if tensor.shape[:1] == [-1]}
+        self._outputs = frozenset(tensor.name for tensor in outputs)
+
+    def check(self, request: InferenceRequest) -> None:
+        inputs = request.inputs
+        if len(inputs) > MAX_TENSORS:
+            raise InvalidRequest(f"{len(inputs)} inputs are more than the {MAX_TENSORS} allowed")
+        for tensor in inputs:
+            if tensor.shape != [1]:
+                check_shape(tensor)
+        if len(inputs) > 1 and len({tensor.name for tensor in inputs}) != len(inputs):
+            raise InvalidRequest(f'input "{duplicate(inputs)}" is given twice')
+        if request.outputs:
+            check_outputs(request.outputs, self._outputs)
+
+    def counts_rows(self, tensor: RequestInput) -> bool:
+        return tensor.name in self._rows
 
 
 class NoDeclaration:
@@ -115,7 +142,7 @@ class Declaration:
             if name not in names:
                 raise InvalidRequest(f'input "{name}" is missing')
         if request.outputs:
-            self._check_outputs(request.outputs)
+            check_outputs(request.outputs, self._outputs)
 
     def counts_rows(self, tensor: RequestInput) -> bool:
         shape = tensor.shape
@@ -142,13 +169,15 @@ class Declaration:
         if not fits(shape, declared.shape, self._strict) and self._shapes:
             raise InvalidRequest(f'input "{name}": the model takes shape {declared.shape}, got {shape}')
 
-    def _check_outputs(self, outputs: Sequence[RequestOutput]) -> None:
-        names = _check_wanted(outputs)
-        if self._outputs and not names <= self._outputs:
-            unknown = next(output.name for output in outputs if output.name not in self._outputs)
-            raise InvalidRequest(
-                f'output "{unknown}" is not one of the model\'s outputs: {", ".join(sorted(self._outputs))}'
-            )
+
+def check_outputs(outputs: Sequence[RequestOutput], known: frozenset[str]) -> None:
+    """Raise InvalidRequest unless the requested outputs are among those that are known, if any is."""
+    names = _check_wanted(outputs)
+    if known and not names <= known:
+        unknown = next(output.name for output in outputs if output.name not in known)
+        raise InvalidRequest(
+            f'output "{unknown}" is not one of the model\'s outputs: {", ".join(sorted(known))}'
+        )
 
 
 def _check_wanted(outputs: Sequence[RequestOutput]) -> set[str]:
@@ -193,6 +222,17 @@ def check_input(tensor: RequestInput, strict: bool = False) -> None:
     name, shape = tensor.name, tensor.shape
     if not name or len(name) > MAX_NAME_BYTES or not name.isprintable():
         raise InvalidRequest(f"input name {name[:40]!r} is empty, too long or not printable")
+    check_shape(tensor)
+    try:
+        tensor.data.check(tensor.datatype, shape)
+    except ValueError as error:
+        if strict or not counts_characters(tensor):
+            raise InvalidRequest(f'input "{name}": {error}') from None
+
+
+def check_shape(tensor: RequestInput) -> None:
+    """Raise InvalidRequest unless the shape of an input consists of sizes that the server can count with."""
+    name, shape = tensor.name, tensor.shape
     if len(shape) > MAX_RANK:
         raise InvalidRequest(f'input "{name}": shape has {len(shape)} dimensions, {MAX_RANK} are allowed')
     elements = 1
@@ -202,11 +242,6 @@ def check_input(tensor: RequestInput, strict: bool = False) -> None:
         elements *= size or 1
     if elements > MAX_ELEMENTS:
         raise InvalidRequest(f'input "{name}": shape {shape} holds too many values')
-    try:
-        tensor.data.check(tensor.datatype, shape)
-    except ValueError as error:
-        if strict or not counts_characters(tensor):
-            raise InvalidRequest(f'input "{name}": {error}') from None
 
 
 def counts_characters(tensor: RequestInput | ResponseOutput) -> bool:

@@ -1,7 +1,7 @@
 """What a model answers on its way out: checked, completed, and reduced to what the client asked for."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..errors import InvalidOutput, InvalidRequest
@@ -16,7 +16,7 @@ from ..types import (
 )
 from ..types.datatypes import NAMES
 from ..types.unchecked import UncheckedData
-from ..types.value_response import ValueResponse, whole
+from ..types.value_response import OutputForm, ValueResponse, whole
 from .checks import Strictness, counts_characters, duplicate, fits
 
 logger = logging.getLogger("inferstream.dataplane")
@@ -25,7 +25,13 @@ _COMPLETED = ("id", "model_name", "model_version")
 
 
 class OutputWriter(Protocol):
-    """Makes responses of what a model returns that is no response."""
+    """Makes responses of what a model returns that is no response.
+
+    Values of the type `kind` fit `form` and need no check; None if every value needs one.
+    """
+
+    kind: type | None
+    form: OutputForm | None
 
     def write(self, value: Any, request_id: str | None) -> InferenceResponse | None:
         """The response of a value; None for a value that is none of its kind. Raises InvalidOutput."""
@@ -38,7 +44,7 @@ class Finish:
     may answer a data frame, asked for by one name, as its columns.
     """
 
-    __slots__ = ("_fits", "_model", "_selected", "_version", "_writer")
+    __slots__ = ("_fits", "_form", "_kind", "_model", "_selected", "_version", "_writer")
 
     def __init__(
         self,
@@ -52,6 +58,8 @@ class Finish:
         self._version = version
         self._selected = selected
         self._writer = writer or TextOutput(model, version, declared)
+        self._kind = self._writer.kind
+        self._form = self._writer.form
         self._fits = True
         """Whether values that the writer takes fit the declaration."""
 
@@ -63,6 +71,9 @@ class Finish:
         Raises InvalidOutput for a response that must not reach a client, InvalidRequest for an output
         that was asked for and does not exist.
         """
+        if type(response) is self._kind and not request.outputs:
+            assert self._form is not None
+            return ValueResponse(self._form, response, request.id)
         if type(response) is not InferenceResponse:
             written = self._writer.write(response, request.id)
             if written is not None:
@@ -101,6 +112,19 @@ class Finish:
         if response.parameters is not None:
             response_fields["parameters"] = response.parameters
         return InferenceResponse.trusted(response_fields)
+
+    def of(self, request: InferenceRequest) -> Callable[[Any], InferenceResponse]:
+        """The same for the items of one stream. What depends on the request is looked up once."""
+        kind, form, request_id = self._kind, self._form, request.id
+        if kind is None or form is None or request.outputs:
+            return lambda item: self(item, request)
+
+        def finish(item: Any) -> InferenceResponse:
+            if type(item) is kind:
+                return ValueResponse(form, item, request_id)
+            return self(item, request)
+
+        return finish
 
     def check(self, tensor: object) -> None:
         """Raise InvalidOutput unless what the model put into `outputs` is a sound tensor."""
@@ -160,7 +184,9 @@ class FinishDeclared(Finish):
         writer: OutputWriter | None = None,
     ) -> None:
         super().__init__(model, version, selected, declared, writer)
-        self._fits = all(fits([1] * len(tensor.shape), tensor.shape, strict) for tensor in declared)
+        self._fits = fitting = all(fits([1] * len(tensor.shape), tensor.shape, strict) for tensor in declared)
+        if not fitting:
+            self._kind = None
         self._declared = {tensor.name: _Declared(tensor) for tensor in declared}
         self._strict = strict
         self._warned: set[str] = set()

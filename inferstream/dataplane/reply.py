@@ -1,8 +1,8 @@
 """The reply to a call: the first response and, for a stream, the rest."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import NoReturn, Protocol, Self
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
 from ..concurrency.interruption import Interruption
 from ..errors import Abandoned
@@ -52,6 +52,16 @@ class Responses(Protocol):
     async def __anext__(self) -> InferenceResponse: ...
 
     async def aclose(self) -> None: ...
+
+
+class Direct(NamedTuple):
+    """How a reply reads its model's own iterator itself. A coroutine of its own in between costs 0.5 µs an item."""
+
+    items: AsyncIterator[Any]
+    finish: Callable[[Any], InferenceResponse]
+    """Makes the response of an item. It may raise."""
+    failure: Callable[[BaseException], tuple[BaseException, BaseException | None]]
+    """The error to raise for one of the model, and its cause."""
 
 
 class Reply:
@@ -119,11 +129,14 @@ class StreamReply(Reply):
 
     __slots__ = (
         "_closed",
+        "_direct",
         "_failure",
+        "_finish",
         "_first_read",
         "_interruption",
         "_item",
         "_left",
+        "_next",
         "_reader",
         "_rest",
         "_waiting",
@@ -132,9 +145,17 @@ class StreamReply(Reply):
 
     single = False
 
-    def __init__(self, first: InferenceResponse | None, rest: Responses) -> None:
+    def __init__(
+        self, first: InferenceResponse | None, rest: Responses, direct: Direct | None = None
+    ) -> None:
         super().__init__(first)
         self._rest = rest
+        self._direct = direct
+        self._finish: Callable[[Any], InferenceResponse] | None = None
+        self._next: Callable[[], Awaitable[Any]] = rest.__anext__
+        if direct is not None:
+            self._next = direct.items.__anext__
+            self._finish = direct.finish
         self._first_read = first is None
         self._watchers: list[Watcher] = []
         self._item: ItemSeen | None = None
@@ -181,20 +202,25 @@ class StreamReply(Reply):
         assert reader is not None, "a reply is read inside `async with`"
         self._waiting = True
         try:
-            response = await self._rest.__anext__()
+            response: InferenceResponse = await self._next()
+            if self._finish is not None:
+                response = self._finish(response)
         except StopAsyncIteration:
             await self.aclose(None)
             raise
-        except asyncio.CancelledError as cancelled:
-            if self._failure is None:
-                await self.aclose(cancelled)
-                raise
-            self._take_back()
-            await self.aclose(self._failure)
-            raise self._failed() from None
-        except BaseException as error:
-            await self.aclose(error)
-            raise
+        except BaseException as raised:
+            error, reason = (raised, None) if self._direct is None else self._direct.failure(raised)
+            try:
+                if self._failure is not None and isinstance(error, asyncio.CancelledError):
+                    self._take_back()
+                    await self.aclose(self._failure)
+                    raise self._failed() from None
+                await self.aclose(error)
+                if error is raised:
+                    raise
+                raise error from reason
+            finally:
+                del error, reason  # their tracebacks refer to this frame, which would be a cycle
         finally:
             self._waiting = False
         if self._failure is not None or reader.cancelling():

@@ -3,11 +3,10 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from functools import cached_property, cmp_to_key
+from functools import cmp_to_key
 from time import time
 from typing import TYPE_CHECKING, Protocol
 
-from ..codecs.values.named import NamedValues
 from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..repository.apps import app_of
@@ -49,6 +48,7 @@ class ServedModel:
         """Whether it gets no more calls, because it is retired or the server stops."""
         self.priority = execution.settings.default_priority
         self.text = pipeline.text
+        self.flat = pipeline.flat
         self.hidden = execution.settings.openai is False
         """Whether its settings hide it from clients of texts."""
         self.created = int(time())
@@ -64,11 +64,6 @@ class ServedModel:
     @property
     def ready(self) -> bool:
         return self.execution.ready
-
-    @cached_property
-    def values(self) -> NamedValues:
-        """Reads and writes values by name; made for the first request that needs it."""
-        return NamedValues(self.execution.signature)
 
     async def retire(self, grace: float) -> None:
         """Unload after the calls in progress, or after `grace` seconds."""

@@ -62,7 +62,7 @@ class Results:
 class ResultWriter:
     """Makes responses of the values of one loaded model."""
 
-    __slots__ = ("_form", "_kind", "_model", "_results", "_texts", "_version")
+    __slots__ = ("_kind", "_model", "_results", "_texts", "_version", "form", "kind")
 
     _kind: type[Any] | None
 
@@ -72,19 +72,21 @@ class ResultWriter:
         self._version = version
         only = results.only
         self._kind = None if only is None else _kind_of(only)
-        self._form: OutputForm | None = None
+        self.form: OutputForm | None = None
         if only is not None and self._kind is not None:
-            self._form = OutputForm(
+            self.form = OutputForm(
                 model, version, OUTPUT, only.datatype, [1], base64=isinstance(only, Binary)
             )
+        # An integer may exceed 64 bits.
+        self.kind = None if self._kind is int else self._kind
         declared = results.tensors() or ()
         self._texts = TextOutput(model, version, declared) if isinstance(only, Text) else None
 
     def write(self, value: Any, request_id: str | None) -> InferenceResponse | None:
         """The response of a value. Raises InvalidOutput for a value of another type."""
         if type(value) is self._kind and (self._kind is not int or -INT64 <= value < INT64):
-            assert self._form is not None
-            return respond(self._form, value, request_id)
+            assert self.form is not None
+            return respond(self.form, value, request_id)
         if isinstance(value, InferenceResponse):
             return None
         if isinstance(value, Token) and self._texts is not None:

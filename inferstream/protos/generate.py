@@ -1,6 +1,6 @@
 """Triton's flattened JSON for `generate` and `generate_stream` (protocol §3.2)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -26,6 +26,29 @@ def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
     if not found:
         return all(tensor.name != "inputs" for tensor in inputs)
     return all(isinstance(item, dict) and "name" in item and "datatype" in item for item in found)
+
+
+def arguments_of(document: Any, text: bytes, names: Sequence[str]) -> tuple[dict[str, Any], str | None]:
+    """The arguments in a flat object, parsed from `text`, and the id of the request.
+
+    `id` is the request's unless it is one of the arguments' `names`; the keys of `parameters` are arguments too.
+    Raises InvalidRequest.
+    """
+    if not isinstance(document, dict):
+        raise InvalidRequest("The body must be a JSON object.")
+    if not isinstance(document, Document):
+        refuse_duplicate_keys(text, _all_keys(document))
+    values = dict(document)
+    if "parameters" not in names and isinstance(values.get("parameters"), dict):
+        for name, value in values.pop("parameters").items():
+            if name in values:
+                raise InvalidRequest(f'key "{name}" is given twice')
+            values[name] = value
+    if "id" in names or values.get("id") in (None, ""):
+        if "id" not in names:
+            values.pop("id", None)
+        return values, None
+    return values, check_id(values.pop("id"))
 
 
 def parse_flat(document: Any, text: bytes, inputs: Sequence[MetadataTensor]) -> InferenceRequest:
@@ -70,6 +93,21 @@ def parse_flat(document: Any, text: bytes, inputs: Sequence[MetadataTensor]) -> 
     if extra:
         fields["parameters"] = Parameters.trusted({}, extra)
     return InferenceRequest.trusted(fields)
+
+
+def _all_keys(value: Any) -> int:
+    """The number of keys of all objects in a JSON value."""
+    keys, level = 0, [value]
+    while level:
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                keys += len(each)
+                inner += each.values()
+            elif isinstance(each, list):
+                inner += each
+        level = inner
+    return keys
 
 
 def _keys(document: dict[str, Any]) -> int:
@@ -123,15 +161,31 @@ def _around_value(form: OutputForm) -> tuple[bytes, bytes]:
     return dump({form.name: None})[:-5], b"," + dump(rest)[1:]
 
 
-def dump_flat(response: InferenceResponse, with_id: bool) -> bytes:
+def dump_flat(
+    response: InferenceResponse,
+    with_id: bool,
+    values: Callable[[InferenceResponse], dict[str, Any]] | None = None,
+) -> bytes:
     """A response as one flat object. For equal names, reserved keys win over parameters, and these over tensors.
 
-    A tensor of one element is a single value. Raises InvalidOutput for a value that JSON cannot hold.
+    `values` gives the outputs by name; by default a tensor of one element is a single value.
+    Raises InvalidOutput for a value that JSON cannot hold.
     """
-    document: dict[str, Any] = {}
     if type(response) is ValueResponse and not with_id and response.form.name not in RESERVED:
         opening, closing = _around_value(response.form)
         return b"%b%b%b" % (opening, json_value(response.form, response.value), closing)
+    document = _values(response) if values is None else values(response)
+    if response.parameters is not None:
+        document |= {name: value for name, value in response.parameters.items() if name != "content_type"}
+    document["model_name"] = response.model_name
+    document["model_version"] = response.model_version or ""
+    if with_id:
+        document["id"] = response.id
+    return dump(document)
+
+
+def _values(response: InferenceResponse) -> dict[str, Any]:
+    document: dict[str, Any] = {}
     for tensor in response.outputs:
         if tensor.datatype in ("FP16", "BF16"):
             raise InvalidOutput(f'Output "{tensor.name}" is {tensor.datatype}, which generate cannot answer.')
@@ -141,10 +195,4 @@ def dump_flat(response: InferenceResponse, with_id: bool) -> bytes:
         except ValueError as error:
             raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {error}.') from error
         document[tensor.name] = flat[0] if len(flat) == 1 else flat
-    if response.parameters is not None:
-        document |= {name: value for name, value in response.parameters.items() if name != "content_type"}
-    document["model_name"] = response.model_name
-    document["model_version"] = response.model_version or ""
-    if with_id:
-        document["id"] = response.id
-    return dump(document)
+    return document

@@ -28,7 +28,10 @@ class EventWriter:
     def __call__(self, response: InferenceResponse) -> bytes:
         """The bytes of the event. Raises InvalidOutput for a value that JSON cannot hold."""
         if type(response) is ValueResponse:
-            return self._of_value(response)
+            form = response.form
+            if form is not self._form:
+                self._begin(form, response.id)
+            return b"%b%b%b" % (self._opening, json_value(form, response.value), self._closing)
         outputs = response.outputs
         if len(outputs) != 1 or response.parameters is not None:
             return _whole(response)
@@ -58,14 +61,11 @@ class EventWriter:
         """Nothing follows the last response."""
         return b""
 
-    def _of_value(self, response: ValueResponse) -> bytes:
-        form = response.form
-        if form is not self._form:
-            self._form = form
-            self._facts = None
-            # One stream has one id, and a form the rest.
-            self._opening, self._closing = around_value(form, response.id)
-        return b"%b%b%b" % (self._opening, json_value(form, response.value), self._closing)
+    def _begin(self, form: OutputForm, request_id: str | None) -> None:
+        """Prepare for the values of a form. One stream has one id, and the form has the rest."""
+        self._form = form
+        self._facts = None
+        self._opening, self._closing = around_value(form, request_id)
 
     def _prepare(
         self, response: InferenceResponse, tensor: ResponseOutput, parameters: Parameters | None

@@ -17,7 +17,9 @@ TEXT = "text"
 class TextOutput:
     """The output that texts of a model become: its first declared BYTES output, in its declared shape."""
 
-    __slots__ = ("_form", "_model", "_name", "_shape", "_version")
+    __slots__ = ("_model", "_name", "_shape", "_version", "form")
+
+    kind: type | None = str
 
     def __init__(self, model: str, version: str | None, declared: Sequence[MetadataTensor]) -> None:
         self._model = model
@@ -25,36 +27,32 @@ class TextOutput:
         output = next((tensor for tensor in declared if tensor.datatype == "BYTES"), None)
         self._name = TEXT if output is None else output.name
         self._shape = [1] * (1 if output is None else len(output.shape))
-        self._form = OutputForm(model, version, self._name, "BYTES", self._shape)
+        self.form: OutputForm | None = OutputForm(model, version, self._name, "BYTES", self._shape)
 
-    def write(self, item: object, request_id: str | None) -> InferenceResponse | None:
+    def write(self, item: object, request_id: str | None = None) -> InferenceResponse | None:
         """The response that a `Token`, `str` or `bytes` stands for; None for any other object.
 
         Raises InvalidOutput for a token whose fields cannot be sent.
         """
         if type(item) is str:
-            return respond(self._form, item, request_id)
+            assert self.form is not None
+            return respond(self.form, item, request_id)
         if isinstance(item, (str, bytes)):
-            return self._response(item, None, request_id)
+            return self._response(item, None)
         if not isinstance(item, Token):
             return None
         if not isinstance(item.text, (str, bytes)):
             raise InvalidOutput(f"Model {self._model} answered a Token whose text is {item.text!r}.")
         parameters = _parameters(self._model, item)
-        return self._response(
-            item.text, Parameters.trusted({}, parameters) if parameters else None, request_id
-        )
+        return self._response(item.text, Parameters.trusted({}, parameters) if parameters else None)
 
-    def _response(
-        self, text: str | bytes, parameters: Parameters | None, request_id: str | None
-    ) -> InferenceResponse:
+    def _response(self, text: str | bytes, parameters: Parameters | None) -> InferenceResponse:
         tensor = ResponseOutput.trusted(
             {"name": self._name, "shape": self._shape, "datatype": "BYTES", "data": TensorData([text])}
         )
         fields: dict[str, Any] = {
             "model_name": self._model,
             "model_version": self._version,
-            "id": request_id,
             "outputs": [tensor],
         }
         if parameters is not None:

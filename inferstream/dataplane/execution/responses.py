@@ -9,7 +9,7 @@ from ...errors import InferenceFailed, InferstreamError
 from ...types import InferenceResponse
 from ..call import Call
 from ..outputs import Finish
-from ..reply import Reply, StreamReply
+from ..reply import Direct, Reply, StreamReply
 from .coroutines import HEAVY, InThread
 from .payloads import Payloads
 from .threads import ModelThreadResponses
@@ -67,6 +67,15 @@ class ModelResponses:
         except BaseException as error:
             raise translated(error, call.model, call.request.id) from cause(error)
 
+    def direct(self) -> Direct | None:
+        """How to read on without this object; None where it must see each item."""
+        if self._coroutines is not None or self._responses is None:
+            return None
+        return Direct(self._responses, self._finish.of(self._call.request), self._failure)
+
+    def _failure(self, error: BaseException) -> tuple[BaseException, BaseException | None]:
+        return translated(error, self._call.model, self._call.request.id), cause(error)
+
     async def aclose(self) -> None:
         """Run the model's `finally`, for at most `CLOSE_LIMIT` seconds."""
         close = getattr(self._responses, "aclose", None)
@@ -97,7 +106,7 @@ async def open_reply(responses: ModelResponses) -> Reply:
     except BaseException:
         await responses.aclose()
         raise
-    return StreamReply(first, responses)
+    return StreamReply(first, responses, responses.direct())
 
 
 def translated(error: BaseException, model: str, request_id: str | None) -> BaseException:

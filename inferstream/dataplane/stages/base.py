@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...codecs.values.flat import flat_interface
 from ...text.interface import text_interface
 from ..checks import checks_of
 from ..execution.base import Execution
@@ -43,6 +44,7 @@ class Pipeline:
         self.settings = execution.settings
         self.checks = checks_of(execution.signature, execution.strictness)
         self.text = text_interface(execution.signature, execution.settings)
+        self.flat = flat_interface(execution.signature)
         self.meters = meters
         self.handler: Handler = execution
         """The outermost stage so far."""

@@ -1,13 +1,17 @@
 """Triton's `generate`, whose paths MLServer uses for V2: header and body decide what a request is."""
 
+from collections.abc import Callable
+from typing import Any
+
 import orjson
 
+from ....codecs.values.flat import FlatInterface
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....errors import InferstreamError
 from ....protos import json_requests, sse
 from ....protos.dialects import HEADER, NAMES, asked_dialect
-from ....protos.generate import dump_flat, is_v2, parse_flat
+from ....protos.generate import arguments_of, dump_flat, is_v2, parse_flat
 from ....types import InferenceRequest, InferenceResponse
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
@@ -35,6 +39,11 @@ class Generate(InferenceDialect):
         if length is not None:
             return with_binary(admission, route.operation, body, length, IN_V2)
         document = json_requests.load_request(body)
+        flat = admission.flat
+        if flat is not None and flat.strict:
+            names = flat.arguments.names
+            if asked == "triton" or (asked is None and ("inputs" in names or not is_v2(document, ()))):
+                return _of_arguments(admission, route.operation, document, body, flat)
         inputs = admission.inputs
         if asked == "triton" or (asked is None and not is_v2(document, inputs)):
             return FlatRequest(admission, route.operation, parse_flat(document, body, inputs))
@@ -42,24 +51,43 @@ class Generate(InferenceDialect):
         return V2Request(admission, route.operation, request, binary, IN_V2)
 
 
+def _of_arguments(
+    admission: Admission, operation: Operation, document: Any, body: bytes, flat: FlatInterface
+) -> "FlatRequest":
+    """A request to a function, which takes exactly its arguments. Raises InvalidRequest."""
+    values, request_id = arguments_of(document, body, flat.arguments.names)
+    fields: dict[str, Any] = {"inputs": flat.arguments.read(values)}
+    if request_id is not None:
+        fields["id"] = request_id
+    return FlatRequest(admission, operation, InferenceRequest.trusted(fields), flat.results.document)
+
+
 class FlatRequest(ParsedRequest):
     """A request of one flat object. Triton returns no id but the client's own."""
 
-    __slots__ = ("_named",)
+    __slots__ = ("_named", "_values")
 
     headers = FLAT
 
-    def __init__(self, admission: Admission, operation: Operation, request: InferenceRequest) -> None:
+    def __init__(
+        self,
+        admission: Admission,
+        operation: Operation,
+        request: InferenceRequest,
+        values: Callable[[InferenceResponse], dict[str, Any]] | None = None,
+    ) -> None:
+        """`values` gives the outputs of a response by name, where not all tensors are written alike."""
         self.admission = admission
         self.operation = operation
         self.request = request
         self._named = request.id is not None
+        self._values = values
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        return [JSON], dump_flat(response, self._named)
+        return [JSON], dump_flat(response, self._named, self._values)
 
     def events(self) -> "FlatEvents":
-        return FlatEvents(self._named)
+        return FlatEvents(self._named, self._values)
 
     def failure(self, error: InferstreamError) -> bytes:
         """An event without a type, because clients of `generate` know none."""
@@ -69,13 +97,16 @@ class FlatRequest(ParsedRequest):
 class FlatEvents:
     """Writes each response as a flat object, with the id if the client gave one."""
 
-    __slots__ = ("_named",)
+    __slots__ = ("_named", "_values")
 
-    def __init__(self, named: bool) -> None:
+    def __init__(
+        self, named: bool, values: Callable[[InferenceResponse], dict[str, Any]] | None = None
+    ) -> None:
         self._named = named
+        self._values = values
 
     def __call__(self, response: InferenceResponse) -> bytes:
-        return sse.event(dump_flat(response, self._named))
+        return sse.event(dump_flat(response, self._named, self._values))
 
     def end(self) -> bytes:
         """Nothing follows the last response."""
