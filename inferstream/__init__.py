@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .errors import CodecError, InferstreamError, ModelError
     from .functions.app import App
     from .functions.injection import Depends, State
-    from .functions.middleware import CallInfo, Refused
+    from .functions.middleware import CallEnd, CallInfo, Refused
     from .handlers import custom_handler
     from .model import Finished, MLModel, StepModel
     from .rows import RowErrors
@@ -54,6 +54,7 @@ __all__ = [
     "Application",
     "AsyncClient",
     "Base64Codec",
+    "CallEnd",
     "CallInfo",
     "Client",
     "CodecError",
@@ -105,6 +106,7 @@ _HOMES = {
     "Application": "server.application",
     "AsyncClient": "clients.client",
     "Base64Codec": "codecs",
+    "CallEnd": "functions.middleware",
     "CallInfo": "functions.middleware",
     "Client": "clients.blocking",
     "CodecError": "errors",
