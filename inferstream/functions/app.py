@@ -1,24 +1,30 @@
 """`App`: functions that are served together as models."""
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from ..errors import InvalidSettings
+from ..protos.typed import PREFIX, type_of
 from ..settings import ModelSettings
+from ..settings.versions import newest
 from ..signature import Rpc
 from .errors import ErrorMap
 from .function import Batching, Function, pascal
 from .hooks import Hook, Hooks
 from .injection import State
+from .lock import Lock, Locked, TypeChanged, lock_path, merged, read_lock
 from .middleware import Middleware
 from .model import model_class
 from .steps import StepFunction
 
 SERVICE = "inferstream.App"
 """The gRPC service of apps that name none."""
+
+_SERVICE_NAME = re.compile(r"(?!(grpc|inference)\.)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 F = TypeVar("F", bound=Callable[..., Any])
 H = TypeVar("H", bound=Hook)
@@ -32,6 +38,11 @@ class App:
     """
 
     def __init__(self, name: str = "app", *, service: str = SERVICE, classic: bool = False) -> None:
+        if not _SERVICE_NAME.fullmatch(service):
+            raise InvalidSettings(
+                f'service="{service}" is no name of a gRPC service such as "shop.Prices"; '
+                "the packages grpc and inference are the server's own"
+            )
         self.name = name
         self.service = service
         self.classic = classic
@@ -40,10 +51,10 @@ class App:
         self.errors = ErrorMap()
         self.hooks = Hooks()
         self.middlewares: list[Middleware] = []
-        self.numbers: dict[str, dict[str, int]] = {}
-        """Field numbers of typed requests by model and argument, from the lock file."""
-        frame = sys._getframe(1)
-        self._module = frame.f_globals.get("__name__", "__main__")
+        self.lock: Lock | None = None
+        """The fields of typed requests in the lock file. None until somebody needs them, or after a reload."""
+        self._globals = sys._getframe(1).f_globals
+        self._module = self._globals.get("__name__", "__main__")
 
     @overload
     def model(self, name: F, /) -> F: ...
@@ -154,22 +165,40 @@ class App:
         name, _, version = key.partition("@")
         return self.functions[name, version or None]
 
-    def rpc_of(self, function: "Function | StepFunction") -> Rpc:
-        """The typed RPC of a model. Arguments without a number in the lock file follow those that have one."""
-        known = dict(self.numbers.get(function.name, {}))
-        following = max(known.values(), default=0) + 1
-        numbers = {}
-        for name in function.arguments.names:
-            if name not in known:
-                known[name], following = following, following + 1
-            numbers[name] = known[name]
-        return Rpc(self.service, f"Predict{pascal(function.name)}", numbers, self.classic)
+    def rpc_of(self, function: "Function | StepFunction") -> Rpc | None:
+        """The typed RPC of a model; None for an older version of it. Raises InvalidSettings as `fields_of`."""
+        if newest(version for name, version in self.functions if name == function.name) != function.version:
+            return None
+        fields = self.fields_of(function)
+        numbers = {name: fields[name].number for name in function.arguments.names}
+        method = f"{PREFIX}{pascal(function.name)}"
+        return Rpc(self.service, method, numbers, self.classic, function.streams)
+
+    def fields_of(self, function: "Function | StepFunction") -> Locked:
+        """The fields of a model's typed request, removed ones too.
+
+        Arguments without a number in the lock file follow those that have one. Raises InvalidSettings for an argument
+        that has another type there.
+        """
+        if self.lock is None:
+            file = self.lock_file
+            self.lock = {} if file is None else read_lock(file)
+        types = {tensor.name: type_of(tensor, self.classic) for tensor in function.arguments.tensors()}
+        try:
+            return merged(self.lock.get(function.name, {}), types)
+        except TypeChanged as error:
+            raise InvalidSettings(f'{function.place}: model "{function.name}": {error}') from None
+
+    @property
+    def lock_file(self) -> Path | None:
+        """The lock file beside the module of this app; None for an app that cannot be imported."""
+        path, source = self.found_at()
+        return None if path is None or source is None else lock_path(path, source)
 
     def found_at(self) -> tuple[str | None, str | None]:
         """The import path of this app and the file of its module; None where other processes cannot import it."""
-        module = sys.modules.get(self._module)
-        name = next((name for name, value in vars(module).items() if value is self), None) if module else None
-        file = getattr(module, "__file__", None)
+        name = next((name for name, value in self._globals.items() if value is self), None)
+        file = self._globals.get("__file__")
         if name is None or file is None or self._module == "__main__":
             return None, None
         root = Path(file).resolve().parents[self._module.count(".")]

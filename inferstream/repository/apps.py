@@ -7,7 +7,6 @@ from typing import Any
 from ..compat.finder import install
 from ..errors import InferstreamError, InvalidSettings, ModelNotFound
 from ..functions.app import App
-from ..functions.lock import read_lock
 from ..imports.implementation import resolve_app
 from ..settings import ModelSettings
 from .base import ModelRepository, Versions
@@ -37,7 +36,7 @@ class AppRepository(ModelRepository):
 
 
 def load_app(path: str, source: str) -> App:
-    """Import an app and give it the field numbers of its lock file. Raises InvalidSettings."""
+    """Import an app, which reads its lock file again. Raises InvalidSettings."""
     install()
     try:
         found: Any = resolve_app(path, source)
@@ -51,7 +50,7 @@ def load_app(path: str, source: str) -> App:
         raise InvalidSettings(
             f'app "{path}" has no models; mark functions with @{path.partition(":")[2]}.model'
         )
-    found.numbers = read_lock(path, source)
+    found.lock = None
     return found
 
 
