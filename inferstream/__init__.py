@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .errors import CodecError, InferstreamError, ModelError
     from .functions.app import App
     from .functions.injection import Depends, State
-    from .functions.middleware import CallInfo, Refused
+    from .functions.middleware import CallEnd, CallInfo, Refused
     from .handlers import custom_handler
     from .model import Finished, MLModel, StepModel
     from .rows import RowErrors
@@ -51,6 +51,7 @@ __all__ = [
     "App",
     "Application",
     "Base64Codec",
+    "CallEnd",
     "CallInfo",
     "CodecError",
     "DatetimeCodec",
@@ -100,6 +101,7 @@ _HOMES = {
     "App": "functions.app",
     "Application": "server.application",
     "Base64Codec": "codecs",
+    "CallEnd": "functions.middleware",
     "CallInfo": "functions.middleware",
     "CodecError": "errors",
     "DatetimeCodec": "codecs",

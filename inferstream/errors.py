@@ -13,6 +13,7 @@ class Code(Enum):
     UNSUPPORTED_ENCODING = "unsupported_encoding"
     NOT_FOUND = "not_found"
     ALREADY_EXISTS = "already_exists"
+    UNAUTHENTICATED = "unauthenticated"
     PERMISSION_DENIED = "permission_denied"
     NOT_READY = "not_ready"
     OVERLOADED = "overloaded"
@@ -36,7 +37,7 @@ class InferstreamError(Exception):
 
 
 _CODES = {
-    401: Code.PERMISSION_DENIED,
+    401: Code.UNAUTHENTICATED,
     403: Code.PERMISSION_DENIED,
     404: Code.NOT_FOUND,
     409: Code.ALREADY_EXISTS,

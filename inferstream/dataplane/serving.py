@@ -3,11 +3,14 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from functools import cached_property
 from time import time
 from typing import TYPE_CHECKING, Protocol
 
+from ..codecs.values.named import NamedValues
 from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
+from ..repository.apps import app_of
 from ..settings import Settings
 from ..settings.versions import newest
 from ..signature import Signature
@@ -64,6 +67,11 @@ class ServedModel:
     @property
     def ready(self) -> bool:
         return self.execution.ready
+
+    @cached_property
+    def values(self) -> NamedValues:
+        """Reads and writes values by name; made for the first request that needs it."""
+        return NamedValues(self.execution.signature)
 
     async def retire(self, grace: float) -> None:
         """Unload after the calls in progress, or after `grace` seconds."""
@@ -175,7 +183,8 @@ class Serving(ABC):
     async def _around(self, execution: Execution) -> Pipeline:
         """Put the stages around a model. If that fails, unload it. Raises ModelLoadFailed."""
         try:
-            return build_pipeline(execution, self._shared)
+            app = await app_of(execution.settings)
+            return build_pipeline(execution, self._shared, app)
         except BaseException:
             await execution.unload()
             raise

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..compat.finder import install
-from ..errors import InferstreamError, InvalidSettings, ModelNotFound
+from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, ModelNotFound
 from ..functions.app import App
 from ..imports.implementation import resolve_app
 from ..settings import ModelSettings
@@ -35,7 +35,7 @@ class AppRepository(ModelRepository):
         return found
 
 
-def load_app(path: str, source: str) -> App:
+def load_app(path: str, source: str | None) -> App:
     """Import an app, which reads its lock file again. Raises InvalidSettings."""
     install()
     try:
@@ -52,6 +52,23 @@ def load_app(path: str, source: str) -> App:
         )
     found.lock = None
     return found
+
+
+async def app_of(settings: ModelSettings) -> App | None:
+    """The app of a model, as this process has it; None for a model of no app. Raises ModelLoadFailed.
+
+    A process that has the model in workers, or from another front end, imports the app itself.
+    """
+    if (provided := settings.provided) is not None:
+        described = getattr(provided, "described", None)
+        return getattr(described, "app", None)
+    path, _, model = settings.implementation_.partition("/")
+    if ":" not in path or not model:
+        return None
+    try:
+        return await asyncio.to_thread(load_app, path, settings.source)
+    except InvalidSettings as error:
+        raise ModelLoadFailed(f"Model {settings.name}: {error.message}") from error.__cause__
 
 
 def served_by(app: App) -> list[ModelSettings]:
