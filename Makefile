@@ -35,11 +35,12 @@ test: lint  ## lint, type check, layers, and every test
 $(LLM_STAMP): pyproject.toml
 	test -x $(LLM)/bin/python || $(PYTHON) -m venv $(LLM)
 	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-llm]'
-	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(LLM)/node openai@6.49.0
+	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(LLM)/node openai@6.49.0 \
+		@grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1
 	@touch $@
 
-test-llm: $(LLM_STAMP)  ## other clients of OpenAI's API: LiteLLM, LangChain, and OpenAI's own for Node
-	OPENAI_NODE=$(LLM)/node $(LLM)/bin/python -m pytest tests/clients \
+test-llm: $(LLM_STAMP)  ## other clients: LiteLLM, LangChain, and those of OpenAI and gRPC for Node
+	NODE_CLIENTS=$(LLM)/node $(LLM)/bin/python -m pytest tests/clients \
 		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning  # clients that nobody closes
 
 $(MODELS_STAMP): pyproject.toml

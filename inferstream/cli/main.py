@@ -108,6 +108,20 @@ def models(
 
 
 @app.command()
+def proto(
+    target: Annotated[str, typer.Argument(help="An app: module:app or app.py.")],
+    output_dir: Annotated[Path, typer.Option(help="Folder of the .proto file.")] = Path(),
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if a file would change.")
+    ] = False,
+) -> None:
+    """Write the typed gRPC service of TARGET as a .proto file, and the lock file of its field numbers."""
+    from .proto import run
+
+    raise typer.Exit(run(target, output_dir, check))
+
+
+@app.command()
 def dockerfile(
     folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
     include_dockerignore: Annotated[

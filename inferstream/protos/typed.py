@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..signature import Signature
 from ..types import MetadataTensor
@@ -134,11 +134,11 @@ def method_of(model: str, signature: Signature) -> Method | None:
     rpc, outputs = signature.rpc, signature.outputs
     if rpc is None or outputs is None:
         return None
-    request = tuple(
+    request = _distinct(
         _argument(tensor, rpc.numbers[tensor.name], rpc.classic) for tensor in signature.inputs or ()
     )
     names = [RESULT] if len(outputs) == 1 else [identifier(tensor.name) for tensor in outputs]
-    response = tuple(
+    response = _distinct(
         _field(tensor, name, number, rpc.classic, presence=not rpc.classic)
         for number, (tensor, name) in enumerate(zip(outputs, names, strict=True), start=1)
     )
@@ -146,7 +146,7 @@ def method_of(model: str, signature: Signature) -> Method | None:
         model,
         rpc.service,
         identifier(rpc.method),
-        tuple(sorted(request, key=lambda each: each.number)),
+        request,
         response,
         next((each for each in request if _says(each.tensor, STREAM)), None),
         rpc.streams,
@@ -207,13 +207,12 @@ def json_name(name: str) -> str:
     return head + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
-def own_json_names(fields: Iterable[Field]) -> dict[str, str]:
-    """The JSON names of the fields whose default one an earlier field has."""
+def _distinct(fields: Iterable[Field]) -> tuple[Field, ...]:
+    """The fields by number. One whose name in JSON an earlier field has gets its number as a part of its name."""
     taken: set[str] = set()
-    found: dict[str, str] = {}
-    for each in fields:
-        default = json_name(each.name)
-        if default in taken:
-            found[each.name] = default = each.name
-        taken.add(default)
-    return found
+    found = []
+    for each in sorted(fields, key=lambda field: field.number):
+        named = replace(each, name=f"{each.name}{each.number}") if json_name(each.name) in taken else each
+        taken.add(json_name(named.name))
+        found.append(named)
+    return tuple(found)

@@ -7,7 +7,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from .typed import TENSOR, Field, Method, own_json_names
+from .typed import TENSOR, Field, Method
 
 TENSOR_FIELDS = (("repeated", "int64", "shape"), ("", "string", "dtype"), ("", "bytes", "data"))
 """The fields of TensorProto in the order of their numbers."""
@@ -16,7 +16,7 @@ TENSOR_FIELDS = (("repeated", "int64", "shape"), ("", "string", "dtype"), ("", "
 def file_of(methods: Sequence[Method]) -> FileDescriptorProto:
     """The file of one package, with a service for each that the methods name."""
     package = methods[0].package
-    file = FileDescriptorProto(name=methods[0].file, package=package, syntax="proto3")
+    file = FileDescriptorProto(name=methods[0].file, package=package or None, syntax="proto3")
     scope = f".{package}." if package else "."
     if any(method.needs_tensors for method in methods):
         tensor = file.message_type.add(name=TENSOR)
@@ -31,22 +31,19 @@ def file_of(methods: Sequence[Method]) -> FileDescriptorProto:
         described = file.service.add(name=service.rpartition(".")[2])
         for method in its:
             request, response = method.messages
-            described.method.add(
-                name=method.name,
-                input_type=scope + request,
-                output_type=scope + response,
-                client_streaming=method.stream is not None,
-                server_streaming=method.streams,
+            rpc = described.method.add(
+                name=method.name, input_type=scope + request, output_type=scope + response
             )
+            if method.stream is not None:
+                rpc.client_streaming = True
+            if method.streams:
+                rpc.server_streaming = True
     return file
 
 
 def _fill(message: DescriptorProto, scope: str, fields: Iterable[Field]) -> None:
-    fields = [*fields]
     for each in fields:
         _add_field(message, scope, each.name, each.number, each.type, each.repeated, bool(each.label))
-    for name, own in own_json_names(fields).items():
-        next(each for each in message.field if each.name == name).json_name = own
     for field in message.field:
         if field.proto3_optional:
             field.oneof_index = len(message.oneof_decl)

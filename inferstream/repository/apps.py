@@ -36,7 +36,7 @@ class AppRepository(ModelRepository):
 
 
 def load_app(path: str, source: str | None) -> App:
-    """Import an app, which reads its lock file again. Raises InvalidSettings."""
+    """Import an app, and check it against its lock file. Raises InvalidSettings."""
     install()
     try:
         found: Any = resolve_app(path, source)
@@ -51,6 +51,8 @@ def load_app(path: str, source: str | None) -> App:
             f'app "{path}" has no models; mark functions with @{path.partition(":")[2]}.model'
         )
     found.lock = None
+    for function in found:
+        found.rpc_of(function)
     return found
 
 
