@@ -147,5 +147,16 @@ def build(
     raise typer.Exit(build(folder, tag, no_cache))
 
 
+@app.command()
+def stub(
+    target: Annotated[str, typer.Argument(help="An app: module:app or app.py.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write.")] = None,
+) -> None:
+    """Write a typed client of the app TARGET."""
+    from .stub import run
+
+    raise typer.Exit(run(target, output))
+
+
 app.command()(infer)
 app.command()(bench)
