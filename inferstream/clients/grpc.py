@@ -70,19 +70,19 @@ class GrpcTransport:
     async def infer(self, call: OutgoingCall) -> InferenceResponse:
         stub = self._stub or await self._open()
         message = _message(call, call.request)
-        with _failures():
+        with failures():
             response = await stub.ModelInfer(
-                message, metadata=_metadata(call), timeout=_seconds(call.timeout)
+                message, metadata=metadata_of(call), timeout=bounded(call.timeout)
             )
         return _response_in(response)
 
     async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         stub = self._stub or await self._open()
-        metadata = ((HEADER, "mlserver"), *_metadata(call))
-        rpc = stub.ModelStreamInfer(metadata=metadata, timeout=_seconds(call.timeout))
+        metadata = ((HEADER, "mlserver"), *metadata_of(call))
+        rpc = stub.ModelStreamInfer(metadata=metadata, timeout=bounded(call.timeout))
         try:
             async with feeding(_send(rpc, call), rpc.cancel):
-                with _failures():
+                with failures():
                     async for response in rpc:
                         yield _response_in(response)
         finally:
@@ -91,27 +91,27 @@ class GrpcTransport:
     async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse:
         stub = self._stub or await self._open()
         message = ModelMetadataRequest(name=model.name, version=model.version or "")
-        with _failures():
-            response = await stub.ModelMetadata(message, timeout=_seconds(timeout))
+        with failures():
+            response = await stub.ModelMetadata(message, timeout=bounded(timeout))
         return ModelMetadataResponseConverter.to_types(response)
 
     async def index(self, timeout: float) -> RepositoryIndexResponse:
         stub = self._stub or await self._open()
-        with _failures():
+        with failures():
             response = await stub.RepositoryIndex(
-                RepositoryIndexRequest(ready=True), timeout=_seconds(timeout)
+                RepositoryIndexRequest(ready=True), timeout=bounded(timeout)
             )
         return RepositoryIndexResponseConverter.to_types(response)
 
     async def ready(self, model: ModelName | None, timeout: float) -> bool:
         stub = self._stub or await self._open()
         try:
-            with _failures():
+            with failures():
                 if model is None:
-                    response = await stub.ServerReady(ServerReadyRequest(), timeout=_seconds(timeout))
+                    response = await stub.ServerReady(ServerReadyRequest(), timeout=bounded(timeout))
                 else:
                     message = ModelReadyRequest(name=model.name, version=model.version or "")
-                    response = await stub.ModelReady(message, timeout=_seconds(timeout))
+                    response = await stub.ModelReady(message, timeout=bounded(timeout))
         except CallFailed as error:
             if error.status is None:
                 raise
@@ -156,11 +156,11 @@ def _message(call: OutgoingCall, request: InferenceRequest) -> ModelInferRequest
     return request_to(request, call.model.name, call.model.version, raw)
 
 
-def _metadata(call: OutgoingCall) -> list[tuple[str, str]]:
+def metadata_of(call: OutgoingCall) -> list[tuple[str, str]]:
     return [(name.lower(), value) for name, value in call.headers.items()]
 
 
-def _seconds(timeout: float) -> float | None:
+def bounded(timeout: float) -> float | None:
     return None if timeout == math.inf else timeout
 
 
@@ -172,7 +172,7 @@ def _response_in(message: ModelInferResponse) -> InferenceResponse:
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
+def failures() -> Iterator[None]:
     """Raise CallFailed in place of the errors of grpc."""
     try:
         yield

@@ -16,9 +16,7 @@ SENTENCES = {
     "NUMBERS": "a function gets and returns NumPy arrays",
 }
 
-ERRORS = (
-    "BlazeRPCError, ConfigurationError, InferenceError, ModelNotFoundError, SerializationError, ValidationError"
-)
+ERRORS = "BlazeRPCError, ConfigurationError, InferenceError, ModelNotFoundError, SerializationError, ValidationError"
 
 TABLE = f"""
 blazerpc: from blazerpc.app import BlazeApp
@@ -65,8 +63,8 @@ blazerpc.server.grpc: no GRPCServer, RawCodec: APP
 blazerpc.server.health: no build_health_service: APP
 blazerpc.server.jsonrpc: no JsonRpcServer: APP
 blazerpc.server.middleware: from .middleware import ExceptionMiddleware, LoggingMiddleware, MetricsMiddleware,
-      Middleware, OTelMetricsMiddleware, RequestInfo, ResponseInfo, TransportLoggingMiddleware, TransportMetricsMiddleware,
-      TransportMiddleware
+      Middleware, OTelMetricsMiddleware, RequestInfo, ResponseInfo, TransportLoggingMiddleware,
+      TransportMetricsMiddleware, TransportMiddleware
 blazerpc.server.reflection: no build_reflection_service: APP
 blazerpc.types: from inferstream.codecs.values.arrays import TensorInput, TensorOutput, TensorHint as _TensorType
   no DTYPE_MAP, PYTHON_TYPE_MAP, extract_type_info: TYPED

@@ -36,24 +36,32 @@ DatatypeName = Annotated[
 class Headers(MutableMapping[str, str]):
     """Headers of a request, or metadata of an RPC, by lower-case name. The first access decodes them.
 
-    A repeated header has its last value, as in MLServer. `more` returns the headers that the server adds.
+    A repeated header has its last value, as in MLServer. `more` returns the headers that the server adds, `peer` the
+    address of the client.
     """
 
-    __slots__ = ("_decoded", "_more", "_raw")
+    __slots__ = ("_decoded", "_more", "_peer", "_raw")
 
     def __init__(
         self,
         raw: Iterable[tuple[bytes | str, bytes | str]],
         more: Callable[[], Mapping[str, str]] | None = None,
+        peer: Callable[[], str] | None = None,
     ) -> None:
         self._raw = raw
         self._more = more
+        self._peer = peer
         self._decoded: dict[str, str] | None = None
 
     @property
     def raw(self) -> Iterable[tuple[bytes | str, bytes | str]]:
         """Names and values as they arrived."""
         return self._raw
+
+    @property
+    def peer(self) -> str | None:
+        """The address of the client, in gRPC's form. None where the transport, or this process, does not know it."""
+        return None if self._peer is None else self._peer()
 
     def _all(self) -> dict[str, str]:
         if self._decoded is None:
