@@ -74,6 +74,8 @@ class Finish:
         if type(response) is self._kind and not request.outputs:
             assert self._form is not None
             return ValueResponse(self._form, response, request.id)
+        if type(response) is ValueResponse:
+            return response  # of `predict`, called for a stream; it has been here
         if type(response) is not InferenceResponse:
             written = self._writer.write(response, request.id)
             if written is not None:

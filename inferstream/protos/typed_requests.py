@@ -156,7 +156,7 @@ def _list(field: Field, message: Message) -> RequestInput:
 
 
 def _array(field: Field, tensor: Any, data: bytes | memoryview) -> RequestInput:
-    """The input in a TensorProto. Its values are checked as those of every other tensor."""
+    """The input in a TensorProto. Raises InvalidRequest unless its data fill its shape."""
     if len(unknown := UnknownFieldSet(tensor)):
         raise InvalidRequest(f"{_shown(field)} has a field {unknown[0].field_number} that {TENSOR} has not")
     datatype = DATATYPES.get(tensor.dtype)
@@ -164,8 +164,12 @@ def _array(field: Field, tensor: Any, data: bytes | memoryview) -> RequestInput:
         raise InvalidRequest(
             f'{_shown(field)} has dtype "{tensor.dtype[:40]}"; the model takes "{DTYPES[field.tensor.datatype]}"'
         )
-    shape = tensor.shape[:]
-    return _input(field, shape, TensorData.from_raw(data, datatype), datatype)
+    shape, values = tensor.shape[:], TensorData.from_raw(data, datatype)
+    try:
+        values.check(datatype, shape)
+    except ValueError as error:
+        raise InvalidRequest(f"{_shown(field)}: {error}") from None
+    return _input(field, shape, values, datatype)
 
 
 def _input(field: Field, shape: list[int], data: TensorData, datatype: str | None = None) -> RequestInput:

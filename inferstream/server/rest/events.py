@@ -131,8 +131,9 @@ class EventStream:
         """Send what is there; None once it has left, else what waits for the client to read."""
         if not self._events and not last:
             return None
-        body = b"".join(self._events)
-        self._events.clear()
+        events = self._events
+        body = events[0] if len(events) == 1 else b"".join(events)
+        events.clear()
         self._size = 0
         self._last_sent = self._loop.time()
         waiting = self._exchange.send(body, last)

@@ -139,11 +139,30 @@ def test_a_large_array_is_not_copied() -> None:
 
 def test_an_array_that_occurs_twice_is_merged_as_protobuf_merges_it() -> None:
     first = ARRAYS.message(x={"shape": [LARGE], "dtype": "float", "data": bytes(LARGE)}).SerializeToString()
-    second = ARRAYS.message(x={"shape": [2], "data": bytes(2 * LARGE)}).SerializeToString()
+    second = ARRAYS.message(x={"shape": [2], "data": bytes(8 * LARGE)}).SerializeToString()
     merged = ARRAYS.message.FromString(first + second)
     [tensor] = ARRAYS.read(first + second).inputs
     assert tensor.shape == [*merged.x.shape] == [LARGE, 2]
     assert bytes(tensor.data.to_raw("FP32")) == merged.x.data
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "data", "fault"),
+    [
+        ("float", [1, 2], bytes(7), "needs 8 bytes of FP32, got 7"),
+        ("float", [2, 2], bytes(8), "needs 16 bytes of FP32, got 8"),
+        ("float", [-1, 2], bytes(8), "shape [-1, 2] needs"),
+        ("float", [2**62, 2**62], bytes(8), "got 8"),
+        ("bool", [1, 2], b"\0\2", "BOOL needs bytes that are 0 or 1"),
+    ],
+)
+def test_data_that_do_not_fill_the_shape_name_the_argument(
+    dtype: str, shape: list[int], data: bytes, fault: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        ARRAYS.read(ARRAYS.message(x={"dtype": dtype, "shape": shape, "data": data}))
+    assert 'argument "x" in field 1: ' in caught.value.message
+    assert fault in caught.value.message
 
 
 @pytest.mark.parametrize(
