@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import TYPE_CHECKING, Literal
 
 from ..codecs.values.flat import FlatInterface
-from ..codecs.values.named import NamedValues
 from ..errors import ModelNotFound
 from ..signature import Signature
 from ..text.interface import TextInterface
@@ -50,11 +49,6 @@ class Admission:
     @property
     def inputs(self) -> Sequence[MetadataTensor]:
         return self._served.execution.signature.declared_inputs
-
-    @property
-    def values(self) -> NamedValues:
-        """Reads the model's inputs from JSON values by name, and writes the JSON value of its responses."""
-        return self._served.values
 
     @property
     def predicts(self) -> bool:

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from ..errors import ModelLoadFailed
-from ..repository.middleware import middlewares_of
 from ..settings import Settings
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
@@ -24,6 +23,7 @@ from .stages.validation import validation
 
 if TYPE_CHECKING:
     from ..functions.app import App
+    from ..functions.middleware import Middleware
     from ..telemetry.tracing import Tracer
 
 STAGES: tuple[StageFactory, ...] = (
@@ -50,7 +50,12 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
     meters.show(BatchMeters)
     store = store_of(settings, meters)
     meters.show(StepMeters)
-    return Shared(settings, meters, store, tracer, middlewares_of(settings))
+    middlewares: tuple[Middleware, ...] = ()
+    if settings.middleware:
+        from ..repository.middleware import middlewares_of  # late: few servers have any
+
+        middlewares = middlewares_of(settings)
+    return Shared(settings, meters, store, tracer, middlewares)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

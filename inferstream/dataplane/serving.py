@@ -3,11 +3,9 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from functools import cached_property
 from time import time
 from typing import TYPE_CHECKING, Protocol
 
-from ..codecs.values.named import NamedValues
 from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..repository.apps import app_of
@@ -67,11 +65,6 @@ class ServedModel:
     @property
     def ready(self) -> bool:
         return self.execution.ready
-
-    @cached_property
-    def values(self) -> NamedValues:
-        """Reads and writes values by name; made for the first request that needs it."""
-        return NamedValues(self.execution.signature)
 
     async def retire(self, grace: float) -> None:
         """Unload after the calls in progress, or after `grace` seconds."""

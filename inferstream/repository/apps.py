@@ -70,7 +70,9 @@ async def app_of(settings: ModelSettings) -> App | None:
     try:
         return await asyncio.to_thread(load_app, path, settings.source)
     except InvalidSettings as error:
-        raise ModelLoadFailed(f"Model {settings.name}: {error.message}") from error.__cause__
+        cause = error.__cause__ or error
+        kind = type(cause).__name__
+        raise ModelLoadFailed(f'Model {settings.name}: app "{path}" cannot be imported: {kind}') from cause
 
 
 def served_by(app: App) -> list[ModelSettings]:

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from .....codecs.values.flat import FlatResults
 from .....codecs.values.tensor_objects import object_of
 from .....dataplane.admission import Admission
 from .....dataplane.call import Call, Operation
@@ -24,8 +25,16 @@ AT_ONCE = 64
 TURN_AFTER = 0.001
 """Seconds that a stream may be collected without letting others run."""
 
-Write = Callable[[Admission, InferenceResponse], bytes]
+Write = Callable[[FlatResults, InferenceResponse], bytes]
 """Writes the result of a response as JSON."""
+
+
+class Ready(NamedTuple):
+    """A request that its model can be asked, and what makes JSON of the responses."""
+
+    admission: Admission
+    request: InferenceRequest
+    results: FlatResults
 
 
 class Prepared:
@@ -37,15 +46,15 @@ class Prepared:
         self.id = id
         self.wanted = wanted
         """Whether the client wants an answer; it wants none to a notification."""
-        self.ready: tuple[Admission, InferenceRequest] | None = None
-        """The admission and the request of the model; None if there is no such model, or the request is wrong."""
+        self.ready: Ready | None = None
+        """None if there is no such model, or the request is wrong."""
         self.answer = b""
 
     def failed(self, error: InferstreamError) -> None:
         self.answer = messages.error_document(self.id, error)
 
 
-Running = list[tuple[Prepared, Admission, InferenceRequest]]
+Running = list[tuple[Prepared, Ready]]
 
 
 class Answered(InferstreamError):
@@ -66,7 +75,9 @@ class RpcRequest(ParsedRequest):
     def __init__(
         self, prepared: Sequence[Prepared], running: Running, batch: bool, limit: int, write: Write
     ) -> None:
-        _, self.admission, self.request = running[0]
+        _, first = running[0]
+        self.admission = first.admission
+        self.request = first.request
         self.operation = Operation.INFER
         self._prepared = prepared
         self._running = running
@@ -77,7 +88,7 @@ class RpcRequest(ParsedRequest):
     async def open(self, call: Call) -> Reply:
         """Run all calls to their ends. Failures are answers."""
         if not self._batch:
-            await self._run(self._prepared[0], self.admission, call)
+            await self._run(*self._running[0], call)
         else:
             await self._run_all(call)
         return Reply(NOTHING)
@@ -86,37 +97,37 @@ class RpcRequest(ParsedRequest):
         slots = asyncio.Semaphore(AT_ONCE)
         first.task = None  # each call has a task of its own
 
-        async def run(prepared: Prepared, admission: Admission, call: Call) -> None:
+        async def run(prepared: Prepared, ready: Ready, call: Call) -> None:
             async with slots:
-                await self._run(prepared, admission, call)
+                await self._run(prepared, ready, call)
 
         async with asyncio.TaskGroup() as group:
-            for prepared, admission, request in self._running:
-                call = first if request is self.request else _call_like(first, admission, request)
-                group.create_task(run(prepared, admission, call))
+            for prepared, ready in self._running:
+                call = first if ready.request is self.request else _call_like(first, ready)
+                group.create_task(run(prepared, ready, call))
 
-    async def _run(self, prepared: Prepared, admission: Admission, call: Call) -> None:
+    async def _run(self, prepared: Prepared, ready: Ready, call: Call) -> None:
         try:
-            if admission.predicts:
-                reply = await admission.open(call)
+            if ready.admission.predicts:
+                reply = await ready.admission.open(call)
                 assert reply.first is not None
-                result = self._write(admission, reply.first)
+                result = self._write(ready.results, reply.first)
                 if self._batch:
                     self._take(len(result))
             else:
                 call.operation = Operation.STREAM
-                result = await self._gathered(admission, call)
+                result = await self._gathered(ready, call)
             prepared.answer = messages.result_document(prepared.id, result)
         except Exception as error:
             prepared.failed(wrap(error))
 
-    async def _gathered(self, admission: Admission, call: Call) -> bytes:
+    async def _gathered(self, ready: Ready, call: Call) -> bytes:
         """The items of a stream as a list. Raises PayloadTooLarge."""
         items = []
         turned = perf_counter()
-        async with await admission.open(call) as reply:
+        async with await ready.admission.open(call) as reply:
             async for response in reply:
-                item = self._write(admission, response)
+                item = self._write(ready.results, response)
                 self._take(len(item) + 1)
                 items.append(item)
                 if perf_counter() - turned > TURN_AFTER:
@@ -144,9 +155,11 @@ class RpcRequest(ParsedRequest):
         raise NotImplementedError
 
 
-def _call_like(first: Call, admission: Admission, request: InferenceRequest) -> Call:
+def _call_like(first: Call, ready: Ready) -> Call:
     """A call with the headers, deadline and priority of another."""
-    call = admission.call(Operation.INFER, request, first.headers, None, first.deadline, None, first.priority)
+    call = ready.admission.call(
+        Operation.INFER, ready.request, first.headers, None, first.deadline, None, first.priority
+    )
     call.face = first.face
     return call
 
@@ -163,19 +176,18 @@ def body_of(prepared: Sequence[Prepared], batch: bool) -> bytes:
     return messages.list_document(answers) if batch else answers[0]
 
 
-def written(admission: Admission, response: InferenceResponse) -> bytes:
+def written(results: FlatResults, response: InferenceResponse) -> bytes:
     """A result, arrays as nested lists."""
-    return dump(admission.values.result(response))
+    return dump(results.result(response))
 
 
-def written_with_objects(admission: Admission, response: InferenceResponse) -> bytes:
+def written_with_objects(results: FlatResults, response: InferenceResponse) -> bytes:
     """A result, arrays as objects with their numbers in base64."""
-    result = admission.values.result(response)
-    if isinstance(result, np.ndarray):
-        return dump(object_of(result))
+    result = results.result(response)
     if isinstance(result, dict):
-        result = {
-            name: object_of(value) if isinstance(value, np.ndarray) else value
-            for name, value in result.items()
-        }
-    return dump(result)
+        return dump({name: _object(value) for name, value in result.items()})
+    return dump(_object(result))
+
+
+def _object(value: Any) -> Any:
+    return object_of(value) if isinstance(value, np.ndarray) else value

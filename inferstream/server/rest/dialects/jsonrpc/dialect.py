@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from .....codecs.values.flat import FlatResults
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.dataplane import DataPlane
@@ -15,7 +16,7 @@ from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, error_response
 from ..base import InferenceDialect, ParsedRequest, Route
 from . import messages
-from .calls import Answered, Prepared, RpcRequest, Write, body_of, written, written_with_objects
+from .calls import Answered, Prepared, Ready, RpcRequest, Write, body_of, written, written_with_objects
 
 PATH = "/rpc"
 OBJECTS = "/jsonrpc"
@@ -40,7 +41,7 @@ class JsonRpc(InferenceDialect):
         document = messages.load(body)
         batch = messages.batch_of(document)
         prepared = [self._prepare(each) for each in (batch or [document])]
-        running = [(each, *each.ready) for each in prepared if each.ready is not None]
+        running = [(each, each.ready) for each in prepared if each.ready is not None]
         if not running:
             raise Answered(body_of(prepared, batch is not None))
         return RpcRequest(
@@ -57,7 +58,7 @@ class JsonRpc(InferenceDialect):
         prepared = Prepared(message.id, message.answered)
         try:
             admission = admit(self._dataplane, message.method)
-            prepared.ready = admission, request_of(admission, message.params)
+            prepared.ready = ready(admission, message.params)
         except InferstreamError as error:
             prepared.failed(error)
         return prepared
@@ -86,7 +87,7 @@ class JsonRpcStreams(InferenceDialect):
         params = document.get("params", {})
         if not isinstance(params, dict | list):
             raise messages.WrongMessage('"params" must be an object or a list.')
-        return RpcStream(admission, request_of(admission, params), writer_of(route))
+        return RpcStream(ready(admission, params), writer_of(route))
 
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         """The event of a stream that fails, because clients of this dialect read no status."""
@@ -98,19 +99,18 @@ class JsonRpcStreams(InferenceDialect):
 class RpcStream(ParsedRequest):
     """A request for the items of a stream."""
 
-    __slots__ = ("_write",)
+    __slots__ = ("_results", "_write")
 
-    def __init__(self, admission: Admission, request: InferenceRequest, write: Write) -> None:
-        self.admission = admission
-        self.request = request
+    def __init__(self, ready: Ready, write: Write) -> None:
+        self.admission, self.request, self._results = ready
         self.operation = Operation.STREAM
         self._write = write
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        return [JSON], self._write(self.admission, response)
+        return [JSON], self._write(self._results, response)
 
     def events(self) -> "RpcEvents":
-        return RpcEvents(self.admission, self._write)
+        return RpcEvents(self._results, self._write)
 
     def failure(self, error: InferstreamError) -> bytes:
         return failure_events(error)
@@ -119,14 +119,14 @@ class RpcStream(ParsedRequest):
 class RpcEvents:
     """Writes each item as an event of its JSON value."""
 
-    __slots__ = ("_admission", "_write")
+    __slots__ = ("_results", "_write")
 
-    def __init__(self, admission: Admission, write: Write) -> None:
-        self._admission = admission
+    def __init__(self, results: FlatResults, write: Write) -> None:
+        self._results = results
         self._write = write
 
     def __call__(self, response: InferenceResponse) -> bytes:
-        return sse.event(self._write(self._admission, response))
+        return sse.event(self._write(self._results, response))
 
     def end(self) -> bytes:
         return DONE
@@ -163,11 +163,12 @@ def admit(dataplane: DataPlane, method: str) -> Admission:
     raise ModelNotFound(method.removeprefix(PREDICT))
 
 
-def request_of(admission: Admission, params: dict[str, Any] | Sequence[Any]) -> InferenceRequest:
+def ready(admission: Admission, params: dict[str, Any] | Sequence[Any]) -> Ready:
     """The request of these params. Raises InvalidRequest, which names the argument."""
-    values = admission.values
-    if not values.known:
+    flat = admission.flat
+    if flat is None:
         raise InvalidRequest(
             f"Model {admission.model} declares no inputs, so it cannot be called by names of arguments."
         )
-    return InferenceRequest.trusted({"inputs": values.read(params)})
+    request = InferenceRequest.trusted({"inputs": flat.arguments.read(params)})
+    return Ready(admission, request, flat.results)
