@@ -16,7 +16,7 @@ OPTIONS = [
     # The caller makes and counts retries. The channel only has to connect again quickly.
     ("grpc.enable_retries", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2000),
+    ("grpc.max_reconnect_backoff_ms", 250),
 ]
 
 

@@ -15,7 +15,7 @@ from ..transport import ModelName
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-DEFAULT: Any = inspect.Parameter.empty
+DEFAULT: Any = ...
 """A default that has no literal. The model uses its own."""
 
 
