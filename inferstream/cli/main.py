@@ -96,7 +96,7 @@ def demo(
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write; files there are never replaced.")] = Path(),
     template: Annotated[
-        str, typer.Option("--template", "-t", help="predict, stream, steps, llm or sklearn.")
+        str, typer.Option("--template", "-t", help="app, predict, stream, steps, llm or sklearn.")
     ] = "predict",
 ) -> None:
     """Write a model folder that runs, and say how to call it."""
@@ -107,14 +107,16 @@ def init(
 
 @app.command()
 def models(
-    folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
+    target: Annotated[
+        str, typer.Argument(help="Folder of models, or of one model, or an app: module:app or app.py.")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     importing: Annotated[bool, typer.Option("--import", help="Import each model's code as well.")] = False,
 ) -> None:
-    """List what FOLDER would load, and what is wrong with it."""
+    """List what TARGET would load, and what is wrong with it."""
     from .models import run
 
-    raise typer.Exit(run(folder, as_json, importing))
+    raise typer.Exit(run(target, as_json, importing))
 
 
 @app.command()

@@ -3,24 +3,28 @@
 import json
 import logging
 from dataclasses import asdict
-from pathlib import Path
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..repository.inspection import Inspection, inspect_folder
+from ..errors import InferstreamError
+from ..repository.inspection import Inspection, inspect_app, inspect_folder
+from .target import targeted
 
 
-def run(folder: Path, as_json: bool, importing: bool) -> int:
-    """Show the models in `folder`. Returns 1 if there is a problem."""
-    if not folder.is_dir():
-        typer.echo(f"error: {folder} is not a folder", err=True)
+def run(target: str, as_json: bool, importing: bool) -> int:
+    """Show the models of a folder or an app. Returns 1 if there is a problem."""
+    try:
+        folder, app = targeted(target)
+    except InferstreamError as error:
+        typer.echo(f"error: {error.message}", err=True)
         return 1
     # The warnings of the settings repeat the findings.
     logging.getLogger("inferstream.settings").setLevel(logging.ERROR)
-    inspection = inspect_folder(folder, importing)
+    folder = folder.resolve()
+    inspection = inspect_folder(folder, importing) if app is None else inspect_app(app, folder)
     if as_json:
         typer.echo(json.dumps({"ok": inspection.clean, **asdict(inspection)}, indent=2))
     else:

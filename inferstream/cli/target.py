@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ..errors import InvalidSettings
+from ..repository.folder import settings_files
 
 APP = "app"
 """The name of an app in its module, where the command names none."""
@@ -11,12 +12,13 @@ APP = "app"
 def targeted(target: str) -> tuple[Path, str | None]:
     """The folder that a command works in, and the import path of the app; None for a folder of models.
 
-    An app is `module:app` in the present folder, or the path of its file, `app.py` or `src/app.py:name`.
+    An app is `module:app` in the present folder, the path of its file, `app.py` or `src/app.py:name`, or a folder
+    with an `app.py` and no model.
     Raises InvalidSettings.
     """
     folder = Path(target)
     if folder.is_dir():
-        return folder, None
+        return folder, f"{APP}:{APP}" if _holds_app(folder) else None
     place, colon, name = target.rpartition(":")
     if not colon:
         place, name = target, APP
@@ -32,3 +34,7 @@ def targeted(target: str) -> tuple[Path, str | None]:
     if not all(part.isidentifier() for part in [*place.split("."), name]):
         raise InvalidSettings(f'"{target}" is not of the form module:app')
     return Path.cwd(), f"{place}:{name}"
+
+
+def _holds_app(folder: Path) -> bool:
+    return (folder / f"{APP}.py").is_file() and next(settings_files(folder), None) is None

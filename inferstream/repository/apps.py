@@ -24,9 +24,13 @@ class AppRepository(ModelRepository):
         self._source = str(folder / f"{path.partition(':')[0].rpartition('.')[2]}.py")
         self.app = load_app(path, self._source)
 
+    def models(self) -> Versions:
+        """The settings of every model of the app as it was imported last."""
+        return models_of(self.app, self._path, self._source)
+
     async def list(self) -> Versions:
         self.app = await asyncio.to_thread(load_app, self._path, self._source)
-        return models_of(self.app, self._path, self._source)
+        return self.models()
 
     async def find(self, name: str) -> Versions:
         found = [settings for settings in await self.list() if settings.name == name]

@@ -12,6 +12,7 @@ from ..errors import InferstreamError
 from ..functions.model import implementation_of
 from ..settings import SETTINGS_FILE, ModelSettings, Settings, load_settings
 from ..settings.sources import read_json, unknown_fields
+from .apps import AppRepository
 from .environments import python_in
 from .folder import FolderRepository, read_settings, settings_files
 from .presence import missing_class
@@ -61,6 +62,24 @@ def inspect_folder(root: Path, importing: bool = False) -> Inspection:
         _refuse_twins(seen, finding, settings)
     if not inspection.models:
         inspection.models += _described(root, server, importing)
+    return inspection
+
+
+def inspect_app(path: str, folder: Path) -> Inspection:
+    """Inspect the models of the app that `module:name` names. Runs its code, because only that knows them."""
+    inspection = Inspection()
+    server = _server_settings(folder, inspection)
+    try:
+        # The output of model code must not mix with the command's own.
+        with contextlib.redirect_stdout(sys.stderr):
+            models = AppRepository(path, folder).models()
+    except InferstreamError as error:
+        inspection.problems.append(error.message)
+        return inspection
+    for settings in models:
+        finding = Finding(source=path, name=settings.name)
+        _describe(finding, settings, server)
+        inspection.models.append(finding)
     return inspection
 
 

@@ -18,6 +18,20 @@ def examples(tmp_path_factory: pytest.TempPathFactory):
     assert running.stop() == 0
 
 
+def test_functions_answer_by_their_annotations() -> None:
+    running = Running(EXAMPLES / "functions")
+    try:
+        person = {"person": {"name": "Ada", "age": 36}, "language": "fr"}
+        greeting = running.infer("greet", person, "generate")
+        assert greeting.json()["output"] == "Bonjour, Ada (36)"
+        scaled = running.infer("scale", {"x": [[1, 2, 3, 4]]}, "generate")
+        assert scaled.json()["output"] == [[2, 4, 6, 8]]
+        odd = running.infer("halve", {"number": 3}, "generate")
+        assert (odd.status_code, odd.json()["error"]) == (422, "3 is odd")
+    finally:
+        assert running.stop() == 0
+
+
 def test_iris_classifies(examples: Running) -> None:
     flowers = [[5.1, 3.5, 1.4, 0.2], [6.3, 2.9, 5.6, 1.8]]
     answer = examples.infer("iris", {"inputs": [tensor("features", "FP64", flowers, [2, 4])]}).json()

@@ -19,12 +19,13 @@ def init(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_templates_are_those_that_are_tested() -> None:
-    assert templates() == ["llm", "predict", "sklearn", "steps", "stream"]
+    assert templates() == ["app", "llm", "predict", "sklearn", "steps", "stream"]
 
 
 @pytest.mark.parametrize(
     ("template", "answers"),
     [
+        ("app", ['"one "', '"three "']),
         ("predict", ["[2.0,5.0]"]),
         ("sklearn", ["[0,2]"]),
         ("steps", ['"number":1,', '"number":3,']),
