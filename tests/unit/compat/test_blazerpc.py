@@ -487,3 +487,20 @@ def test_a_registry_of_its_own_makes_the_same_messages() -> None:
     registry.register("echo", "1", lambda x: x)
     assert registry.get("echo").name == "echo"
     assert [*registry.app] == [registry.app["echo@1"]]
+
+
+def test_what_cannot_be_used_is_listed_with_what_to_use_instead() -> None:
+    section = (Path(__file__).parents[3] / "docs" / "blazerpc.md").read_text()
+    section = section.partition("## What can be imported and not used")[2]
+    documented = {}
+    for line in section.splitlines():
+        if line.startswith("| `"):
+            names, _, sentence = line.strip("| ").partition(" | ")
+            documented |= dict.fromkeys(names.strip("`").split("`, `"), sentence)
+    replaced = {}
+    for module in NAMES:
+        if module not in LIBRARIES:
+            found = vars(importlib.import_module(module)).values()
+            kinds = [each for each in found if isinstance(each, type) and issubclass(each, Replaced)]
+            replaced |= {kind.__name__: kind.instead for kind in kinds}
+    assert documented == replaced
