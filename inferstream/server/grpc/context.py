@@ -46,7 +46,7 @@ class RpcContext(Protocol):
 
 def headers_of(context: RpcContext) -> Headers:
     """The call's metadata, decoded when a model reads it."""
-    return Headers(context.invocation_metadata() or (), peer=context.peer)
+    return Headers(context.invocation_metadata() or (), None, context)
 
 
 def deadline_of(context: RpcContext) -> float | None:

@@ -338,8 +338,9 @@ async def test_middleware_runs_in_the_order_of_the_list() -> None:
         stream = models.stream("count", n=9)
         await anext(stream)
         await stream.aclose()
-        while len(seen) < 4:
-            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            while len(seen) < 4:
+                await asyncio.sleep(0)
         assert [status for _, status, _ in seen[2:]] == ["CANCELLED", "CANCELLED"]
 
 
