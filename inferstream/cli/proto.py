@@ -66,8 +66,8 @@ def _export(target: str, output_dir: Path) -> Exported:
         raise InvalidSettings(f'app "{path}": its module has no variable that holds it')
     module = path.partition(":")[0].rpartition(".")[2]
     lock = _lock_of(app)
-    found = {function.name: method_of(function.name, function.signature()) for function in app}
-    methods = [method for method in found.values() if method is not None]
+    found = [method_of(function.name, function.signature()) for function in app]
+    methods = [method for method in found if method is not None]
     if not methods:
         raise InvalidSettings(f'app "{path}": no function has a typed RPC')
     removed = {

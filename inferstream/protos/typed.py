@@ -180,11 +180,11 @@ def type_of(tensor: MetadataTensor, classic: bool = False) -> str:
     """
     content = None if tensor.parameters is None else tensor.parameters.content_type
     if content in ("json", "pd_json"):
-        return "bytes" if classic else "string"
-    if content == "image":
-        return "bytes"
-    if tensor.datatype == "BYTES":
-        single = "bytes" if content == "base64" else "string"
+        single = "bytes" if classic else "string"
+    elif content in ("base64", "image"):
+        single = "bytes"
+    elif tensor.datatype == "BYTES":
+        single = "string"
     elif content == "np" or tensor.shape not in ([1], [-1]):
         return TENSOR
     else:

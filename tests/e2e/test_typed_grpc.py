@@ -237,8 +237,8 @@ def test_the_served_methods_follow_the_models(typed: Running, service: Service) 
         assert Reflected(channel).service().call("PredictHeader", name="x").result == ""
 
 
-def test_two_front_ends(tmp_path: Path) -> None:
-    running = served(tmp_path, 2, "--frontends", "2")
+def test_two_front_ends(workers: int, tmp_path: Path) -> None:
+    running = served(tmp_path, workers, "--frontends", "2")
     channels = []
     try:
         for _ in range(24):
@@ -248,6 +248,12 @@ def test_two_front_ends(tmp_path: Path) -> None:
             assert service.call("PredictAdd", a=1, b=2).result == 3
             assert [each.result for each in service.call("PredictGenerate", prompt="a b")] == ["a", "b"]
         assert all(spread(running, running.grpc_port))
+        unload = httpx.post(f"{running.url}/v2/repository/models/add/unload", timeout=20)
+        assert unload.status_code == 200
+        for channel in channels:
+            with pytest.raises(grpc.RpcError) as caught:
+                channel.unary_unary(f"/{NAME}/PredictAdd")(b"\x08\x01", timeout=20)
+            assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
     finally:
         for channel in channels:
             channel.close()

@@ -103,6 +103,19 @@ def test_another_type_under_the_same_number_is_refused_here_and_at_load(folder: 
         load_app("priced:app", str(folder / "priced.py"))
 
 
+def test_an_older_version_may_have_other_types(folder: Path) -> None:
+    """The RPC is that of the version that answers calls without a version."""
+    write(folder)
+    code = (folder / "priced.py").read_text()
+    code = code.replace("@app.model", '@app.model("add", version="10")')
+    (folder / "priced.py").write_text(
+        code + '\n\n@app.model("add", version="9")\ndef old(a: str) -> int:\n    return 0\n'
+    )
+    assert run("priced:app", folder, check=False) == 0
+    assert run("priced:app", folder, check=True) == 0
+    assert "  optional int64 a = 1;" in (folder / "priced.proto").read_text()
+
+
 @pytest.mark.parametrize(
     ("target", "fault"),
     [

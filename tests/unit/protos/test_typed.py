@@ -11,8 +11,9 @@ import pytest
 
 from inferstream import App, InferenceResponse, TensorInput
 from inferstream.functions.function import Function
-from inferstream.protos.typed import Method, identifier, json_name, method_of
+from inferstream.protos.typed import Method, identifier, json_name, method_of, type_of
 from inferstream.protos.typed_files import classes_of, file_of
+from inferstream.types import MetadataTensor, Parameters
 
 
 class Color(enum.Enum):
@@ -85,6 +86,15 @@ def test_arrays_are_tensors(hint: Any) -> None:
 
     assert typed(f).request[0].declared == "TensorProto"
     assert typed(f).needs_tensors
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"), [("pd_json", "string"), ("json", "string"), ("image", "bytes"), ("base64", "bytes")]
+)
+def test_lists_of_any_single_value_are_repeated(content: str, kind: str) -> None:
+    parameters = Parameters(content_type=content)
+    tensor = MetadataTensor(name="a", datatype="BYTES", shape=[-1], parameters=parameters)
+    assert type_of(tensor) == f"repeated {kind}"
 
 
 def test_images_are_bytes() -> None:

@@ -97,6 +97,13 @@ def test_arrays(dtype: str, shape: tuple[int, ...]) -> None:
     assert typed.write(np.array(array, order="F")) == typed.expected(expected)
 
 
+def test_a_single_value_is_written_without_a_tensor() -> None:
+    typed = Typed(str)
+    response = typed.response("a")
+    assert typed.writer.write(response) == typed.expected("a")
+    assert response.made is None
+
+
 def test_several_outputs_and_none() -> None:
     typed = Typed(tuple[str, list[int]])
     assert typed.write(("a", [1, 300])) == typed.message(output_0="a", output_1=[1, 300]).SerializeToString()

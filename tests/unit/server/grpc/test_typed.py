@@ -1,5 +1,6 @@
 """Which typed RPCs an application serves, without a port."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -25,14 +26,15 @@ class Aborted(Exception):
 class Context:
     """A call without a client."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float | None = None) -> None:
         self.trailing: Any = ()
+        self.seconds = seconds
 
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         return (("x-mark", "here"),)
 
-    def time_remaining(self) -> None:
-        return None
+    def time_remaining(self) -> float | None:
+        return self.seconds
 
     def set_trailing_metadata(self, metadata: Any) -> None:
         self.trailing = metadata
@@ -66,6 +68,20 @@ async def test_a_call_takes_and_returns_bytes() -> None:
         with pytest.raises(Aborted) as caught:
             await handler.unary_unary(b"\x10\x03", Context())
         assert caught.value.args == (grpc.StatusCode.INVALID_ARGUMENT, 'argument "a" is missing: field 1')
+
+
+async def test_the_clients_deadline_ends_the_call() -> None:
+    app = App()
+
+    @app.model
+    async def wait() -> None:
+        await asyncio.wait_for(asyncio.Event().wait(), 10)
+
+    async with Application(app) as application:
+        handler = typed(application).service(Details("/inferstream.App/PredictWait"))
+        with pytest.raises(Aborted) as caught:
+            await handler.unary_unary(b"", Context(seconds=0.01))
+        assert caught.value.args[0] is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 async def test_apps_with_the_same_service_serve_one() -> None:
