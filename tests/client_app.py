@@ -137,6 +137,13 @@ async def total(n: AsyncIterator[int], start: int = 0) -> AsyncIterator[int]:
 
 
 @app.model
+async def first(n: AsyncIterator[int]) -> AsyncIterator[int]:
+    async for value in n:
+        yield value
+        return
+
+
+@app.model
 async def summed(n: AsyncIterator[int]) -> int:
     return sum([value async for value in n])
 
@@ -148,6 +155,12 @@ async def slow(name: str) -> str:
     finally:
         note(f"ended {name}")
     return name
+
+
+@app.model(max_concurrency=1, max_queue=1)
+async def narrow(pause: float) -> bool:
+    await asyncio.sleep(pause)
+    return True
 
 
 @app.steps("count")

@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -44,6 +45,11 @@ class _BackgroundLoop:
         else:
             self.run(coroutine)
 
+    def forget(self) -> None:
+        """Start anew with the next call."""
+        self._starting = threading.Lock()
+        self._loop = self._thread = None
+
     def _start(self) -> asyncio.AbstractEventLoop:
         with self._starting:
             if self._loop is None:
@@ -61,6 +67,7 @@ def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
 
 
 _background = _BackgroundLoop()
+os.register_at_fork(after_in_child=_background.forget)  # a child has no thread but its own
 
 
 class Client:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+CONNECT = 60.0
+"""Seconds that a connection may take, where calls have more."""
 
 CONNECTIONS = 1000
 """Connections of one client over REST. Each call in progress has one."""
@@ -49,10 +51,12 @@ class AsyncClient:
         if scheme not in SCHEMES:
             raise ValueError(f"{url} is no URL of a server: it begins with {', '.join(SCHEMES)}")
         self._over_grpc = SCHEMES[scheme]
-        self._transport = _transport(Target(url, timeout, verify=verify, connections=CONNECTIONS), scheme)
+        target = Target(url, min(timeout, CONNECT), verify=verify, connections=CONNECTIONS)
+        self._transport = _transport(target, scheme)
         self._timeout = timeout
         self._retries = retries
-        self._headers = dict(headers or {})
+        # Compression takes longer than it saves, except over slow networks.
+        self._headers = {**({} if self._over_grpc else {"accept-encoding": "identity"}), **(headers or {})}
         self._functions = {} if app is None else _functions(app)
         self._known: dict[ModelName, ModelTypes] = {}
         self._fetching = asyncio.Lock()

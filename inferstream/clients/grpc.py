@@ -2,9 +2,9 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from contextlib import contextmanager
-from typing import cast
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator
+from contextlib import aclosing, contextmanager
+from typing import TypeVar, cast
 
 import grpc
 
@@ -58,6 +58,10 @@ STATUSES = {
 NOT_CONNECTED = ("failed to connect", "DNS resolution failed", "empty address list")
 """How messages of UNAVAILABLE begin, in lower case or as here, when the library had no connection to send to."""
 
+T = TypeVar("T")
+Sent = TypeVar("Sent")
+Received = TypeVar("Received")
+
 
 class GrpcTransport:
     """One channel to a server, opened by the first call."""
@@ -80,13 +84,9 @@ class GrpcTransport:
         stub = self._stub or await self._open()
         metadata = ((HEADER, "mlserver"), *metadata_of(call))
         rpc = stub.ModelStreamInfer(metadata=metadata, timeout=bounded(call.timeout))
-        try:
-            async with feeding(_send(rpc, call), rpc.cancel):
-                with failures():
-                    async for response in rpc:
-                        yield _response_in(response)
-        finally:
-            rpc.cancel()
+        async with aclosing(exchanged(rpc, _messages(call))) as responses:
+            async for response in responses:
+                yield _response_in(response)
 
     async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse:
         stub = self._stub or await self._open()
@@ -140,15 +140,55 @@ class GrpcTransport:
             await self._channel.close(None)
 
 
-async def _send(rpc: grpc.aio.StreamStreamCall[ModelInferRequest, object], call: OutgoingCall) -> None:
+async def exchanged(
+    rpc: "grpc.aio.StreamStreamCall[Sent, Received]", messages: AsyncIterator[Sent]
+) -> AsyncGenerator[Received, None]:
+    """The responses of a call, to which `messages` are sent meanwhile. Closing it cancels the call."""
+    # If a message is on its way when the server ends the call, the library replaces the status by its own.
+    statuses: list[grpc.aio.AioRpcError] = []
+    rpc.add_done_callback(lambda _: statuses.append(_status_of(rpc)))
     try:
-        await rpc.write(_message(call, call.request))
-        if call.more is not None:
-            async for request in call.more:
-                await rpc.write(_message(call, request))
+        async with feeding(_send(rpc, messages), rpc.cancel):
+            with failures():
+                try:
+                    async for response in rpc:
+                        yield response
+                except grpc.aio.AioRpcError:
+                    if statuses[0].code() is not grpc.StatusCode.OK:
+                        raise statuses[0] from None
+    finally:
+        rpc.cancel()
+
+
+def _status_of(rpc: "grpc.aio.StreamStreamCall[Sent, Received]") -> grpc.aio.AioRpcError:
+    """The status of a call that has ended."""
+    trailing = _now(rpc.trailing_metadata())
+    return grpc.aio.AioRpcError(_now(rpc.code()), grpc.aio.Metadata(), trailing, _now(rpc.details()), "")
+
+
+def _now(awaitable: Awaitable[T]) -> T:
+    """The result of an awaitable that has one already."""
+    try:
+        next(awaitable.__await__())
+    except StopIteration as done:
+        return cast(T, done.value)
+    raise AssertionError("the call has not ended")
+
+
+async def _send(rpc: "grpc.aio.StreamStreamCall[Sent, Received]", messages: AsyncIterator[Sent]) -> None:
+    try:
+        async for message in messages:
+            await rpc.write(message)
         await rpc.done_writing()
     except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
         return  # the reader of responses gets the status
+
+
+async def _messages(call: OutgoingCall) -> AsyncIterator[ModelInferRequest]:
+    yield _message(call, call.request)
+    if call.more is not None:
+        async for request in call.more:
+            yield _message(call, request)
 
 
 def _message(call: OutgoingCall, request: InferenceRequest) -> ModelInferRequest:

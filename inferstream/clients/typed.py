@@ -1,18 +1,15 @@
 """Calls the typed RPCs of an app, as every client that has its `.proto` file."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-
-import grpc
+from contextlib import aclosing
 
 from ..errors import CallFailed
 from ..functions.app import App
 from ..protos.typed import method_of
 from ..protos.typed_client import TypedMessages
-from ..types import InferenceRequest, InferenceResponse
+from ..types import InferenceResponse
 from .client import AsyncClient
-from .feeding import feeding
-from .grpc import GrpcTransport, bounded, failures, metadata_of
+from .grpc import GrpcTransport, bounded, exchanged, failures, metadata_of
 from .transport import OutgoingCall, Target
 
 
@@ -39,15 +36,10 @@ class TypedTransport(GrpcTransport):
     async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         messages = self._of(call)
         begin = (await self.channel()).stream_stream(messages.method.path, bytes, bytes)
-        first = messages.write(call.request)
         rpc = begin(None, metadata=metadata_of(call), timeout=bounded(call.timeout))
-        try:
-            async with feeding(_send(rpc, first, messages, call.more), rpc.cancel):
-                with failures():
-                    async for data in rpc:
-                        yield messages.read(data)
-        finally:
-            rpc.cancel()
+        async with aclosing(exchanged(rpc, _written(messages, call))) as responses:
+            async for data in responses:
+                yield messages.read(data)
 
     def _of(self, call: OutgoingCall) -> TypedMessages:
         messages = self._messages.get(call.model.name)
@@ -56,20 +48,11 @@ class TypedTransport(GrpcTransport):
         return messages
 
 
-async def _send(
-    rpc: "grpc.aio.StreamStreamCall[bytes, bytes]",
-    first: bytes,
-    messages: TypedMessages,
-    more: AsyncIterator[InferenceRequest] | None,
-) -> None:
-    try:
-        await rpc.write(first)
-        if more is not None:
-            async for request in more:
-                await rpc.write(messages.write(request))
-        await rpc.done_writing()
-    except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-        return  # the reader of responses gets the status
+async def _written(messages: TypedMessages, call: OutgoingCall) -> AsyncIterator[bytes]:
+    yield messages.write(call.request)
+    if call.more is not None:
+        async for request in call.more:
+            yield messages.write(request)
 
 
 class TypedClient(AsyncClient):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inferstream import AsyncClient, Client
+from inferstream import App, AsyncClient, Client
 from inferstream.errors import CallFailed, CallTimedOut, ConnectionFailed
 from tests.client_app import Color, Parts, Point, User, app
 from tests.serving import SERVER, Running, eventually, write_model
@@ -217,6 +217,46 @@ async def test_the_limit_of_a_call_ends_the_model(
     await asyncio.to_thread(eventually, lambda: served.noted(f"ended long {transport}"), WITHIN)
 
 
+async def test_the_limit_of_a_stream_in_both_directions_ends_the_model(
+    client: AsyncClient, served: Running, transport: str
+) -> None:
+    start = {"rest": 1500, "grpc": 1700}[transport]
+    with pytest.raises(CallTimedOut):
+        async for _ in client.stream("total", n=never_ending(), start=start, timeout=0.5):
+            pass
+    await asyncio.to_thread(eventually, lambda: served.noted(f"ended total {start + 1}"), WITHIN)
+
+
+async def test_a_stream_to_a_model_that_is_not_there_fails_at_once(served: Running, transport: str) -> None:
+    other = App()
+
+    @other.model
+    async def missing(n: AsyncIterator[int]) -> int:
+        raise NotImplementedError
+
+    async with AsyncClient(address(served, transport), app=other) as client:
+        for _ in range(20):
+            with pytest.raises(CallFailed) as caught:
+                await client.predict("missing", n=asynchronous(*range(20)))
+            assert (caught.value.status, caught.value.message) == (404, "Model missing not found")
+
+
+async def test_a_model_may_end_a_stream_before_its_client_does(client: AsyncClient) -> None:
+    for _ in range(20):
+        assert [item async for item in client.stream("first", n=asynchronous(*range(20)))] == [0]
+
+
+async def test_a_call_that_the_queue_refuses_is_made_again(served: Running, transport: str) -> None:
+    async def at_once(retries: int) -> list[object]:
+        async with AsyncClient(address(served, transport), app=app, retries=retries) as client:
+            calls = (client.predict("narrow", pause=0.5) for _ in range(3))
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+    [refused] = [found for found in await at_once(0) if found is not True]
+    assert (refused.status, refused.retry_after) == (429, 1.0)
+    assert await at_once(4) == [True, True, True]
+
+
 async def test_a_flood_of_calls_and_streams(client: AsyncClient) -> None:
     async def streamed(number: int) -> list[str]:
         return [item async for item in client.stream("generate", prompt=str(number), n=3)]
@@ -312,15 +352,19 @@ async def test_nobody_there(transport: str) -> None:
             await client.predict("add", a="x")
 
 
-async def test_class_models_by_metadata_alone(
-    serve: Callable[..., Running], tmp_path: Path, transport: str
-) -> None:
-    folder = tmp_path / "models"
+@pytest.fixture(scope="module")
+def classes(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("classes") / "models"
     for name in ("running-sum", "text-stream", "numpy-typed", "iris"):
         shutil.copytree(ROOT / "examples" / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     write_model(folder, "echo", "faulty_models.Echo", name="echo")
-    running = serve(folder)
-    async with AsyncClient(address(running, transport), timeout=30) as client:
+    running = Running(folder, INFERSTREAM_PARALLEL_WORKERS=str(workers))
+    yield running
+    assert running.stop() == 0, running.text()
+
+
+async def test_class_models_by_metadata_alone(classes: Running, transport: str) -> None:
+    async with AsyncClient(address(classes, transport), timeout=30) as client:
         flowers = [[5.1, 3.5, 1.4, 0.2], [6.3, 2.9, 5.6, 1.8]]
         found = await client.predict("iris", features=flowers)
         assert found["predict"].tolist() in ([[0], [2]], [0, 2])

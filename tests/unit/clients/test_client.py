@@ -2,6 +2,8 @@
 
 import asyncio
 import math
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 
@@ -240,7 +242,7 @@ async def test_headers_and_parameters_go_with_the_call() -> None:
     transport = Scripted(number(1))
     asking = client(transport, headers={"x-a": "1", "x-b": "1"})
     await asking.predict("m", a=1, headers={"x-b": "2"}, parameters={"max_tokens": 3})
-    assert transport.calls[0].headers == {"x-a": "1", "x-b": "2"}
+    assert transport.calls[0].headers == {"accept-encoding": "identity", "x-a": "1", "x-b": "2"}
     assert transport.calls[0].request.parameters.get("max_tokens") == 3
 
 
@@ -321,3 +323,17 @@ def test_a_blocking_iterator_that_fails_ends_the_call_with_its_error() -> None:
 
     with pytest.raises(KeyError, match="mine"):
         list(blocking(Scripted(number(1), number(2), number(3))).stream("m", a=values()))
+
+
+def test_a_forked_process_makes_clients_of_its_own() -> None:
+    """A fork has no thread with an event loop, and would wait for it forever."""
+    code = (
+        "import os\n"
+        "from tests.unit.clients.test_client import Scripted, blocking, number\n"
+        "assert blocking(Scripted(number(1))).predict('m', a=1) == 1\n"
+        "if os.fork() == 0:\n"
+        "    os._exit(blocking(Scripted(number(7))).predict('m', a=1))\n"
+        "print(os.waitstatus_to_exitcode(os.wait()[1]))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ran.stdout == "7\n", ran.stderr
