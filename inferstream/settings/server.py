@@ -136,6 +136,14 @@ class Settings(EnvironmentModel):
         None, description="OTLP/gRPC collector of traces; needs the extra `tracing`."
     )
 
+    metrics_push_server: str | None = Field(
+        None,
+        description="OTLP/gRPC collector that gets counts and durations of calls; needs the extra `tracing`.",
+    )
+    metrics_push_interval: float = Field(
+        60.0, gt=0, description="Seconds from one push of metrics to the next."
+    )
+
     parallel_workers: int = Field(
         0, ge=0, description="Worker processes; 0 runs models in the server process."
     )
