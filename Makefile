@@ -29,6 +29,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## start the server on the examples, stream an answer over REST and gRPC, stop
 	$(BIN)/python scripts/demo.py
 
+# Servers start hundreds of times in the tests. Without bytecode each start compiles the package again.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: lint  ## lint, type check, layers, and every test
 	$(BIN)/python -m pytest -n 2
 
