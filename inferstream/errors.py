@@ -302,6 +302,11 @@ class CallFailed(InferstreamError):
         self.status = status
         self._status_name = status if status_name is None else status_name
 
+    @property
+    def status_name(self) -> str:
+        """The name or number of the status, as the transport has it; empty without one."""
+        return str(self._status_name or "")
+
     def __str__(self) -> str:
         return f"{self._status_name}: {self.message}" if self._status_name else self.message
 

@@ -2,9 +2,9 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator
+from contextlib import aclosing, contextmanager
+from typing import TypeVar, cast
 
 import grpc
 
@@ -59,11 +59,8 @@ NOT_CONNECTED = ("failed to connect", "DNS resolution failed", "empty address li
 """How messages of UNAVAILABLE begin, in lower case or as here, when the library had no connection to send to."""
 
 T = TypeVar("T")
-
-if TYPE_CHECKING:
-    StreamCall = grpc.aio.StreamStreamCall[ModelInferRequest, ModelInferResponse]
-else:
-    StreamCall = grpc.aio.StreamStreamCall  # generic for type checkers alone
+Sent = TypeVar("Sent")
+Received = TypeVar("Received")
 
 
 class GrpcTransport:
@@ -77,55 +74,44 @@ class GrpcTransport:
     async def infer(self, call: OutgoingCall) -> InferenceResponse:
         stub = self._stub or await self._open()
         message = _message(call, call.request)
-        with _failures():
+        with failures():
             response = await stub.ModelInfer(
-                message, metadata=_metadata(call), timeout=_seconds(call.timeout)
+                message, metadata=metadata_of(call), timeout=bounded(call.timeout)
             )
         return _response_in(response)
 
     async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         stub = self._stub or await self._open()
-        metadata = ((HEADER, "mlserver"), *_metadata(call))
-        rpc = stub.ModelStreamInfer(metadata=metadata, timeout=_seconds(call.timeout))
-        # If a message is on its way when the server ends the call, the library replaces the status by its own.
-        statuses: list[grpc.aio.AioRpcError] = []
-        rpc.add_done_callback(lambda _: statuses.append(_status_of(rpc)))
-        try:
-            async with feeding(_send(rpc, call), rpc.cancel):
-                with _failures():
-                    try:
-                        async for response in rpc:
-                            yield _response_in(response)
-                    except grpc.aio.AioRpcError:
-                        if statuses[0].code() is not grpc.StatusCode.OK:
-                            raise statuses[0] from None
-        finally:
-            rpc.cancel()
+        metadata = ((HEADER, "mlserver"), *metadata_of(call))
+        rpc = stub.ModelStreamInfer(metadata=metadata, timeout=bounded(call.timeout))
+        async with aclosing(exchanged(rpc, _messages(call))) as responses:
+            async for response in responses:
+                yield _response_in(response)
 
     async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse:
         stub = self._stub or await self._open()
         message = ModelMetadataRequest(name=model.name, version=model.version or "")
-        with _failures():
-            response = await stub.ModelMetadata(message, timeout=_seconds(timeout))
+        with failures():
+            response = await stub.ModelMetadata(message, timeout=bounded(timeout))
         return ModelMetadataResponseConverter.to_types(response)
 
     async def index(self, timeout: float) -> RepositoryIndexResponse:
         stub = self._stub or await self._open()
-        with _failures():
+        with failures():
             response = await stub.RepositoryIndex(
-                RepositoryIndexRequest(ready=True), timeout=_seconds(timeout)
+                RepositoryIndexRequest(ready=True), timeout=bounded(timeout)
             )
         return RepositoryIndexResponseConverter.to_types(response)
 
     async def ready(self, model: ModelName | None, timeout: float) -> bool:
         stub = self._stub or await self._open()
         try:
-            with _failures():
+            with failures():
                 if model is None:
-                    response = await stub.ServerReady(ServerReadyRequest(), timeout=_seconds(timeout))
+                    response = await stub.ServerReady(ServerReadyRequest(), timeout=bounded(timeout))
                 else:
                     message = ModelReadyRequest(name=model.name, version=model.version or "")
-                    response = await stub.ModelReady(message, timeout=_seconds(timeout))
+                    response = await stub.ModelReady(message, timeout=bounded(timeout))
         except CallFailed as error:
             if error.status is None:
                 raise
@@ -154,7 +140,27 @@ class GrpcTransport:
             await self._channel.close(None)
 
 
-def _status_of(rpc: StreamCall) -> grpc.aio.AioRpcError:
+async def exchanged(
+    rpc: "grpc.aio.StreamStreamCall[Sent, Received]", messages: AsyncIterator[Sent]
+) -> AsyncGenerator[Received, None]:
+    """The responses of a call, to which `messages` are sent meanwhile. Closing it cancels the call."""
+    # If a message is on its way when the server ends the call, the library replaces the status by its own.
+    statuses: list[grpc.aio.AioRpcError] = []
+    rpc.add_done_callback(lambda _: statuses.append(_status_of(rpc)))
+    try:
+        async with feeding(_send(rpc, messages), rpc.cancel):
+            with failures():
+                try:
+                    async for response in rpc:
+                        yield response
+                except grpc.aio.AioRpcError:
+                    if statuses[0].code() is not grpc.StatusCode.OK:
+                        raise statuses[0] from None
+    finally:
+        rpc.cancel()
+
+
+def _status_of(rpc: "grpc.aio.StreamStreamCall[Sent, Received]") -> grpc.aio.AioRpcError:
     """The status of a call that has ended."""
     trailing = _now(rpc.trailing_metadata())
     return grpc.aio.AioRpcError(_now(rpc.code()), grpc.aio.Metadata(), trailing, _now(rpc.details()), "")
@@ -169,15 +175,20 @@ def _now(awaitable: Awaitable[T]) -> T:
     raise AssertionError("the call has not ended")
 
 
-async def _send(rpc: StreamCall, call: OutgoingCall) -> None:
+async def _send(rpc: "grpc.aio.StreamStreamCall[Sent, Received]", messages: AsyncIterator[Sent]) -> None:
     try:
-        await rpc.write(_message(call, call.request))
-        if call.more is not None:
-            async for request in call.more:
-                await rpc.write(_message(call, request))
+        async for message in messages:
+            await rpc.write(message)
         await rpc.done_writing()
     except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
         return  # the reader of responses gets the status
+
+
+async def _messages(call: OutgoingCall) -> AsyncIterator[ModelInferRequest]:
+    yield _message(call, call.request)
+    if call.more is not None:
+        async for request in call.more:
+            yield _message(call, request)
 
 
 def _message(call: OutgoingCall, request: InferenceRequest) -> ModelInferRequest:
@@ -185,11 +196,11 @@ def _message(call: OutgoingCall, request: InferenceRequest) -> ModelInferRequest
     return request_to(request, call.model.name, call.model.version, raw)
 
 
-def _metadata(call: OutgoingCall) -> list[tuple[str, str]]:
+def metadata_of(call: OutgoingCall) -> list[tuple[str, str]]:
     return [(name.lower(), value) for name, value in call.headers.items()]
 
 
-def _seconds(timeout: float) -> float | None:
+def bounded(timeout: float) -> float | None:
     return None if timeout == math.inf else timeout
 
 
@@ -201,7 +212,7 @@ def _response_in(message: ModelInferResponse) -> InferenceResponse:
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
+def failures() -> Iterator[None]:
     """Raise CallFailed in place of the errors of grpc."""
     try:
         yield

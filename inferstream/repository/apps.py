@@ -75,7 +75,9 @@ def load_app(path: str, source: str | None) -> App:
             f'app "{path}": {_reason(error, Path(source or ".").resolve().parent)}'
         ) from error
     if not isinstance(found, App):
-        raise InvalidSettings(f'app "{path}" is a {type(found).__name__}, not an App')
+        name = type(found).__name__
+        theirs = "; uninstall blazerpc, so that its names are inferstream's" if name == "BlazeApp" else ""
+        raise InvalidSettings(f'app "{path}" is a {name}, not an App{theirs}')
     if not found.functions:
         raise InvalidSettings(
             f'app "{path}" has no models; mark functions with @{path.partition(":")[2]}.model'
