@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import codecs, errors, testing, types
     from .cli.serve import serve
+    from .clients.blocking import Client
+    from .clients.client import AsyncClient
     from .codecs import (
         Base64Codec,
         DatetimeCodec,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from .errors import CodecError, InferstreamError, ModelError
     from .functions.app import App
     from .functions.injection import Depends, State
-    from .functions.middleware import CallInfo, Refused
+    from .functions.middleware import CallEnd, CallInfo, Refused
     from .handlers import custom_handler
     from .model import Finished, MLModel, StepModel
     from .rows import RowErrors
@@ -50,8 +52,11 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "Application",
+    "AsyncClient",
     "Base64Codec",
+    "CallEnd",
     "CallInfo",
+    "Client",
     "CodecError",
     "DatetimeCodec",
     "Depends",
@@ -99,8 +104,11 @@ __all__ = [
 _HOMES = {
     "App": "functions.app",
     "Application": "server.application",
+    "AsyncClient": "clients.client",
     "Base64Codec": "codecs",
+    "CallEnd": "functions.middleware",
     "CallInfo": "functions.middleware",
+    "Client": "clients.blocking",
     "CodecError": "errors",
     "DatetimeCodec": "codecs",
     "Depends": "functions.injection",

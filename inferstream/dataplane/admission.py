@@ -51,6 +51,11 @@ class Admission:
         return self._served.execution.signature.declared_inputs
 
     @property
+    def predicts(self) -> bool:
+        """Whether the model can return a single response."""
+        return self._served.execution.capabilities.predict
+
+    @property
     def streams(self) -> bool:
         """Whether the model has a streaming method of its own."""
         return self._served.execution.capabilities.streams

@@ -75,6 +75,7 @@ class Call(Interruptible):
 
     __slots__ = (
         "deadline",
+        "face",
         "headers",
         "model",
         "more",
@@ -116,6 +117,8 @@ class Call(Interruptible):
         self.task = task
         self.priority = priority
         self.principal = principal
+        self.face = ""
+        """The dialect that it came in; a door sets it."""
         self.waits = False
         """Whether it waits in a queue."""
         self.waited = 0.0

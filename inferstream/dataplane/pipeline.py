@@ -8,6 +8,7 @@ from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..telemetry.steps import StepMeters
 from .execution.base import Execution
+from .stages.access_log import access_log
 from .stages.base import Pipeline, Shared, StageFactory
 from .stages.batching import batching
 from .stages.caching import caching, store_of
@@ -16,10 +17,13 @@ from .stages.deadline import deadline
 from .stages.limits import limits
 from .stages.live import live
 from .stages.metrics import metrics
+from .stages.middleware import middleware
 from .stages.tracing import tracing
 from .stages.validation import validation
 
 if TYPE_CHECKING:
+    from ..functions.app import App
+    from ..functions.middleware import Middleware
     from ..telemetry.tracing import Tracer
 
 STAGES: tuple[StageFactory, ...] = (
@@ -28,28 +32,38 @@ STAGES: tuple[StageFactory, ...] = (
     limits,
     caching,
     validation,  # before a bad request has any cost
+    middleware,  # before a client that is refused has any cost
     deadline,  # includes the time in the queue
     live,
     metrics,  # includes refusals
+    access_log,
     tracing,
 )
 """From the inside out."""
 
 
 def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> Shared:
-    """Make the parts that all models share. The order here is the order of their meters at a scrape."""
+    """Make the parts that all models share. The order here is the order of their meters at a scrape.
+
+    Raises InvalidSettings for middleware that cannot be imported.
+    """
     meters.show(BatchMeters)
     store = store_of(settings, meters)
     meters.show(StepMeters)
-    return Shared(settings, meters, store, tracer)
+    middlewares: tuple[Middleware, ...] = ()
+    if settings.middleware:
+        from ..repository.middleware import middlewares_of  # late: few servers have any
+
+        middlewares = middlewares_of(settings)
+    return Shared(settings, meters, store, tracer, middlewares)
 
 
-def build_pipeline(execution: Execution, shared: Shared) -> Pipeline:
+def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:
     """Put the stages around a model. Raises ModelLoadFailed if a stage is not a handler."""
     name, version = execution.settings.name, execution.settings.version
     meters = shared.meters.of(name, version)
     execution.meter(meters.queue, meters.of(StepMeters) if execution.capabilities.steps else None)
-    model = Pipeline(execution, meters)
+    model = Pipeline(execution, meters, app)
     for factory in STAGES:
         handler = factory(model.handler, model, shared)
         if handler is None:

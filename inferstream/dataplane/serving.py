@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
+from ..repository.apps import app_of
 from ..settings import Settings
 from ..settings.versions import newest
 from ..signature import Signature
@@ -175,7 +176,8 @@ class Serving(ABC):
     async def _around(self, execution: Execution) -> Pipeline:
         """Put the stages around a model. If that fails, unload it. Raises ModelLoadFailed."""
         try:
-            return build_pipeline(execution, self._shared)
+            app = await app_of(execution.settings)
+            return build_pipeline(execution, self._shared, app)
         except BaseException:
             await execution.unload()
             raise

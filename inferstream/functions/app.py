@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar, overload
 
 from ..errors import InvalidSettings
@@ -54,8 +55,12 @@ class App:
         self.middlewares: list[Middleware] = []
         self.lock: Lock | None = None
         """The fields of typed requests in the lock file. None until somebody needs them, or after a reload."""
-        self._globals = sys._getframe(1).f_globals
-        self._module = self._globals.get("__name__", "__main__")
+        self.defined_in(sys._getframe(1))
+
+    def defined_in(self, frame: FrameType) -> None:
+        """Remember the module that makes this app, where other processes import it."""
+        self._globals = frame.f_globals
+        self._module: str = self._globals.get("__name__", "__main__")
 
     @overload
     def model(self, name: F, /) -> F: ...

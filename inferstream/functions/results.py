@@ -1,7 +1,15 @@
 """What a function returns: the outputs that metadata declare, and the response of each value."""
 
 import typing
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from typing import Any
 
 from ..codecs.values.base import Value, reason
@@ -62,6 +70,12 @@ class Results:
         if self.free:
             return None
         return tuple(value.tensor(name) for name, value in self.values.items())
+
+    def joined(self, values: Mapping[str, Any]) -> Any:
+        """What a function with several outputs has returned: a tuple, or its NamedTuple."""
+        bare, _ = without_none(self.hint)
+        ordered = [values[name] for name in self.values]
+        return bare(*ordered) if isinstance(bare, type) and hasattr(bare, "_fields") else tuple(ordered)
 
     def writer(self, model: str, version: str | None) -> "ResultWriter":
         return ResultWriter(self, model, version)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..compat.finder import install
-from ..errors import InferstreamError, InvalidSettings, ModelNotFound
+from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, ModelNotFound
 from ..functions.app import App
 from ..imports.implementation import resolve_app
 from ..settings import ModelSettings
@@ -63,7 +63,7 @@ class AppRepository(ModelRepository):
         return found
 
 
-def load_app(path: str, source: str) -> App:
+def load_app(path: str, source: str | None) -> App:
     """Import an app, and check it against its lock file. Raises InvalidSettings."""
     install()
     try:
@@ -71,9 +71,13 @@ def load_app(path: str, source: str) -> App:
     except InferstreamError:
         raise
     except (Exception, SystemExit) as error:
-        raise InvalidSettings(f'app "{path}": {_reason(error, Path(source).resolve().parent)}') from error
+        raise InvalidSettings(
+            f'app "{path}": {_reason(error, Path(source or ".").resolve().parent)}'
+        ) from error
     if not isinstance(found, App):
-        raise InvalidSettings(f'app "{path}" is a {type(found).__name__}, not an App')
+        name = type(found).__name__
+        theirs = "; uninstall blazerpc, so that its names are inferstream's" if name == "BlazeApp" else ""
+        raise InvalidSettings(f'app "{path}" is a {name}, not an App{theirs}')
     if not found.functions:
         raise InvalidSettings(
             f'app "{path}" has no models; mark functions with @{path.partition(":")[2]}.model'
@@ -82,6 +86,25 @@ def load_app(path: str, source: str) -> App:
     for function in found:
         found.rpc_of(function)
     return found
+
+
+async def app_of(settings: ModelSettings) -> App | None:
+    """The app of a model, as this process has it; None for a model of no app. Raises ModelLoadFailed.
+
+    A process that has the model in workers, or from another front end, imports the app itself.
+    """
+    if (provided := settings.provided) is not None:
+        described = getattr(provided, "described", None)
+        return getattr(described, "app", None)
+    path, _, model = settings.implementation_.partition("/")
+    if ":" not in path or not model:
+        return None
+    try:
+        return await asyncio.to_thread(load_app, path, settings.source)
+    except InvalidSettings as error:
+        cause = error.__cause__ or error
+        kind = type(cause).__name__
+        raise ModelLoadFailed(f'Model {settings.name}: app "{path}" cannot be imported: {kind}') from cause
 
 
 def served_by(app: App) -> list[ModelSettings]:

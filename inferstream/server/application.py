@@ -22,7 +22,7 @@ from ..telemetry.metrics import Meters
 from ..telemetry.workers import WorkerMeters
 from .custom import build_route_handler
 from .served import Served, resolve
-from .spans import build_tracing
+from .spans import build_push, build_tracing
 from .stopping import AFTERWARDS, SPARE, UNLOADING, within
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Application:
             own, workers, build_route_handler, WORKER, self.front_ends, hosting.awaiting
         )
         self.tracing = build_tracing(own)
+        self._push = build_push(own, self.meters)
         self.registry = Registry(
             own,
             repository,
@@ -109,11 +110,17 @@ class Application:
         if self._begun:
             raise InvalidSettings("an Application runs once; make another one to serve again")
         self._begun = True
+        self.start_push()
         try:
             await self.registry.start()
         except BaseException:
             await self.stop()
             raise
+
+    def start_push(self) -> None:
+        """Push metrics from now on, if the settings name a collector."""
+        if self._push is not None:
+            self._push.start()
 
     async def stop(self) -> None:
         """Refuse new calls, let calls in progress finish, end the rest and unload, within the limits."""
@@ -133,6 +140,8 @@ class Application:
         ending = [self.end(self.placements.stop(seconds)), self.registry.unload_all(min(UNLOADING, seconds))]
         if self.tracing is not None:
             ending.append(self.tracing.stop())
+        if self._push is not None:
+            ending.append(self._push.stop())
         await within(seconds, "unloading", *ending, *others)
 
     async def end(self, processes: Coroutine[Any, Any, bool]) -> None:

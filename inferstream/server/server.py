@@ -89,6 +89,7 @@ class Server:
             self._start_metrics(sockets["metrics"])
         if self.front_ends is not None:
             self.front_ends.start(self.application.registry, self.ports)
+        self.application.start_push()
         await doors.start(sockets["REST"])
         if not await self._load():
             return

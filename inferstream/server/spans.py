@@ -1,11 +1,15 @@
-"""Makes the tracer."""
+"""Makes what sends traces and metrics to collectors, from packages that may not be installed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidSettings
 from ..settings import Settings
 
 if TYPE_CHECKING:
+    from ..telemetry.metrics import Meters
+    from ..telemetry.push import MetricPush
     from ..telemetry.tracing import Tracer
 
 
@@ -13,17 +17,35 @@ def build_tracing(settings: Settings) -> "Tracer | None":
     """The tracer, or None if the settings name no collector. Raises InvalidSettings if the extra cannot be imported."""
     if settings.tracing is None:
         return None
-    try:
+    with _importing("tracing_server"):
         from ..telemetry.tracing import Tracer
+    return Tracer(*settings.tracing)
+
+
+def build_push(settings: Settings, meters: "Meters") -> "MetricPush | None":
+    """What pushes these meters, or None if the settings name no collector. Raises InvalidSettings as for traces."""
+    endpoint = settings.metrics_push_server
+    if not endpoint:
+        return None
+    with _importing("metrics_push_server"):
+        from ..telemetry.push import MetricPush
+    return MetricPush(
+        meters, endpoint, settings.server_name, settings.server_version, settings.metrics_push_interval
+    )
+
+
+@contextmanager
+def _importing(setting: str) -> Iterator[None]:
+    try:
+        yield
     except ModuleNotFoundError as missing:
         raise InvalidSettings(
-            f'tracing_server needs `pip install "inferstream[tracing]"`: {missing.name} is not installed'
+            f'{setting} needs `pip install "inferstream[tracing]"`: {missing.name} is not installed'
         ) from None
     except Exception as error:
         # OpenTelemetry's generated modules refuse an older protobuf with an error of protobuf's own type.
         reason = str(error).partition("\n")[0]
         raise InvalidSettings(
-            "tracing_server: the installed OpenTelemetry cannot be imported, "
+            f"{setting}: the installed OpenTelemetry cannot be imported, "
             f'`pip install --upgrade "inferstream[tracing]"` may help: {type(error).__name__}: {reason}'
         ) from None
-    return Tracer(*settings.tracing)

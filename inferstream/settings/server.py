@@ -108,6 +108,11 @@ class Settings(EnvironmentModel):
     status_profile: Literal["default", "mlserver", "triton"] = Field(
         "default", description="Whose status codes to use where servers differ."
     )
+    middleware: list[str] = Field(
+        default_factory=list,
+        description="Import paths of `async def` functions around every call, outermost first.",
+    )
+    access_log: bool = Field(False, description="Log one line per call, on the logger `inferstream.access`.")
     shutdown_grace: float = Field(20.0, ge=0, description="Seconds calls in progress may take to finish.")
     shutdown_delay: float = Field(
         0.0, ge=0, description="Seconds to continue to serve, not ready, before calls are refused."
@@ -129,6 +134,14 @@ class Settings(EnvironmentModel):
     )
     tracing_server: str | None = Field(
         None, description="OTLP/gRPC collector of traces; needs the extra `tracing`."
+    )
+
+    metrics_push_server: str | None = Field(
+        None,
+        description="OTLP/gRPC collector that gets counts and durations of calls; needs the extra `tracing`.",
+    )
+    metrics_push_interval: float = Field(
+        60.0, gt=0, description="Seconds from one push of metrics to the next."
     )
 
     parallel_workers: int = Field(

@@ -24,6 +24,11 @@ class Histogram:
         self.counts = [0] * (len(bounds) + 1)
         self.total: float = 0
 
+    @property
+    def count(self) -> int:
+        """Observations so far."""
+        return sum(self.counts)
+
     def observe(self, value: float) -> None:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value

@@ -50,10 +50,8 @@ class ModelMeters:
     def __init__(self, model: str, version: str | None) -> None:
         self.labels = [model, version or ""]
         self.in_flight = 0
-        self.ends: dict[str, int] = {}
-        self.duration = Histogram(SECONDS)
-        self.failed = 0.0
-        """Seconds of failed calls."""
+        self.durations: dict[str, Histogram] = {}
+        """Seconds of calls, by how they ended."""
         self.waited = 0.0
         """Seconds that successful calls waited."""
         self.last: float | None = None
@@ -64,6 +62,11 @@ class ModelMeters:
         """The meters of single stages, for stages that have asked for them."""
         self.compute: compute.ComputeMeters | None = None
 
+    @property
+    def ends(self) -> dict[str, int]:
+        """Calls by how they ended."""
+        return {end: durations.count for end, durations in self.durations.items()}
+
     def computing(self) -> compute.ComputeMeters:
         """Count executions apart from calls from now on."""
         self.compute = self.executions()
@@ -73,8 +76,12 @@ class ModelMeters:
         """The executions so far. Where they are not counted apart, each successful call was one."""
         if self.compute is not None:
             return self.compute
-        seconds = self.duration.total - self.failed - self.waited
-        return compute.ComputeMeters(self.ends.get("success", 0), seconds)
+        won = self.durations.get("success")
+        return (
+            compute.ComputeMeters()
+            if won is None
+            else compute.ComputeMeters(won.count, won.total - self.waited)
+        )
 
     def of(self, kind: type[OfStage]) -> OfStage:
         meters = self.stages.setdefault(kind, kind())
@@ -83,11 +90,11 @@ class ModelMeters:
 
     def ended(self, seconds: float, kind: str, waited: float = 0.0) -> None:
         """A call ended after `seconds` with `kind`: `success`, or the code of its error."""
-        self.ends[kind] = self.ends.get(kind, 0) + 1
-        self.duration.observe(seconds)
-        if kind != "success":
-            self.failed += seconds
-        elif waited:
+        durations = self.durations.get(kind)
+        if durations is None:
+            durations = self.durations[kind] = Histogram(SECONDS)
+        durations.observe(seconds)
+        if waited and kind == "success":
             self.waited += waited
 
     def left_unopened(self) -> None:
@@ -217,16 +224,18 @@ class Meters(Collector):
         seconds = HistogramMetricFamily("inferstream_call_seconds", "Seconds from call to end", labels=names)
         for meters in self.models.values():
             labels = meters.labels
-            total = sum(meters.ends.values())
-            won = meters.ends.get("success", 0)
-            success.add_metric(labels, won)
-            failure.add_metric(labels, total - won)
-            duration.add_metric(labels, total, meters.duration.total)
-            failed.add_metric(labels, meters.failed)
-            for end, count in meters.ends.items():
-                ends.add_metric([*labels, end], count)
+            every, won = Histogram(SECONDS), Histogram(SECONDS)
+            for end, durations in meters.durations.items():
+                ends.add_metric([*labels, end], durations.count)
+                every.add(durations.counts, durations.total)
+                if end == "success":
+                    won = durations
+            success.add_metric(labels, won.count)
+            failure.add_metric(labels, every.count - won.count)
+            duration.add_metric(labels, every.count, every.total)
+            failed.add_metric(labels, every.total - won.total)
             running.add_metric(labels, meters.in_flight)
-            seconds.add_metric(labels, meters.duration.buckets(), meters.duration.total)
+            seconds.add_metric(labels, every.buckets(), every.total)
         yield from (success, failure, duration, failed, ends, running, seconds)
 
     def _collect_streams(self) -> Iterable[Metric]:

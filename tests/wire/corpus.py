@@ -12,7 +12,7 @@ from tests.serving import Running
 
 from . import http, rpc, websocket
 from .folder import write_folder, write_later
-from .requests import connections, inference, metrics, profiles, resources, streams, texts
+from .requests import connections, inference, jsonrpc, metrics, profiles, resources, streams, texts
 from .requests import grpc as grpc_requests
 from .requests import websocket as websocket_requests
 
@@ -29,6 +29,7 @@ FACES: dict[str, Sequence[Case]] = {
     "grpc": grpc_requests.CASES,
     "resources": resources.CASES,
     "texts": texts.CASES,
+    "jsonrpc": jsonrpc.CASES,
     "metrics": metrics.CASES,
     "profiles": profiles.CASES,
 }
@@ -52,7 +53,7 @@ class Setup(NamedTuple):
 
 
 PAGES = {"allow_origins": ["http://page"], "allow_methods": ["POST"], "allow_headers": ["content-type"]}
-EVERYTHING = ("inference", "streams", "connections", "websocket", "grpc", "resources", "texts")
+EVERYTHING = ("inference", "streams", "connections", "websocket", "grpc", "resources", "texts", "jsonrpc")
 
 SETUPS = {
     "in-process": Setup({}, {**{face: face for face in EVERYTHING}, "metrics": "metrics"}),

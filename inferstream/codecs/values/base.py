@@ -126,13 +126,21 @@ class Value(ABC):
 
     def _encoded(self, kind: str, name: str, value: Any) -> dict[str, Any]:
         try:
-            shape, data = self.write(value)
+            return self.fields(name, value)
         except (TypeError, ValueError, CodecError) as error:
             raise CodecError(f'{kind} "{name}": {reason(error)}') from None
-        return self._fields(name, shape, data)
+
+    def fields(self, name: str, value: Any) -> dict[str, Any]:
+        """The fields of the tensor of a value. Raises the errors of `write`."""
+        return self._fields(name, *self.write(value))
 
     def _fields(self, name: str, shape: list[int], data: Any) -> dict[str, Any]:
-        fields = {"name": name, "datatype": self.datatype, "shape": shape, "data": TensorData(data)}
+        fields: dict[str, Any] = {
+            "name": name,
+            "datatype": self.datatype,
+            "shape": shape,
+            "data": TensorData(data),
+        }
         if self.content is not None and self.content not in UNWRITTEN:
             fields["parameters"] = content_type(self.content)
         return fields

@@ -1,52 +1,79 @@
-"""Flat JSON objects, `{"argument": value}`, as inputs, and outputs as such objects, by what a model declares."""
+"""JSON values of the arguments of a model as inputs, and outputs as JSON values, by what the model declares."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ...errors import CodecError, InvalidOutput, InvalidRequest
 from ...signature import Signature
-from ...types import InferenceResponse, MetadataTensor, RequestInput
-from .base import OPTIONAL, Value, reason
+from ...types import InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
+from .arrays import Array
+from .base import OPTIONAL, STREAM, Value, reason
 from .declared import value_of_tensor
+from .lists import ListOf
 from .objects import Json
+from .scalars import Number
+from .tensor_objects import array_of_object
 
 
 class FlatArguments:
-    """Reads objects whose keys are the inputs of one model. Made when the model loads."""
+    """Reads objects whose keys are the inputs of one model. Made when the model loads.
 
-    def __init__(self, inputs: Sequence[MetadataTensor]) -> None:
+    An array is nested lists of numbers, or an object with base64 (`tensor_objects`). Unless `strict`, an input that is
+    declared as a list takes one value too.
+    """
+
+    def __init__(self, inputs: Sequence[MetadataTensor], strict: bool) -> None:
         self._values: dict[str, Value] = {tensor.name: value_of_tensor(tensor) for tensor in inputs}
-        self._optional = {tensor.name for tensor in inputs if _is_optional(tensor)}
+        self._optional = {tensor.name for tensor in inputs if _may_be_absent(tensor)}
         self._required = [name for name in self._values if name not in self._optional]
+        self._strict = strict
 
     @property
     def names(self) -> list[str]:
         """The names of the inputs, in their order."""
         return [*self._values]
 
-    def read(self, document: Mapping[str, Any]) -> list[RequestInput]:
-        """The inputs of an object. null stands for an absent optional one.
+    def read(self, document: Mapping[str, Any] | Sequence[Any]) -> list[RequestInput]:
+        """The inputs of an object, or of a list in the order of the inputs. null stands for an absent optional one.
 
         Raises InvalidRequest, which names the argument, for a missing, unknown or wrong one.
         """
         tensors = []
-        for name, value in document.items():
+        given = set()
+        for name, value in self._named(document):
             kind = self._values.get(name)
             if kind is None:
                 raise InvalidRequest(f'"{name}" is no argument of the model; {self._known()}')
+            given.add(name)
             if value is None:
                 if name in self._optional:
                     continue
                 if not isinstance(kind, Json):
                     raise InvalidRequest(f'argument "{name}" must not be null')
-            try:
-                tensors.append(kind.input_from_flat(name, value))
-            except (TypeError, ValueError, CodecError) as error:
-                raise InvalidRequest(f'argument "{name}" {reason(error)}') from None
+            tensors.append(self._tensor(name, kind, value))
         for name in self._required:
-            if name not in document:
+            if name not in given:
                 raise InvalidRequest(f'argument "{name}" is missing; {self._known()}')
         return tensors
+
+    def _named(self, document: Mapping[str, Any] | Sequence[Any]) -> Iterable[tuple[str, Any]]:
+        if isinstance(document, Mapping):
+            return document.items()
+        if len(document) > len(self._values):
+            raise InvalidRequest(f"{len(document)} arguments are too many; {self._known()}")
+        return zip(self._values, document, strict=False)
+
+    def _tensor(self, name: str, kind: Value, value: Any) -> RequestInput:
+        try:
+            if isinstance(kind, Array) and (array := array_of_object(value)) is not None:
+                return kind.encode_input(name, array)
+            if not self._strict and isinstance(kind, ListOf) and not isinstance(value, list):
+                value = [value]
+            return kind.input_from_flat(name, value)
+        except (TypeError, ValueError, CodecError) as error:
+            raise InvalidRequest(f'argument "{name}" {reason(error)}') from None
 
     def _known(self) -> str:
         names = ", ".join(f"{name} (optional)" if name in self._optional else name for name in self._values)
@@ -54,26 +81,54 @@ class FlatArguments:
 
 
 class FlatResults:
-    """Makes JSON values of the outputs of one model. Made when the model loads."""
+    """Makes JSON values of the outputs of one model. Arrays stay NumPy arrays, which the JSON writer takes.
+
+    Made when the model loads.
+    """
 
     def __init__(self, outputs: Sequence[MetadataTensor]) -> None:
+        from ...types.value_response import ValueResponse  # late: it needs msgspec, and no start does
+
+        self._of_one = ValueResponse
         self._values: dict[str, Value] = {tensor.name: value_of_tensor(tensor) for tensor in outputs}
 
     def document(self, response: InferenceResponse) -> dict[str, Any]:
         """The outputs of a response by name, for the JSON writer. Raises InvalidOutput."""
-        document: dict[str, Any] = {}
-        for tensor in response.outputs:
-            kind = self._values.get(tensor.name)
-            try:
-                value = tensor.data.flat() if kind is None else kind.to_json(kind.read(tensor))
-            except (TypeError, ValueError, CodecError) as error:
-                raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {reason(error)}.') from error
-            document[tensor.name] = value
-        return document
+        return {tensor.name: self._value(tensor) for tensor in response.outputs}
+
+    def result(self, response: InferenceResponse) -> Any:
+        """One JSON value: that of the only output, an object of several, null of none. Raises InvalidOutput."""
+        if isinstance(response, self._of_one) and (kind := self._values.get(response.form.name)) is not None:
+            return kind.to_json(response.value)
+        document = self.document(response)
+        if len(document) == 1 and len(self._values) < 2:
+            return next(iter(document.values()))
+        return document or None
+
+    def _value(self, tensor: ResponseOutput) -> Any:
+        try:
+            kind = self._values.get(tensor.name) or value_of_tensor(_described(tensor))
+            if isinstance(kind, Array):
+                array = tensor.data.to_numpy(tensor.datatype, tensor.shape)
+                return np.ascontiguousarray(array) if array.ndim else array.item()
+            if isinstance(kind, ListOf) and isinstance(kind.of, Number):
+                return tensor.data.flat()
+            return kind.to_json(kind.read(tensor))
+        except (TypeError, ValueError, CodecError) as error:
+            raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {reason(error)}.') from error
 
 
-def _is_optional(tensor: MetadataTensor) -> bool:
-    return tensor.parameters is not None and bool(tensor.parameters.get(OPTIONAL))
+def _may_be_absent(tensor: MetadataTensor) -> bool:
+    parameters = tensor.parameters
+    return parameters is not None and bool(parameters.get(OPTIONAL) or parameters.get(STREAM))
+
+
+def _described(tensor: ResponseOutput) -> MetadataTensor:
+    """A tensor of which nothing is declared, as metadata would describe it."""
+    shape = tensor.shape if tensor.shape == [1] or len(tensor.shape) != 1 else [-1]
+    return MetadataTensor(
+        name=tensor.name, datatype=tensor.datatype, shape=shape, parameters=tensor.parameters
+    )
 
 
 class FlatInterface:
@@ -84,7 +139,7 @@ class FlatInterface:
     def __init__(
         self, inputs: Sequence[MetadataTensor], outputs: Sequence[MetadataTensor], strict: bool
     ) -> None:
-        self.arguments = FlatArguments(inputs)
+        self.arguments = FlatArguments(inputs, strict)
         self.results = FlatResults(outputs)
         self.strict = strict
         """Whether the model takes exactly these inputs, so that other keys are errors and no parameters."""

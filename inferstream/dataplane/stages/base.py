@@ -11,6 +11,8 @@ from ..execution.base import Execution
 from ..handler import Handler
 
 if TYPE_CHECKING:
+    from ...functions.app import App
+    from ...functions.middleware import Middleware
     from ...settings import Settings
     from ...telemetry.metrics import Meters, ModelMeters
     from ...telemetry.tracing import Tracer
@@ -26,6 +28,8 @@ class Shared:
     """The contents of the response cache; None where the settings turn it off."""
     tracer: "Tracer | None" = None
     """Makes spans; None without a collector in the settings."""
+    middlewares: "tuple[Middleware, ...]" = ()
+    """Functions around every call of every model, the first outermost."""
 
 
 class Pipeline:
@@ -33,8 +37,10 @@ class Pipeline:
 
     live: "Live"
 
-    def __init__(self, execution: Execution, meters: "ModelMeters") -> None:
+    def __init__(self, execution: Execution, meters: "ModelMeters", app: "App | None" = None) -> None:
         self.execution = execution
+        self.app = app
+        """The app of the model's function, as this process has imported it."""
         self.settings = execution.settings
         self.checks = checks_of(execution.signature, execution.strictness)
         self.text = text_interface(execution.signature, execution.settings)

@@ -38,7 +38,7 @@ from ...telemetry.workers import WorkerMeters
 from ..doors import Doors
 from ..ports import bind
 from ..rest.liveness import Liveness
-from ..spans import build_tracing
+from ..spans import build_push, build_tracing
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
 from .follower_registry import FollowerRegistry, Loading
@@ -94,6 +94,9 @@ class Follower:
         self._meters = Meters(settings.metrics_rest_server_prefix)
         self._meters.elsewhere = partial(self._ask, "metrics", "")
         self._tracing = build_tracing(settings)
+        self._metric_push = build_push(settings, self._meters)
+        if self._metric_push is not None:
+            self._metric_push.start()
         self._registry = FollowerRegistry(settings, self._meters, self._tracing, self._ask, self._send)
         loads = WorkerLoads(self._loads, frame.index, frame.count)
         self._liveness = Liveness(settings.model_load_timeout)
@@ -123,8 +126,8 @@ class Follower:
         if self._doors is not None:
             await within(min(PORTS, seconds), "closing the ports", self._doors.stop())
         left = max(over - self._loop.time(), 0.0)
-        tracing = [] if self._tracing is None else [self._tracing.stop()]
-        await within(left, "unloading", self._registry.unload_all(min(UNLOADING, left)), *tracing)
+        sending = [each.stop() for each in (self._tracing, self._metric_push) if each is not None]
+        await within(left, "unloading", self._registry.unload_all(min(UNLOADING, left)), *sending)
         self._count(0)
 
     def _do(

@@ -56,6 +56,7 @@ class InferenceService:
             deadline=deadline_of(context),
             priority=priority_of(metadata),
         )
+        call.face = "grpc"
         reply = await admission.open(call)
         response = reply.first
         assert response is not None

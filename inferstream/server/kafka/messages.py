@@ -48,7 +48,9 @@ def call_of(record: Any, limit: int, admit: Admit) -> tuple[Admission, Call]:
     )
     if (key := key_of(record)) is not None:
         request.id = json_requests.check_id(key)
-    return admission, admission.call(Operation.INFER, request, Headers(record.headers))
+    call = admission.call(Operation.INFER, request, Headers(record.headers))
+    call.face = "kafka"
+    return admission, call
 
 
 def _header(headers: dict[str, str], name: str) -> str | None:

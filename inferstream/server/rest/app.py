@@ -12,6 +12,7 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from .dialects.base import HttpDialect, ReadRoute, Route
 from .dialects.extensions import MissingExtensions
+from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
 from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
 from .dialects.openai.dialect import OpenAI
@@ -38,6 +39,8 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
     MissingExtensions,
     OpenAI,
     Tgi,
+    JsonRpc,
+    JsonRpcStreams,
 )
 """All that this server speaks over HTTP, beside WebSockets and what FastAPI serves."""
 

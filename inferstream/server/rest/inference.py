@@ -45,6 +45,7 @@ class InferenceDoor:
             call = admission.call(
                 operation, asked.request, Headers(exchange.headers), None, deadline, exchange.task, priority
             )
+            call.face = route.dialect.name
             reply = await asked.open(call)
             if operation is Operation.INFER:  # a whole answer, which has nothing to close
                 assert reply.first is not None

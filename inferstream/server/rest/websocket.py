@@ -194,6 +194,7 @@ class Conversation:
             priority=self._priority,
         )
         assert request.id is not None
+        call.face = "websocket"
         call.task = task = self._loop.create_task(self._run(admission, call, binary, request.id))
         self._running[request.id] = SocketCall(admission, call, requests, task)
         self._tasks.add(task)

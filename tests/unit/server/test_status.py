@@ -36,6 +36,12 @@ def test_a_cut_message_ends_in_an_ellipsis() -> None:
     assert set(shortened("日" * LONGEST_MESSAGE)) == {"日", ELLIPSIS}
 
 
+def test_a_client_that_is_not_known_is_not_one_without_permission() -> None:
+    assert status_of(ModelError("who are you?", 401)) == (401, "UNAUTHENTICATED")
+    assert status_of(ModelError("not you", 403)) == (403, "PERMISSION_DENIED")
+    assert ModelError("who are you?", 401).code.value == "unauthenticated"
+
+
 def test_a_models_own_status_goes_first_and_the_profile_decides_the_others() -> None:
     assert status_of(ModelError("no", 418), "mlserver").http == 418
     assert status_of(ModelLoadFailed("no", 418)) == (418, "INVALID_ARGUMENT")

@@ -11,11 +11,17 @@ from inferstream.server.server import Server
 from inferstream.settings import Settings
 
 
-async def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "inferstream.telemetry.tracing", raising=False)
-    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.grpc.trace_exporter", None)
-    with pytest.raises(InvalidSettings, match=r"inferstream\[tracing\]"):
-        Server(Settings(tracing_server="127.0.0.1:1"))
+@pytest.mark.parametrize(
+    ("module", "exporter", "setting"),
+    [("tracing", "trace_exporter", "tracing_server"), ("push", "metric_exporter", "metrics_push_server")],
+)
+async def test_a_missing_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, module: str, exporter: str, setting: str
+) -> None:
+    monkeypatch.delitem(sys.modules, f"inferstream.telemetry.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, f"opentelemetry.exporter.otlp.proto.grpc.{exporter}", None)
+    with pytest.raises(InvalidSettings, match=rf"{setting} needs .*inferstream\[tracing\]"):
+        Server(Settings(**{setting: "127.0.0.1:1"}))
 
 
 class TooNew(ModuleType):

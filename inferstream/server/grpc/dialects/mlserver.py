@@ -39,6 +39,7 @@ class MLServerDialect(StreamDialect):
             deadline=deadline_of(exchange.context),
             priority=priority_of(metadata),
         )
+        call.face = "grpc"
         typed = wants_typed(first.message)
         response = None
         async with await admission.open(call) as reply:

@@ -169,13 +169,15 @@ class TritonStream:
             await self._send(self._refusal(message, error))
 
     def _call(self, admission: Admission, message: InferMessage, operation: Operation) -> Call:
-        return admission.call(
+        call = admission.call(
             operation,
             request_from(message),
             self._metadata,
             deadline=deadline_of(self._exchange.context),
             priority=self._priority,
         )
+        call.face = "grpc"
+        return call
 
     async def _send(self, part: bytes) -> None:
         async with self._writing:

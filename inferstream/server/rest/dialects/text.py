@@ -122,9 +122,9 @@ def calls_like(
     calls = []
     for request in requests:
         request.__dict__["id"] = request.id or new_id()
-        calls.append(
-            admission.call(operation, request, call.headers, None, call.deadline, None, call.priority)
-        )
+        made = admission.call(operation, request, call.headers, None, call.deadline, None, call.priority)
+        made.face = call.face
+        calls.append(made)
     return calls
 
 

@@ -10,6 +10,7 @@ TYPES = {
     Code.UNSUPPORTED_ENCODING: "invalid_request_error",
     Code.NOT_FOUND: "invalid_request_error",
     Code.UNSUPPORTED: "invalid_request_error",
+    Code.UNAUTHENTICATED: "authentication_error",
     Code.PERMISSION_DENIED: "permission_error",
     Code.OVERLOADED: "rate_limit_error",
 }

@@ -14,6 +14,7 @@ TYPES = {
     Code.NOT_FOUND: "validation",
     Code.TOO_LARGE: "validation",
     Code.UNSUPPORTED_ENCODING: "validation",
+    Code.UNAUTHENTICATED: "validation",
     Code.PERMISSION_DENIED: "validation",
     Code.OVERLOADED: "overloaded",
     Code.NOT_READY: "unavailable",

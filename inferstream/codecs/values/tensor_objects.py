@@ -1,0 +1,58 @@
+"""Arrays as objects of JSON, with their numbers in base64: `{"shape": [2], "dtype": "float", "data": "..."}`."""
+
+import base64
+import binascii
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+KINDS = {
+    "float": "float32",
+    "double": "float64",
+    "int32": "int32",
+    "int64": "int64",
+    "uint32": "uint32",
+    "uint64": "uint64",
+    "bool": "bool",
+}
+"""The dtypes of these objects by their names. Others have NumPy's names."""
+
+NAMES = {dtype: name for name, dtype in KINDS.items()}
+
+KEYS = {"shape", "dtype", "data"}
+
+
+def array_of_object(value: Any) -> npt.NDArray[Any] | None:
+    """The array of such an object; None for any other value. Raises ValueError for a wrong one."""
+    if not isinstance(value, dict) or value.keys() != KEYS:
+        return None
+    shape, name, data = value["shape"], value["dtype"], value["data"]
+    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError("has a shape that is no list of sizes")
+    try:
+        dtype = np.dtype(KINDS.get(name, name) if isinstance(name, str) else None)
+    except TypeError:
+        dtype = np.dtype(object)
+    if not isinstance(name, str) or dtype.kind not in "biuf":
+        raise ValueError(f"has an unknown dtype: {name!r}")
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        raise ValueError("has data that are no base64") from None
+    wanted = prod(shape) * dtype.itemsize
+    if len(raw) != wanted:
+        raise ValueError(f"has {len(raw)} bytes for shape {shape} of {name}, which takes {wanted}")
+    return np.frombuffer(raw, dtype.newbyteorder("<")).reshape(shape)
+
+
+def object_of(array: npt.NDArray[Any]) -> dict[str, Any]:
+    """An array as such an object."""
+    dtype = array.dtype
+    little = np.ascontiguousarray(array, dtype.newbyteorder("<"))
+    return {
+        "shape": [*array.shape],
+        "dtype": NAMES.get(dtype.name, dtype.name),
+        "data": base64.b64encode(little.tobytes()).decode(),
+    }

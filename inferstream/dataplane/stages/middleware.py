@@ -1,0 +1,172 @@
+"""The functions that an app or the settings put around every call of a model."""
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from time import perf_counter
+from typing import NoReturn
+
+from ...errors import InferenceFailed, InferstreamError
+from ...functions.errors import ErrorMap
+from ...functions.middleware import CallEnd, Middleware
+from ...types import InferenceRequest, InferenceResponse
+from ..call import Call
+from ..handler import Handler
+from ..reply import Reply, Watcher
+from .base import Pipeline, Shared
+from .metrics import kind_of
+
+logger = logging.getLogger("inferstream.middleware")
+
+
+class SeenCall:
+    """A call as middleware sees it: a `CallInfo`."""
+
+    __slots__ = ("_began", "_callbacks", "call", "entered", "reply")
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.entered = False
+        """Whether a middleware has passed it on to the model."""
+        self.reply: Reply | None = None
+        self._began = perf_counter()
+        self._callbacks: list[Callable[[CallEnd], None]] = []
+
+    @property
+    def model(self) -> str:
+        return self.call.model
+
+    @property
+    def version(self) -> str | None:
+        return self.call.version
+
+    @property
+    def operation(self) -> str:
+        return self.call.operation.value
+
+    @property
+    def face(self) -> str:
+        return self.call.face
+
+    @property
+    def request(self) -> InferenceRequest:
+        return self.call.request
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.call.headers
+
+    @property
+    def principal(self) -> str | None:
+        return self.call.principal
+
+    @principal.setter
+    def principal(self, name: str | None) -> None:
+        self.call.principal = name
+
+    def on_end(self, callback: Callable[[CallEnd], None]) -> None:
+        if inspect.iscoroutinefunction(callback):
+            raise TypeError(f"on_end takes a function that does not wait, and {callback!r} is a coroutine")
+        self._callbacks.append(callback)
+
+    @property
+    def watched(self) -> bool:
+        """Whether a middleware wants to know the end."""
+        return bool(self._callbacks)
+
+    def ended(self, error: BaseException | None, items: int = 0) -> None:
+        """Tell each callback the end, in reverse order."""
+        if not self._callbacks:
+            return
+        end = CallEnd(kind_of(error), perf_counter() - self._began, items)
+        for callback in reversed(self._callbacks):
+            try:
+                callback(end)
+            except Exception:
+                logger.exception("a middleware's function at the end of a call of %s failed", self.model)
+
+
+class WatchedEnd(Watcher):
+    """Counts the responses of a call, and tells its middleware the end."""
+
+    __slots__ = ("_call", "_items")
+
+    def __init__(self, call: SeenCall) -> None:
+        self._call = call
+        self._items = 0
+
+    def item(self, response: InferenceResponse) -> None:
+        self._items += 1
+
+    def end(self, error: BaseException | None) -> None:
+        self._call.ended(error, self._items)
+
+
+Passage = Callable[[SeenCall], Awaitable[Reply]]
+"""What middleware knows as `call_next`."""
+
+
+class Middlewares:
+    """Runs the functions around a call, the first outermost, and after them the stages inside."""
+
+    def __init__(self, inner: Handler, middlewares: list[Middleware], errors: ErrorMap, model: str) -> None:
+        self._errors = errors
+        self._model = model
+        passage: Passage = partial(_enter, inner)
+        for middleware in reversed(middlewares):
+            passage = partial(_pass, middleware, passage)
+        self._outermost = passage
+
+    async def __call__(self, call: Call) -> Reply:
+        seen = SeenCall(call)
+        try:
+            reply = await self._outermost(seen)
+        except BaseException as error:
+            if seen.reply is not None:  # of a middleware that failed after the model had begun
+                await seen.reply.aclose(error)
+            try:
+                self._raise(error)
+            except BaseException as raised:
+                seen.ended(raised)
+                raise
+        return reply.watch(WatchedEnd(seen)) if seen.watched else reply
+
+    def _raise(self, error: BaseException) -> NoReturn:
+        """Raise an error as the client may know it: the log gets what is no error of ours, and is not mapped."""
+        if not isinstance(error, Exception):
+            raise error
+        found = self._errors.translated(error)
+        if isinstance(found, InferstreamError):
+            raise found from error.__cause__ if found is error else error
+        logger.error("a middleware of model %s failed", self._model, exc_info=error)
+        raise InferenceFailed(
+            f"A middleware of model {self._model} failed; the server's log says why."
+        ) from error
+
+
+async def _enter(inner: Handler, seen: SeenCall) -> Reply:
+    """`call_next` of the innermost middleware."""
+    if seen.entered:
+        raise RuntimeError("a middleware called call_next twice; a call runs once")
+    seen.entered = True
+    reply = seen.reply = await inner(seen.call)
+    return reply
+
+
+async def _pass(middleware: Middleware, call_next: Passage, seen: SeenCall) -> Reply:
+    reply: Reply | None = await middleware(seen, call_next)
+    if reply is None or reply is not seen.reply:
+        name = getattr(middleware, "__qualname__", repr(middleware))
+        raise TypeError(f"middleware {name} returned a {type(reply).__name__}, not the reply of call_next")
+    return reply
+
+
+def middleware(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
+    """Off without middleware in the app of the model and in the settings."""
+    app = model.app
+    found = [*shared.middlewares, *(() if app is None else app.middlewares)]
+    if not found:
+        return None
+    model.gate = None  # a client is refused for what it is before it is refused for a full queue
+    return Middlewares(inner, found, ErrorMap() if app is None else app.errors, model.settings.name)

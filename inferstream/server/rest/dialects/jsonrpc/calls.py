@@ -1,0 +1,193 @@
+"""The calls of one body of JSON-RPC: a single one, or those of a batch, each with an answer of its own."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from .....codecs.values.flat import FlatResults
+from .....codecs.values.tensor_objects import object_of
+from .....dataplane.admission import Admission
+from .....dataplane.call import Call, Operation
+from .....dataplane.reply import Reply
+from .....errors import InferstreamError, PayloadTooLarge
+from .....protos.json_responses import dump
+from .....types import InferenceRequest, InferenceResponse
+from ...messages import JSON, RawHeaders, wrap
+from ..base import ParsedRequest
+from . import messages
+
+AT_ONCE = 64
+"""Calls of one batch that run or wait in queues at the same time."""
+
+TURN_AFTER = 0.001
+"""Seconds that a stream may be collected without letting others run."""
+
+Write = Callable[[FlatResults, InferenceResponse], bytes]
+"""Writes the result of a response as JSON."""
+
+
+class Ready(NamedTuple):
+    """A request that its model can be asked, and what makes JSON of the responses."""
+
+    admission: Admission
+    request: InferenceRequest
+    results: FlatResults
+
+
+class Prepared:
+    """One request of a body, and later its answer."""
+
+    __slots__ = ("answer", "id", "ready", "wanted")
+
+    def __init__(self, id: str | int | float | None, wanted: bool) -> None:
+        self.id = id
+        self.wanted = wanted
+        """Whether the client wants an answer; it wants none to a notification."""
+        self.ready: Ready | None = None
+        """None if there is no such model, or the request is wrong."""
+        self.answer = b""
+
+    def failed(self, error: InferstreamError) -> None:
+        self.answer = messages.error_document(self.id, error)
+
+
+Running = list[tuple[Prepared, Ready]]
+
+
+class Answered(InferstreamError):
+    """A body none of whose requests reaches a model; `body` is the response to it."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__("")
+        self.body = body
+
+
+class RpcRequest(ParsedRequest):
+    """The requests of a body, at least one of which has an admission. The door's call is that of the first such."""
+
+    __slots__ = ("_batch", "_left", "_prepared", "_running", "_write")
+
+    compressible = True
+
+    def __init__(
+        self, prepared: Sequence[Prepared], running: Running, batch: bool, limit: int, write: Write
+    ) -> None:
+        _, first = running[0]
+        self.admission = first.admission
+        self.request = first.request
+        self.operation = Operation.INFER
+        self._prepared = prepared
+        self._running = running
+        self._batch = batch
+        self._left = limit
+        self._write = write
+
+    async def open(self, call: Call) -> Reply:
+        """Run all calls to their ends. Failures are answers."""
+        if not self._batch:
+            await self._run(*self._running[0], call)
+        else:
+            await self._run_all(call)
+        return Reply(NOTHING)
+
+    async def _run_all(self, first: Call) -> None:
+        slots = asyncio.Semaphore(AT_ONCE)
+        first.task = None  # each call has a task of its own
+
+        async def run(prepared: Prepared, ready: Ready, call: Call) -> None:
+            async with slots:
+                await self._run(prepared, ready, call)
+
+        async with asyncio.TaskGroup() as group:
+            for prepared, ready in self._running:
+                call = first if ready.request is self.request else _call_like(first, ready)
+                group.create_task(run(prepared, ready, call))
+
+    async def _run(self, prepared: Prepared, ready: Ready, call: Call) -> None:
+        try:
+            if ready.admission.predicts:
+                reply = await ready.admission.open(call)
+                assert reply.first is not None
+                result = self._write(ready.results, reply.first)
+                if self._batch:
+                    self._take(len(result))
+            else:
+                call.operation = Operation.STREAM
+                result = await self._gathered(ready, call)
+            prepared.answer = messages.result_document(prepared.id, result)
+        except Exception as error:
+            prepared.failed(wrap(error))
+
+    async def _gathered(self, ready: Ready, call: Call) -> bytes:
+        """The items of a stream as a list. Raises PayloadTooLarge."""
+        items = []
+        turned = perf_counter()
+        async with await ready.admission.open(call) as reply:
+            async for response in reply:
+                item = self._write(ready.results, response)
+                self._take(len(item) + 1)
+                items.append(item)
+                if perf_counter() - turned > TURN_AFTER:
+                    await asyncio.sleep(0)
+                    turned = perf_counter()
+        return messages.list_document(items)
+
+    def _take(self, size: int) -> None:
+        """Count bytes of a result, which the server holds until all calls have ended."""
+        self._left -= size
+        if self._left < 0:
+            raise PayloadTooLarge(
+                "The results are larger than the server holds; ask for a stream, or for less."
+            )
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        return [JSON], body_of(self._prepared, self._batch)
+
+    def events(self) -> NoReturn:
+        """Results are not streamed here."""
+        raise NotImplementedError
+
+    def failure(self, error: InferstreamError) -> NoReturn:
+        """Results are not streamed here."""
+        raise NotImplementedError
+
+
+def _call_like(first: Call, ready: Ready) -> Call:
+    """A call with the headers, deadline and priority of another."""
+    call = ready.admission.call(
+        Operation.INFER, ready.request, first.headers, None, first.deadline, None, first.priority
+    )
+    call.face = first.face
+    return call
+
+
+NOTHING = InferenceResponse.trusted({"model_name": "", "model_version": None, "id": None, "outputs": []})
+"""Stands for the responses of the models, which the answers hold."""
+
+
+def body_of(prepared: Sequence[Prepared], batch: bool) -> bytes:
+    """The body of a response: empty if every request is a notification."""
+    answers = [each.answer for each in prepared if each.wanted]
+    if not answers:
+        return b""
+    return messages.list_document(answers) if batch else answers[0]
+
+
+def written(results: FlatResults, response: InferenceResponse) -> bytes:
+    """A result, arrays as nested lists."""
+    return dump(results.result(response))
+
+
+def written_with_objects(results: FlatResults, response: InferenceResponse) -> bytes:
+    """A result, arrays as objects with their numbers in base64."""
+    result = results.result(response)
+    if isinstance(result, dict):
+        return dump({name: _object(value) for name, value in result.items()})
+    return dump(_object(result))
+
+
+def _object(value: Any) -> Any:
+    return object_of(value) if isinstance(value, np.ndarray) else value

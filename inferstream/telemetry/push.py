@@ -1,0 +1,146 @@
+"""Metrics for an OpenTelemetry collector. Imported only if the settings name one."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from time import time_ns
+from typing import Any
+
+from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    HistogramDataPoint,
+    Metric,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.metrics.export import Histogram as HistogramPoints
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from .histogram import Histogram
+from .metrics import Meters, ModelMeters
+
+logger = logging.getLogger("inferstream.push")
+
+LAST = 2.0
+"""Seconds for the last push to reach its collector."""
+
+Labels = dict[str, str]
+
+
+class MetricPush:
+    """Sends the calls of this process at an interval. Counting costs nothing, because the numbers are there anyway."""
+
+    def __init__(self, meters: Meters, endpoint: str, name: str, version: str, interval: float) -> None:
+        self._meters = meters
+        self._interval = interval
+        self._exporter = OTLPMetricExporter(endpoint=endpoint, insecure=not endpoint.startswith("https://"))
+        instance = f"{socket.gethostname()}-{os.getpid()}"
+        self._resource = Resource.create(
+            {"service.name": name, "service.version": version, "service.instance.id": instance}
+        )
+        self._scope = InstrumentationScope("inferstream", version)
+        self._began = time_ns()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Push until `stop`."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Push what has happened since the last push, for at most `LAST` seconds."""
+        if self._task is not None:
+            self._task.cancel()
+        pushing = asyncio.create_task(self._push())
+        await asyncio.wait([pushing], timeout=LAST)
+        self._exporter.shutdown(timeout_millis=0)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            await self._push()
+
+    async def _push(self) -> None:
+        try:
+            await asyncio.to_thread(self._exporter.export, self._data())
+        except Exception:  # of the exporter, which logs a collector that is gone itself
+            logger.exception("metrics cannot be pushed")
+
+    def _data(self) -> MetricsData:
+        now = time_ns()
+        models = [(_labels(meters), meters) for meters in self._meters.models.values()]
+        metrics = [
+            _metric(
+                "inferstream.call.duration",
+                "Seconds from call to end",
+                "s",
+                HistogramPoints(list(self._durations(models, now)), AggregationTemporality.CUMULATIVE),
+            ),
+            _metric(
+                "inferstream.calls",
+                "Calls by how they ended",
+                "{call}",
+                self._sum(
+                    (
+                        ({**labels, "call.end": end}, durations.count)
+                        for labels, meters in models
+                        for end, durations in meters.durations.items()
+                    ),
+                    now,
+                ),
+            ),
+            _metric(
+                "inferstream.calls.in_progress",
+                "Calls waiting or running",
+                "{call}",
+                self._sum(((labels, meters.in_flight) for labels, meters in models), now, monotonic=False),
+            ),
+            _metric(
+                "inferstream.stream.items",
+                "Responses sent in streams",
+                "{item}",
+                self._sum(((labels, meters.streams.items) for labels, meters in models), now),
+            ),
+        ]
+        scope = ScopeMetrics(self._scope, [metric for metric in metrics if metric.data.data_points], "")
+        return MetricsData([ResourceMetrics(self._resource, [scope], "")])
+
+    def _durations(
+        self, models: Iterable[tuple[Labels, ModelMeters]], now: int
+    ) -> Iterator[HistogramDataPoint]:
+        for labels, meters in models:
+            for end, durations in meters.durations.items():
+                yield self._point({**labels, "call.end": end}, durations, now)
+
+    def _point(self, labels: Labels, found: Histogram, now: int) -> HistogramDataPoint:
+        unknown: Any = None  # the protocol allows it, the class of the library does not say so
+        return HistogramDataPoint(
+            labels,
+            self._began,
+            now,
+            found.count,
+            found.total,
+            [*found.counts],
+            [*found.bounds],
+            min=unknown,
+            max=unknown,
+        )
+
+    def _sum(self, found: Iterable[tuple[Labels, int]], now: int, monotonic: bool = True) -> Sum:
+        points = [NumberDataPoint(labels, self._began, now, value) for labels, value in found]
+        return Sum(points, AggregationTemporality.CUMULATIVE, monotonic)
+
+
+def _labels(meters: ModelMeters) -> Labels:
+    model, version = meters.labels
+    return {"model.name": model, "model.version": version}
+
+
+def _metric(name: str, description: str, unit: str, data: HistogramPoints | Sum) -> Metric:
+    return Metric(name, description, unit, data)

@@ -1,0 +1,169 @@
+"""JSON values by name as inputs of a model, and its outputs as one JSON value."""
+
+import base64
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pytest
+
+from inferstream import App, InferenceRequest, InferenceResponse, MetadataTensor, TensorInput, testing
+from inferstream.codecs import NumpyCodec, StringCodec
+from inferstream.codecs.values.flat import FlatInterface, flat_interface
+from inferstream.codecs.values.tensor_objects import array_of_object, object_of
+from inferstream.errors import InvalidOutput, InvalidRequest
+from inferstream.signature import Signature
+
+app = App()
+
+
+@app.model
+def add(a: int, b: int = 1, why: Literal["fun", "work"] | None = None) -> int:
+    return a + b
+
+
+@app.model
+def scale(x: TensorInput[np.float32, None], by: float = 2.0) -> npt.NDArray[np.float32]:
+    return x * np.float32(by)
+
+
+@app.model
+def pair(a: int) -> tuple[int, list[float]]:
+    return a, [0.5, float("nan")]
+
+
+@app.model
+def nothing() -> None: ...
+
+
+def interface(name: str) -> FlatInterface:
+    found = flat_interface(app[name].signature())
+    assert found is not None
+    return found
+
+
+def data(name: str, document: Any) -> dict[str, Any]:
+    return {tensor.name: tensor.data.flat() for tensor in interface(name).arguments.read(document)}
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"a": 1}, {"a": [1]}),
+        ({"b": 3, "a": 1}, {"a": [1], "b": [3]}),
+        ({"a": 1, "b": None, "why": None}, {"a": [1]}),
+        ([1, 2], {"a": [1], "b": [2]}),
+        ([1], {"a": [1]}),
+        ([1, None, "fun"], {"a": [1], "why": ["fun"]}),
+    ],
+)
+def test_arguments_by_name_and_by_position(document: Any, expected: dict[str, Any]) -> None:
+    assert data("add", document) == expected
+
+
+@pytest.mark.parametrize(
+    ("document", "fault"),
+    [
+        ({}, 'argument "a" is missing; it takes a, b (optional), why (optional)'),
+        ([], 'argument "a" is missing'),
+        ({"a": 1, "c": 2}, '"c" is no argument of the model'),
+        ([1, 2, None, 4], "4 arguments are too many; it takes a, b"),
+        ({"a": "1"}, 'argument "a" takes an integer'),
+        ({"a": None}, 'argument "a"'),
+        ({"a": [1]}, 'argument "a" takes an integer'),
+        ({"a": 1, "why": "play"}, "argument \"why\" 'play' is none of 'fun', 'work'"),
+    ],
+)
+def test_what_is_wrong_is_named(document: Any, fault: str) -> None:
+    with pytest.raises(InvalidRequest) as wrong:
+        interface("add").arguments.read(document)
+    assert wrong.value.message.startswith(fault)
+
+
+def test_an_array_is_nested_lists_or_an_object_with_base64() -> None:
+    array = np.array([1.5, 2], np.float32)
+    for written in ([1.5, 2], object_of(array), {**object_of(array), "dtype": "float32"}):
+        (tensor,) = interface("scale").arguments.read({"x": written})
+        assert (tensor.datatype, tensor.shape, tensor.data.flat()) == ("FP32", [2], [1.5, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"data": "!"}, "no base64"),
+        ({"data": 5}, "no base64"),
+        ({"data": "AAAA"}, "has 3 bytes for shape [2] of float, which takes 8"),
+        ({"shape": [-2]}, "no list of sizes"),
+        ({"shape": "2"}, "no list of sizes"),
+        ({"shape": [2**62, 2**62]}, "has 8 bytes"),
+        ({"dtype": "object"}, "unknown dtype: 'object'"),
+        ({"dtype": "string"}, "unknown dtype"),
+        ({"dtype": "<U4"}, "unknown dtype"),
+        ({"dtype": None}, "unknown dtype: None"),
+        ({"dtype": [1]}, "unknown dtype"),
+    ],
+)
+def test_a_wrong_object_is_an_error_that_names_the_argument(change: dict[str, Any], fault: str) -> None:
+    written = {**object_of(np.array([1.5, 2], np.float32)), **change}
+    with pytest.raises(InvalidRequest) as wrong:
+        interface("scale").arguments.read({"x": written})
+    assert wrong.value.message.startswith('argument "x" has ')
+    assert fault in wrong.value.message
+
+
+def test_objects_have_the_names_of_blazerpc() -> None:
+    for dtype, name in ((np.float32, "float"), (np.float64, "double"), (np.bool_, "bool"), (np.int8, "int8")):
+        array = np.arange(4).reshape(2, 2).astype(dtype)
+        written = object_of(array)
+        assert (written["dtype"], written["shape"]) == (name, [2, 2])
+        read = array_of_object(written)
+        assert read is not None
+        assert (read == array).all()
+    big = object_of(np.array([1], ">i4"))
+    assert base64.b64decode(big["data"]) == b"\1\0\0\0"
+
+
+async def test_results() -> None:
+    def result(name: str, response: InferenceResponse) -> Any:
+        written = orjson.dumps(interface(name).results.result(response), option=orjson.OPT_SERIALIZE_NUMPY)
+        return orjson.loads(written)
+
+    async with testing.run(app) as client:
+        assert result("add", await client.infer("add", a=1)) == 2
+        scaled = await client.infer("scale", x=np.array([0.1, 2], np.float32))
+        assert isinstance(interface("scale").results.result(scaled), np.ndarray)
+        assert result("scale", scaled) == [0.2, 4.0]
+        assert result("pair", await client.infer("pair", a=1)) == {"output_0": 1, "output_1": [0.5, None]}
+        assert result("nothing", await client.infer("nothing", InferenceRequest(inputs=[]))) is None
+
+
+def test_a_class_declares_lists_and_takes_one_value_too() -> None:
+    texts = MetadataTensor(name="x", datatype="BYTES", shape=[-1])
+    found = flat_interface(Signature((texts,), None))
+    assert found is not None
+    for document in ({"x": "a"}, {"x": ["a"]}, ["a"]):
+        (tensor,) = found.arguments.read(document)
+        assert (tensor.shape, tensor.data.flat()) == ([1], ["a"])
+
+
+def test_outputs_that_nothing_declares_are_written_as_they_are() -> None:
+    found = FlatInterface((), (), strict=False)
+    outputs = [
+        NumpyCodec.encode_output("m", np.array([[1, 2]])),
+        StringCodec.encode_output("t", ["a", "b"]),
+        NumpyCodec.encode_output("s", np.array(5.0)),
+    ]
+    response = InferenceResponse(model_name="m", outputs=outputs)
+    document = found.results.result(response)
+    assert (document["m"].tolist(), document["t"], document["s"]) == ([[1, 2]], ["a", "b"], 5.0)
+    assert found.results.result(InferenceResponse(model_name="m", outputs=outputs[1:2])) == ["a", "b"]
+    bytes_of_no_text = StringCodec.encode_output("t", ["a"])
+    bytes_of_no_text.data = [b"\xff\xfe"]
+    bad = InferenceResponse(model_name="m", outputs=[bytes_of_no_text])
+    with pytest.raises(InvalidOutput, match='Output "t"'):
+        found.results.result(bad)
+
+
+def test_a_model_of_which_nothing_is_known_has_no_interface() -> None:
+    assert flat_interface(Signature()) is None
