@@ -29,17 +29,20 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## start the server on the examples, stream an answer over REST and gRPC, stop
 	$(BIN)/python scripts/demo.py
 
+# Servers start hundreds of times in the tests. Without bytecode each start compiles the package again.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: lint  ## lint, type check, layers, and every test
 	$(BIN)/python -m pytest -n 2
 
 $(LLM_STAMP): pyproject.toml
 	test -x $(LLM)/bin/python || $(PYTHON) -m venv $(LLM)
 	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-llm]'
-	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(LLM)/node openai@6.49.0
+	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(LLM)/node openai@6.49.0 \
+		@grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1
 	@touch $@
 
-test-llm: $(LLM_STAMP)  ## other clients of OpenAI's API: LiteLLM, LangChain, and OpenAI's own for Node
-	OPENAI_NODE=$(LLM)/node $(LLM)/bin/python -m pytest tests/clients \
+test-llm: $(LLM_STAMP)  ## other clients: LiteLLM, LangChain, and those of OpenAI and gRPC for Node
+	NODE_CLIENTS=$(LLM)/node $(LLM)/bin/python -m pytest tests/clients \
 		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning  # clients that nobody closes
 
 $(MODELS_STAMP): pyproject.toml
@@ -52,7 +55,7 @@ $(MODELS_STAMP): pyproject.toml
 test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddings, pipelines; TORCH names its version
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(MODELS)/bin/python -m pytest tests/unit/runtimes tests/unit/text \
 		--ignore tests/unit/runtimes/test_runtimes.py \
-		tests/e2e/test_language_model.py tests/e2e/test_text_runtimes.py
+		tests/unit/compat/test_blazerpc.py tests/e2e/test_language_model.py tests/e2e/test_text_runtimes.py
 
 bench-language: $(MODELS_STAMP)  ## a real language model: tokens/s of 1 to 16 streams, first tokens, memory
 	HF_HUB_OFFLINE=1 $(MODELS)/bin/python -m benchmarks.language

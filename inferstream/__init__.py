@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import codecs, errors, testing, types
     from .cli.serve import serve
+    from .clients.blocking import Client
+    from .clients.client import AsyncClient
     from .codecs import (
         Base64Codec,
         DatetimeCodec,
@@ -50,9 +52,11 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "Application",
+    "AsyncClient",
     "Base64Codec",
     "CallEnd",
     "CallInfo",
+    "Client",
     "CodecError",
     "DatetimeCodec",
     "Depends",
@@ -100,9 +104,11 @@ __all__ = [
 _HOMES = {
     "App": "functions.app",
     "Application": "server.application",
+    "AsyncClient": "clients.client",
     "Base64Codec": "codecs",
     "CallEnd": "functions.middleware",
     "CallInfo": "functions.middleware",
+    "Client": "clients.blocking",
     "CodecError": "errors",
     "DatetimeCodec": "codecs",
     "Depends": "functions.injection",

@@ -279,7 +279,12 @@ class ModelLoadFailed(ModelError):
 
 
 class CallFailed(InferstreamError):
-    """A call by one of our clients failed. If `retryable`, another attempt may succeed after `retry_after` seconds."""
+    """A call by one of our clients failed.
+
+    `message` is that of the server, `status` its HTTP status or the one that belongs to its gRPC status, None for a
+    failure without one. If `retryable`, another attempt may succeed after `retry_after` seconds. If `unreachable`,
+    there was no connection.
+    """
 
     def __init__(
         self,
@@ -287,11 +292,31 @@ class CallFailed(InferstreamError):
         retryable: bool = False,
         unreachable: bool = False,
         retry_after: float | None = None,
+        status: int | None = None,
+        status_name: str | None = None,
     ) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.unreachable = unreachable
         self.retry_after = retry_after
+        self.status = status
+        self._status_name = status if status_name is None else status_name
+
+    @property
+    def status_name(self) -> str:
+        """The name or number of the status, as the transport has it; empty without one."""
+        return str(self._status_name or "")
+
+    def __str__(self) -> str:
+        return f"{self._status_name}: {self.message}" if self._status_name else self.message
+
+
+class CallTimedOut(CallFailed, TimeoutError):
+    """The time limit of a client's call has passed, at the client or on the server."""
+
+
+class ConnectionFailed(CallFailed, ConnectionError):
+    """A client has no connection to the server, or lost it before the end of the response."""
 
 
 class InvalidSettings(InferstreamError):

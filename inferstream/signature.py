@@ -15,13 +15,14 @@ class Rpc:
     """The typed RPC of a function: `/{service}/{method}`.
 
     `numbers` are the field numbers of the request by argument. `classic` is the form of BlazeRPC's messages: `float` is
-    32 bits wide, and only optional arguments have presence.
+    32 bits wide, and only optional arguments have presence. `streams` tells that it has a stream of responses.
     """
 
     service: str
     method: str
     numbers: dict[str, int]
     classic: bool = False
+    streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)

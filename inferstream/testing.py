@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .codecs import NumpyCodec, StringCodec
-from .codecs.registry import find_input_codec
+from .codecs.undeclared import encode
 from .dataplane.call import Operation
 from .dataplane.reply import Reply
-from .errors import CodecError
 from .server.application import Application
 from .server.served import Served
 from .settings import Settings
-from .types import Headers, InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
+from .types import Headers, InferenceRequest, InferenceResponse, ResponseOutput
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -137,32 +136,6 @@ def request_of(inputs: dict[str, Any]) -> InferenceRequest:
     return InferenceRequest(inputs=[encode(name, value) for name, value in inputs.items()])
 
 
-def encode(name: str, value: Any) -> RequestInput:
-    """The input tensor of an array, a number, a text, bytes, or a list of these.
-
-    A codec encodes any other value. Raises CodecError for a value without a codec.
-    """
-    if isinstance(value, RequestInput):
-        return value
-    if isinstance(value, str | bytes):
-        value = [value]
-    if isinstance(value, list | tuple) and any(isinstance(element, str) for element in value):
-        return StringCodec.encode_input(name, list(value))
-    if not isinstance(value, np.ndarray):
-        codec = find_input_codec(payload=value)
-        if codec is not None and codec.ContentType not in ("base64", "json"):
-            return codec.encode_input(name, value)
-    try:
-        array = np.asarray(value, dtype=object if _holds_bytes(value) else None)
-    except ValueError as error:  # lists of different lengths
-        raise CodecError(f'input "{name}": {error}') from error
-    if array.dtype == object and not (isinstance(value, np.ndarray) or _holds_bytes(value)):
-        raise CodecError(f'input "{name}": no codec makes a tensor of a {type(value).__name__}')
-    tensor = NumpyCodec.encode_input(name, array)
-    tensor.shape = [*array.shape] or [1]
-    return tensor
-
-
 def arrays(response: InferenceResponse) -> Arrays:
     """The outputs of a response as arrays, by name. BYTES are `bytes`, or texts if their content type is `str`."""
     return {output.name: _array(output) for output in response.outputs}
@@ -173,7 +146,3 @@ def _array(output: ResponseOutput) -> npt.NDArray[Any]:
     if parameters is not None and parameters.content_type == StringCodec.ContentType:
         return np.array(StringCodec.decode_output(output), dtype=object).reshape(output.shape)
     return NumpyCodec.decode_output(output)
-
-
-def _holds_bytes(value: Any) -> bool:
-    return isinstance(value, list | tuple) and any(isinstance(element, bytes) for element in value)

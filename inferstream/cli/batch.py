@@ -34,13 +34,15 @@ class Files:
     resume: bool
 
 
-def run(transport: TransportName, target: Target, files: Files, pace: Rate, verbosity: int) -> int:
+def run(
+    transport: TransportName, target: Target, model: str, files: Files, pace: Rate, verbosity: int
+) -> int:
     """Run the batch. Returns 0 if every line has a response, 130 after Ctrl-C, else 1."""
     _log(verbosity)
     console = Console(stderr=True, highlight=False)
     try:
         _check(files)
-        return asyncio.run(_run(transport, target, files, pace, console))
+        return asyncio.run(_run(transport, target, model, files, pace, console))
     except InvalidSettings as error:
         reason = error.message
     except OSError as error:
@@ -73,14 +75,16 @@ def _check(files: Files) -> None:
         raise InvalidSettings("the output would replace the input")
 
 
-async def _run(name: TransportName, target: Target, files: Files, pace: Rate, console: Console) -> int:
+async def _run(
+    name: TransportName, target: Target, model: str, files: Files, pace: Rate, console: Console
+) -> int:
     started = time.monotonic()
     results = Results(files.output, files.resume)
     request_file = RequestFile(files.requests, files.batch_size, results.done)
     transport = transport_of(name, target)
     try:
         with _progress(request_file, console) as advanced:
-            batch = BatchRun(transport, request_file, results, pace, advanced)
+            batch = BatchRun(transport, target, model, request_file, results, pace, advanced)
             stopped = await _until_signalled(batch)
     finally:
         await transport.aclose()

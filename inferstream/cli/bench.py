@@ -67,8 +67,8 @@ def bench(
     except InvalidSettings as error:
         raise typer.BadParameter(error.message) from None
     address = url or f"localhost:{PORTS[transport]}"
-    target = Target(address, model, timeout, binary, use_ssl, not insecure, concurrency)
-    question = Question(transport, stream, request, rows, headers)
+    target = Target(address, timeout, binary, use_ssl, not insecure, concurrency)
+    question = Question(model, transport, stream, request, rows, headers)
     plan = Plan(concurrency, rate, duration, warmup)
     limits = LoadLimits(max_p50, max_p99, max_first_p99, max_gap_p99, min_rate, max_errors)
     raise typer.Exit(run(target, question, plan, limits, output))

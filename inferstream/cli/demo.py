@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from .banner import address
+from .flags import Flags
 from .start import run as start
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ Ctrl-C stops the server. `server init my-model --template llm` writes a folder w
 def run(flags: Mapping[str, Any]) -> int:
     """Serve the packaged model until a signal; returns the exit code."""
     with as_file(MODELS) as folder:
-        return start(folder, flags, watch=False, say=_say)
+        return start(folder, Flags(flags), watch=False, say=_say)
 
 
 def _say(server: "Server") -> None:

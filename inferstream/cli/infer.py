@@ -64,7 +64,6 @@ def infer(
         raise typer.BadParameter(error.message) from None
     target = Target(
         url=url or f"localhost:{PORTS[transport]}",
-        model=model_name,
         timeout=timeout,
         binary=binary_data,
         ssl=use_ssl,
@@ -73,4 +72,4 @@ def infer(
     )
     files = Files(input_data_path, output_data_path, batch_size, resume)
     pace = Rate(workers, retries, batch_interval, batch_jitter, headers)
-    raise typer.Exit(run(transport, target, files, pace, 2 if extra_verbose else int(verbose)))
+    raise typer.Exit(run(transport, target, model_name, files, pace, 2 if extra_verbose else int(verbose)))

@@ -44,6 +44,14 @@ def start(
     http_port: Annotated[int | None, typer.Option(help="Port of REST and SSE.")] = None,
     grpc_port: Annotated[int | None, typer.Option(help="Port of gRPC.")] = None,
     metrics_port: Annotated[int | None, typer.Option(help="Port of the metrics.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port of gRPC for an app of BlazeRPC, else the same as --http-port.")
+    ] = None,
+    transport: Annotated[
+        str | None,
+        typer.Option(help="grpc, jsonrpc or both, as of `blaze serve`: the other has any free port."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Worker processes; 0 for none.")] = None,
     frontends: Annotated[int | None, typer.Option(help="Processes that share the ports.")] = None,
     strict: Annotated[bool | None, typer.Option("--strict", help="End when a model fails to load.")] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Reload models when their files change.")] = False,
@@ -51,18 +59,20 @@ def start(
 ) -> None:
     """Serve every model in TARGET until SIGTERM or Ctrl-C."""
     gc.disable()  # nothing that imports make is garbage, and looking for it is a tenth of their time
+    from .flags import Flags
     from .start import run
 
-    flags = {
+    settings = {
         "host": host,
         "http_port": http_port,
         "grpc_port": grpc_port,
         "metrics_port": metrics_port,
+        "parallel_workers": workers,
         "frontends": frontends,
         "strict": strict,
         "debug": debug,
     }
-    raise typer.Exit(run(target, flags, reload))
+    raise typer.Exit(run(target, Flags(settings, port, transport), reload))
 
 
 @app.command()
@@ -110,6 +120,20 @@ def models(
 
 
 @app.command()
+def proto(
+    target: Annotated[str, typer.Argument(help="An app: module:app or app.py.")],
+    output_dir: Annotated[Path, typer.Option(help="Folder of the .proto file.")] = Path(),
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if a file would change.")
+    ] = False,
+) -> None:
+    """Write the typed gRPC service of TARGET as a .proto file, and the lock file of its field numbers."""
+    from .proto import run
+
+    raise typer.Exit(run(target, output_dir, check))
+
+
+@app.command()
 def dockerfile(
     folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
     include_dockerignore: Annotated[
@@ -133,6 +157,17 @@ def build(
     from .dockerfile import build
 
     raise typer.Exit(build(folder, tag, no_cache))
+
+
+@app.command()
+def stub(
+    target: Annotated[str, typer.Argument(help="An app: module:app or app.py.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write.")] = None,
+) -> None:
+    """Write a typed client of the app TARGET."""
+    from .stub import run
+
+    raise typer.Exit(run(target, output))
 
 
 app.command()(infer)

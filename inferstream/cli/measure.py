@@ -17,7 +17,7 @@ from rich.table import Table
 from ..clients.bench.figures import LoadLimits, figures
 from ..clients.bench.load import BenchClient, LoadRun, Plan
 from ..clients.bench.samples import from_file, from_metadata
-from ..clients.transport import Target
+from ..clients.transport import ModelName, Target, Transport
 from ..concurrency.event_loop import new_event_loop
 from ..errors import CallFailed, InvalidSettings
 from ..types import InferenceRequest, MetadataModelResponse
@@ -31,6 +31,7 @@ TICK = 0.2
 class Question:
     """The request of a load: from a file or with `rows` rows, for a single response or a stream."""
 
+    model: str
     transport: TransportName
     stream: bool
     request: Path | None
@@ -49,7 +50,7 @@ def run(target: Target, question: Question, plan: Plan, limits: LoadLimits, outp
     except KeyboardInterrupt:
         return 130
     except (CallFailed, InvalidSettings) as error:
-        return _error(error.message)
+        return _error(str(error))
     except OSError as error:
         return _error(f"{error.filename}: {error.strerror}")
     _show(found, console)
@@ -74,7 +75,7 @@ async def _measure(target: Target, question: Question, plan: Plan, console: Cons
         seen = await load.run()
     how = {"rate": plan.rate} if plan.rate else {}
     return {
-        "model": target.model,
+        "model": question.model,
         "transport": question.transport,
         "stream": question.stream,
         "callers": plan.callers,
@@ -90,13 +91,15 @@ async def _over_rest(target: Target, question: Question, stack: AsyncExitStack) 
 
     transport = RestTransport(target)
     stack.push_async_callback(transport.aclose)
-    text, blobs = dump_request(_request(question, await transport.metadata()), target.binary)
+    text, blobs = dump_request(
+        _request(question, await _metadata(transport, question, target)), target.binary
+    )
     headers = dict(question.headers)
     if target.binary:
         headers |= {HEADER_LENGTH: str(len(text)), "Content-Type": "application/octet-stream"}
     body = b"".join((text, *blobs))
     action = "generate_stream" if question.stream else "infer"
-    return lambda: RestCaller(target, action, body, headers)
+    return lambda: RestCaller(target, question.model, action, body, headers)
 
 
 async def _over_grpc(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], BenchClient]:
@@ -106,11 +109,15 @@ async def _over_grpc(target: Target, question: Question, stack: AsyncExitStack) 
 
     transport = GrpcTransport(target)
     stack.push_async_callback(transport.aclose)
-    request = _request(question, await transport.metadata())
-    message = ModelInferRequestConverter.from_types(request, target.model, use_raw=target.binary)
+    request = _request(question, await _metadata(transport, question, target))
+    message = ModelInferRequestConverter.from_types(request, question.model, use_raw=target.binary)
     data = message.SerializeToString()
     channel = await transport.channel()
     return lambda: GrpcCaller(channel, target.timeout, question.stream, data, question.headers)
+
+
+async def _metadata(transport: Transport, question: Question, target: Target) -> MetadataModelResponse:
+    return await transport.metadata(ModelName(question.model), target.timeout)
 
 
 def _request(question: Question, metadata: MetadataModelResponse) -> InferenceRequest:

@@ -23,12 +23,12 @@ def serve(served: Served = ".", **settings: Any) -> None:
     """
     own, repository = resolve(served, settings)
     server = Server(own, repository)
-    with _signals(server.stop), asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with stopped_by_signals(server.stop), asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(server.run(show))
 
 
 @contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` at the first signal. Restore the program's handlers at the end."""
     if threading.current_thread() is not threading.main_thread():
         yield

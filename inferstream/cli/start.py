@@ -7,10 +7,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..concurrency.event_loop import new_event_loop
 from ..errors import InferstreamError, InvalidSettings
@@ -19,35 +19,39 @@ from ..imports.folders import share_folders
 from ..settings import Settings, load_settings
 from ..telemetry.logs import configure_logging
 from .banner import show
+from .flags import BLAZERPC_PORT, Flags
 from .target import targeted
 
 if TYPE_CHECKING:
     from ..repository import ModelRepository
+    from ..repository.apps import AppRepository
     from ..server.server import Server
 
 MOST_FILES = 65_536
 """Upper bound of the soft limit on open files."""
 
 
-def run(
-    target: str | Path, flags: Mapping[str, Any], watch: bool, say: "Callable[[Server], None] | None" = None
-) -> int:
+def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], None] | None" = None) -> int:
     """Serve a folder of models or an app; returns the exit code. `say` prints more once the server is up.
 
     The code is 0 after a signal. It is 1 if the server did not start, or if a worker had to be killed.
     """
-    configure_logging(debug=bool(flags.get("debug")), structured=False, custom=None)
+    configure_logging(debug=bool(flags.settings.get("debug")), structured=False, custom=None)
     try:
         folder, app = targeted(str(target))
-        settings = load_settings(folder.resolve(), flags)
+        repository = _repository(app, folder.resolve())
+        classic = repository is not None and repository.app.classic
+        settings = load_settings(folder.resolve(), flags.of_target(classic))
+        if classic and "grpc_port" not in settings.model_fields_set:
+            settings.grpc_port = BLAZERPC_PORT
         _configure_logging(settings)
-        killed = _serve(settings, _repository(app, folder.resolve()), watch, say)
+        killed = _serve(settings, repository, watch, say)
     except InferstreamError as error:
         return _end(1, f"error: {error.message}")
     return _end(1 if killed else 0)
 
 
-def _repository(app: str | None, folder: Path) -> "ModelRepository | None":
+def _repository(app: str | None, folder: Path) -> "AppRepository | None":
     if app is None:
         return None
     from ..repository.apps import AppRepository  # late: folders of models need no apps

@@ -3,27 +3,21 @@
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from ..errors import CallFailed, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse
 from .merging import groups, merged, split
 from .request_file import RequestFile, RequestLine, request_in
 from .results import Results
-from .transport import Transport
+from .retries import retried
+from .transport import ModelName, OutgoingCall, Target, Transport
 
 logger = logging.getLogger("inferstream.clients")
 
-FIRST_PAUSE = 0.25
-LONGEST_PAUSE = 15.0
-"""Seconds. The pause between two attempts doubles from the first to the longest."""
-
 NumberedRequest = tuple[int, InferenceRequest]
 """A request and the number of its line."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +37,16 @@ class BatchRun:
     def __init__(
         self,
         transport: Transport,
+        target: Target,
+        model: str,
         file: RequestFile,
         results: Results,
         pace: Rate,
         advanced: Callable[[], None] = lambda: None,
     ) -> None:
         self._transport = transport
+        self._target = target
+        self._model = ModelName(model)
         self._results = results
         self._pace = pace
         self._advanced = advanced
@@ -98,9 +96,9 @@ class BatchRun:
         except CallFailed as error:
             if error.retryable:
                 for index, _ in sent:
-                    self._fail(index, error.message)
+                    self._fail(index, str(error))
                 return
-            logger.info("a merged call failed, now one by one: %s", error.message)
+            logger.info("a merged call failed, now one by one: %s", error)
             await self._one_by_one(sent)
             return
         try:
@@ -118,7 +116,7 @@ class BatchRun:
             try:
                 response = await self._call(request)
             except CallFailed as error:
-                self._fail(index, error.message)
+                self._fail(index, str(error))
             else:
                 self._results.succeed(index, response.id or str(request.id), response)
 
@@ -127,14 +125,16 @@ class BatchRun:
         identity = str(request.id)
         headers = {"seldon-puid": identity, "x-request-id": identity, **self._pace.headers}
         logger.debug("asking %s", identity)
+        target = self._target
+        call = OutgoingCall(self._model, request, headers, target.timeout, target.binary, tells_timeout=False)
         try:
-            response = await retried(lambda: self._transport.infer(request, headers), self._pace.retries)
+            response = await retried(lambda: self._transport.infer(call), self._pace.retries)
         except CallFailed as error:
             if not error.unreachable:
                 self._contacts += 1
             elif contacts == self._contacts:
                 # No call reached the server during all these attempts: the rest of the file would fail too.
-                self.unreachable = error.message
+                self.unreachable = str(error)
             raise
         self._contacts += 1
         return response
@@ -142,29 +142,3 @@ class BatchRun:
     def _fail(self, index: int, message: str) -> None:
         logger.info("line %d: %s", index, message)
         self._results.fail(index, message)
-
-
-async def retried(call: Callable[[], Awaitable[T]], retries: int) -> T:
-    """The result of `call`. A retryable CallFailed repeats the call up to `retries` times.
-
-    Raises the last CallFailed.
-    """
-    for made in range(retries + 1):
-        try:
-            return await call()
-        except CallFailed as error:
-            if made == retries or not error.retryable:
-                raise
-            pause = pause_after(made, error.retry_after)
-            logger.info("again in %.2f s (%d of %d): %s", pause, made + 1, retries, error.message)
-        await asyncio.sleep(pause)
-    raise AssertionError("not reached")
-
-
-def pause_after(made: int, requested: float | None) -> float:
-    """Seconds to wait after `made` + 1 failures, at least those that the server has requested.
-
-    The pause is random, so that clients do not repeat their calls at the same time.
-    """
-    pause = min(FIRST_PAUSE * 2.0 ** min(made, 16), LONGEST_PAUSE) * random.uniform(0.5, 1.0)
-    return pause if requested is None else max(pause, requested)

@@ -1,35 +1,66 @@
 """Calls over gRPC."""
 
 import asyncio
-import ssl
-from collections.abc import Mapping
-from typing import Any
-from urllib.parse import urlsplit
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator
+from contextlib import aclosing, contextmanager
+from typing import TypeVar, cast
 
 import grpc
 
-from ..errors import CallFailed, InvalidRequest
+from ..errors import CallFailed, ConnectionFailed, InvalidRequest
 from ..protos.converters import (
-    ModelInferRequestConverter,
-    ModelInferResponseConverter,
     ModelMetadataResponseConverter,
+    RepositoryIndexResponseConverter,
 )
-from ..protos.dataplane_pb2 import ModelMetadataRequest
+from ..protos.dataplane_pb2 import (
+    ModelInferRequest,
+    ModelInferResponse,
+    ModelMetadataRequest,
+    ModelReadyRequest,
+    RepositoryIndexRequest,
+    ServerReadyRequest,
+)
 from ..protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from ..protos.grpc import FIELDS
-from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse
-from .transport import Target
+from ..protos.dialects import HEADER
+from ..protos.grpc import FIELDS, request_to, response_from
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataModelResponse,
+    RepositoryIndexResponse,
+)
+from .channel import open_channel
+from .failures import no_response, refused, seconds_of
+from .feeding import feeding
+from .transport import ModelName, OutgoingCall, Target
 
 RETRYABLE = frozenset((grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED))
 """A server with a full queue returns RESOURCE_EXHAUSTED, the 429 of gRPC."""
 
-OPTIONS = [
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    # The caller makes and counts retries. The channel only has to connect again quickly.
-    ("grpc.enable_retries", 0),
-    ("grpc.max_reconnect_backoff_ms", 2000),
-]
+STATUSES = {
+    "CANCELLED": 499,
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "OUT_OF_RANGE": 400,
+    "DEADLINE_EXCEEDED": 504,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "ABORTED": 409,
+    "PERMISSION_DENIED": 403,
+    "UNAUTHENTICATED": 401,
+    "RESOURCE_EXHAUSTED": 429,
+    "UNIMPLEMENTED": 501,
+    "UNAVAILABLE": 503,
+}
+"""The HTTP status that belongs to each status of gRPC; 500 for others."""
+
+NOT_CONNECTED = ("failed to connect", "DNS resolution failed", "empty address list")
+"""How messages of UNAVAILABLE begin, in lower case or as here, when the library had no connection to send to."""
+
+T = TypeVar("T")
+Sent = TypeVar("Sent")
+Received = TypeVar("Received")
 
 
 class GrpcTransport:
@@ -40,29 +71,52 @@ class GrpcTransport:
         self._channel: grpc.aio.Channel | None = None
         self._stub: GRPCInferenceServiceStub | None = None
 
-    async def infer(self, request: InferenceRequest, headers: Mapping[str, str]) -> InferenceResponse:
+    async def infer(self, call: OutgoingCall) -> InferenceResponse:
         stub = self._stub or await self._open()
-        raw = self._target.binary or any(tensor.datatype not in FIELDS for tensor in request.inputs)
-        message = ModelInferRequestConverter.from_types(request, self._target.model, use_raw=raw)
-        metadata = [(name.lower(), value) for name, value in headers.items()]
-        try:
-            response = await stub.ModelInfer(message, metadata=metadata, timeout=self._target.timeout)
-        except grpc.aio.AioRpcError as error:
-            raise self._failure(error) from error
-        try:
-            return ModelInferResponseConverter.to_types(response)
-        except InvalidRequest as error:
-            raise CallFailed(f"The server's answer is not a V2 response: {error.message}") from error
+        message = _message(call, call.request)
+        with failures():
+            response = await stub.ModelInfer(
+                message, metadata=metadata_of(call), timeout=bounded(call.timeout)
+            )
+        return _response_in(response)
 
-    async def metadata(self) -> MetadataModelResponse:
-        """The model's metadata. Raises CallFailed."""
+    async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         stub = self._stub or await self._open()
-        message = ModelMetadataRequest(name=self._target.model)
-        try:
-            response = await stub.ModelMetadata(message, timeout=self._target.timeout)
-        except grpc.aio.AioRpcError as error:
-            raise self._failure(error) from error
+        metadata = ((HEADER, "mlserver"), *metadata_of(call))
+        rpc = stub.ModelStreamInfer(metadata=metadata, timeout=bounded(call.timeout))
+        async with aclosing(exchanged(rpc, _messages(call))) as responses:
+            async for response in responses:
+                yield _response_in(response)
+
+    async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse:
+        stub = self._stub or await self._open()
+        message = ModelMetadataRequest(name=model.name, version=model.version or "")
+        with failures():
+            response = await stub.ModelMetadata(message, timeout=bounded(timeout))
         return ModelMetadataResponseConverter.to_types(response)
+
+    async def index(self, timeout: float) -> RepositoryIndexResponse:
+        stub = self._stub or await self._open()
+        with failures():
+            response = await stub.RepositoryIndex(
+                RepositoryIndexRequest(ready=True), timeout=bounded(timeout)
+            )
+        return RepositoryIndexResponseConverter.to_types(response)
+
+    async def ready(self, model: ModelName | None, timeout: float) -> bool:
+        stub = self._stub or await self._open()
+        try:
+            with failures():
+                if model is None:
+                    response = await stub.ServerReady(ServerReadyRequest(), timeout=bounded(timeout))
+                else:
+                    message = ModelReadyRequest(name=model.name, version=model.version or "")
+                    response = await stub.ModelReady(message, timeout=bounded(timeout))
+        except CallFailed as error:
+            if error.status is None:
+                raise
+            return False
+        return bool(response.ready)
 
     async def channel(self) -> grpc.aio.Channel:
         """The channel, for further RPCs. Raises CallFailed."""
@@ -72,73 +126,116 @@ class GrpcTransport:
         return self._channel
 
     async def _open(self) -> GRPCInferenceServiceStub:
-        self._channel = await _open_channel(self._target)
-        self._stub = GRPCInferenceServiceStub(self._channel)
+        channel = await open_channel(self._target)
+        if self._channel is None:  # another call may have opened one meanwhile
+            self._channel = channel
+            self._stub = GRPCInferenceServiceStub(channel)
+        else:
+            await channel.close(None)
+        assert self._stub is not None
         return self._stub
-
-    def _failure(self, error: grpc.aio.AioRpcError) -> CallFailed:
-        assert self._channel is not None
-        state = self._channel.get_state()
-        lost = state in (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.CONNECTING)
-        return CallFailed(
-            f"{error.code().name}: {error.details()}",
-            retryable=error.code() in RETRYABLE,
-            unreachable=lost and error.code() is grpc.StatusCode.UNAVAILABLE,
-        )
 
     async def aclose(self) -> None:
         if self._channel is not None:
             await self._channel.close(None)
 
 
-async def _open_channel(target: Target) -> grpc.aio.Channel:
-    """A channel to the server. Raises CallFailed if its certificate cannot be read."""
-    url = target.url
-    address = urlsplit(url).netloc if "://" in url else url
-    if not (target.ssl or url.startswith(("https://", "grpcs://"))):
-        return grpc.aio.insecure_channel(address, options=OPTIONS)
-    if target.verify:
-        return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(), options=OPTIONS)
-    certificate, name = await _certificate_of(address, target.timeout)
-    options = [*OPTIONS, ("grpc.ssl_target_name_override", name)]
-    credentials = grpc.ssl_channel_credentials(certificate)
-    return grpc.aio.secure_channel(address, credentials, options=options)
-
-
-async def _certificate_of(address: str, timeout: float) -> tuple[bytes, str]:
-    """The server's certificate as PEM, and a name in it. Raises CallFailed.
-
-    gRPC always verifies a certificate. To accept any certificate, a channel has this one as its only root.
-    """
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
+async def exchanged(
+    rpc: "grpc.aio.StreamStreamCall[Sent, Received]", messages: AsyncIterator[Sent]
+) -> AsyncGenerator[Received, None]:
+    """The responses of a call, to which `messages` are sent meanwhile. Closing it cancels the call."""
+    # If a message is on its way when the server ends the call, the library replaces the status by its own.
+    statuses: list[grpc.aio.AioRpcError] = []
+    rpc.add_done_callback(lambda _: statuses.append(_status_of(rpc)))
     try:
-        async with asyncio.timeout(timeout):
-            context = _context()
-            found = (await _handshake(host, int(port), context)).getpeercert(binary_form=True)
-            pem = ssl.DER_cert_to_PEM_cert(found or b"")
-            # `ssl` parses only a verified certificate, so this one is verified against itself.
-            context = _context()
-            context.load_verify_locations(cadata=pem)
-            context.verify_mode = ssl.CERT_REQUIRED
-            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-            parts = (await _handshake(host, int(port), context)).getpeercert() or {}
-    except (OSError, ValueError, TimeoutError) as error:
-        raise CallFailed(f"no connection: {error}", retryable=True, unreachable=True) from error
-    names: Any = parts.get("subjectAltName", ())
-    return pem.encode(), next((str(value) for _, value in names), host)
+        async with feeding(_send(rpc, messages), rpc.cancel):
+            with failures():
+                try:
+                    async for response in rpc:
+                        yield response
+                except grpc.aio.AioRpcError:
+                    if statuses[0].code() is not grpc.StatusCode.OK:
+                        raise statuses[0] from None
+    finally:
+        rpc.cancel()
 
 
-def _context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
-    return context
+def _status_of(rpc: "grpc.aio.StreamStreamCall[Sent, Received]") -> grpc.aio.AioRpcError:
+    """The status of a call that has ended."""
+    trailing = _now(rpc.trailing_metadata())
+    return grpc.aio.AioRpcError(_now(rpc.code()), grpc.aio.Metadata(), trailing, _now(rpc.details()), "")
 
 
-async def _handshake(host: str, port: int, context: ssl.SSLContext) -> ssl.SSLObject:
-    _, writer = await asyncio.open_connection(host, port, ssl=context)
-    found: ssl.SSLObject = writer.get_extra_info("ssl_object")
-    writer.transport.abort()
-    return found
+def _now(awaitable: Awaitable[T]) -> T:
+    """The result of an awaitable that has one already."""
+    try:
+        next(awaitable.__await__())
+    except StopIteration as done:
+        return cast(T, done.value)
+    raise AssertionError("the call has not ended")
+
+
+async def _send(rpc: "grpc.aio.StreamStreamCall[Sent, Received]", messages: AsyncIterator[Sent]) -> None:
+    try:
+        async for message in messages:
+            await rpc.write(message)
+        await rpc.done_writing()
+    except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+        return  # the reader of responses gets the status
+
+
+async def _messages(call: OutgoingCall) -> AsyncIterator[ModelInferRequest]:
+    yield _message(call, call.request)
+    if call.more is not None:
+        async for request in call.more:
+            yield _message(call, request)
+
+
+def _message(call: OutgoingCall, request: InferenceRequest) -> ModelInferRequest:
+    raw = call.binary or any(tensor.datatype not in FIELDS for tensor in request.inputs)
+    return request_to(request, call.model.name, call.model.version, raw)
+
+
+def metadata_of(call: OutgoingCall) -> list[tuple[str, str]]:
+    return [(name.lower(), value) for name, value in call.headers.items()]
+
+
+def bounded(timeout: float) -> float | None:
+    return None if timeout == math.inf else timeout
+
+
+def _response_in(message: ModelInferResponse) -> InferenceResponse:
+    try:
+        return response_from(message)
+    except InvalidRequest as error:
+        raise no_response(error) from None
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Raise CallFailed in place of the errors of grpc."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise _failure(error) from None
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # The library raises this for a status CANCELLED of the server.
+        raise refused("The server cancelled the call.", 499, "CANCELLED") from None
+
+
+def _failure(error: grpc.aio.AioRpcError) -> CallFailed:
+    code, message = error.code(), error.details() or ""
+    pairs = cast("Iterable[tuple[str, str]]", error.trailing_metadata() or ())  # the stubs type none
+    trailing = dict(pairs)
+    if code is grpc.StatusCode.UNAVAILABLE and not trailing:
+        # A status of a server of ours says when to call again, so this is one that the library has made.
+        lost = message.startswith(NOT_CONNECTED)
+        return ConnectionFailed(message, retryable=True, unreachable=lost, status_name=code.name)
+    seconds = seconds_of(trailing.get("retry-after"))
+    if seconds is None and (pushback := seconds_of(trailing.get("grpc-retry-pushback-ms"))) is not None:
+        seconds = pushback / 1000
+    status = STATUSES.get(code.name, 500)
+    return refused(message, status, code.name, code in RETRYABLE, seconds)

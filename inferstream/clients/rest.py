@@ -1,111 +1,152 @@
 """Calls over REST."""
 
 import asyncio
-import time
-from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
+import math
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from urllib.parse import quote
 
 import httpx
 import orjson
 from pydantic import ValidationError
 
-from ..errors import CallFailed, InvalidRequest
+from ..errors import CallFailed, ConnectionFailed, InvalidRequest
 from ..protos.json_client import HEADER_LENGTH, dump_request, load_response
-from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse
-from .transport import Target
+from ..types import InferenceResponse, MetadataModelResponse, RepositoryIndexResponse
+from .events import EventParser
+from .failures import in_band, no_response, of_http, too_late
+from .transport import ModelName, OutgoingCall, Target
 
-RETRYABLE = frozenset((429, 502, 503, 504))
-"""Statuses of calls that the server, or a proxy before it, has not started. A retry cannot change others."""
+TIMEOUT = "x-request-timeout"
+"""The header that tells the server the time limit of a call, in seconds."""
 
 
 class RestTransport:
     """One pool of connections to a server."""
 
     def __init__(self, target: Target) -> None:
-        scheme = "https" if target.ssl else "http"
-        base = target.url if "://" in target.url else f"{scheme}://{target.url}"
-        self._model = f"{base.rstrip('/')}/v2/models/{quote(target.model, safe='')}"
-        self._binary = target.binary
-        self._timeout = target.timeout
+        self._target = target
         self._client = httpx.AsyncClient(
-            verify=target.verify,
+            # A context that verifies takes 20 ms to make, and plain HTTP needs none.
+            verify=target.verify and target.base.startswith("https:"),
             # `_ask` limits the whole attempt. A failed connection has an error of its own.
             timeout=httpx.Timeout(None, connect=target.timeout),
             limits=httpx.Limits(max_connections=target.connections),
         )
 
-    async def infer(self, request: InferenceRequest, headers: Mapping[str, str]) -> InferenceResponse:
-        body, blobs = dump_request(request, self._binary)
-        sent = {"content-type": "application/json", **headers}
-        if self._binary:
-            sent |= {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(body))}
-        response = await self._ask("POST", f"{self._model}/infer", b"".join((body, *blobs)), sent)
-        if response.status_code != 200:
-            raise _failure(response)
+    async def infer(self, call: OutgoingCall) -> InferenceResponse:
+        body, headers = _written(call)
+        response = await self._ask("POST", f"{self._url(call.model)}/infer", call.timeout, body, headers)
         try:
             return load_response(response.content, response.headers.get(HEADER_LENGTH))
         except InvalidRequest as error:
-            raise CallFailed(f"The server's answer is not a V2 response: {error.message}") from error
+            raise no_response(error) from None
 
-    async def metadata(self) -> MetadataModelResponse:
-        """The model's metadata. Raises CallFailed."""
-        response = await self._ask("GET", self._model, b"", {})
-        if response.status_code != 200:
-            raise _failure(response)
+    async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
+        if call.more is not None:
+            from .websocket import converse  # late: few clients stream in both directions
+
+            async with aclosing(converse(self._target, call)) as answers:
+                async for answer in answers:
+                    yield answer
+            return
+        body, headers = _written(call)
+        url = f"{self._url(call.model)}/infer_stream"
+        with _failures():
+            async with self._client.stream("POST", url, content=body, headers=headers) as response:
+                if response.status_code != 200:
+                    raise _failure(response, await response.aread())
+                parser = EventParser()
+                async for chunk in response.aiter_bytes():
+                    for name, data in parser.feed(chunk):
+                        if name == "error":
+                            raise in_band(data)
+                        yield _response_in(data)
+
+    async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse:
+        response = await self._ask("GET", self._url(model), timeout)
         try:
             return MetadataModelResponse.model_validate_json(response.content)
         except ValidationError as error:
-            raise CallFailed(f"The server's answer is not a model's metadata: {error}") from error
+            raise CallFailed(f"The server's answer is not a model's metadata: {error}") from None
 
-    async def _ask(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
+    async def index(self, timeout: float) -> RepositoryIndexResponse:
+        url = f"{self._target.base}/v2/repository/index"
+        response = await self._ask("POST", url, timeout, orjson.dumps({"ready": True}))
         try:
-            async with asyncio.timeout(self._timeout):
-                return await self._client.request(method, url, content=body, headers=headers)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise CallFailed(f"no connection: {error}", retryable=True, unreachable=True) from error
-        except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
-            reason = str(error) or type(error).__name__
-            raise CallFailed(f"the connection ended: {reason}", retryable=True) from error
-        except TimeoutError as error:
-            raise CallFailed(f"no answer within {self._timeout:g} s") from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise CallFailed(str(error) or type(error).__name__) from error
+            return RepositoryIndexResponse.model_validate_json(response.content)
+        except ValidationError as error:
+            raise CallFailed(f"The server's answer is not an index of models: {error}") from None
+
+    async def ready(self, model: ModelName | None, timeout: float) -> bool:
+        url = f"{self._target.base}/v2/health/ready" if model is None else f"{self._url(model)}/ready"
+        try:
+            await self._ask("GET", url, timeout)
+        except CallFailed as error:
+            if error.status is None:
+                raise
+            return False
+        return True
 
     async def aclose(self) -> None:
         await self._client.aclose()
 
+    def _url(self, model: ModelName) -> str:
+        version = "" if model.version is None else f"/versions/{quote(model.version, safe='')}"
+        return f"{self._target.base}/v2/models/{quote(model.name, safe='')}{version}"
 
-def _failure(response: httpx.Response) -> CallFailed:
-    return CallFailed(
-        f"{response.status_code}: {_reason(response)}",
-        retryable=response.status_code in RETRYABLE,
-        retry_after=_retry_after(response.headers.get("retry-after")),
-    )
+    async def _ask(
+        self,
+        method: str,
+        url: str,
+        timeout: float,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        try:
+            async with asyncio.timeout(None if timeout == math.inf else timeout):
+                with _failures():
+                    response = await self._client.request(method, url, content=body, headers=headers)
+        except TimeoutError as error:
+            if isinstance(error, CallFailed):
+                raise
+            raise too_late(timeout) from None
+        if response.status_code != 200:
+            raise _failure(response, response.content)
+        return response
 
 
-def _reason(response: httpx.Response) -> str:
-    """The error in the body, in our form or in MLServer's and FastAPI's, else the body itself."""
+def _written(call: OutgoingCall) -> tuple[bytes, Mapping[str, str]]:
+    """The body and the headers of a call."""
+    body, blobs = dump_request(call.request, call.binary)
+    headers = {"content-type": "application/json", **call.headers}
+    if call.tells_timeout and call.timeout != math.inf:
+        headers[TIMEOUT] = f"{max(call.timeout, 0.001):.3f}"
+    if call.binary:
+        headers |= {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(body))}
+    return b"".join((body, *blobs)), headers
+
+
+def _response_in(data: bytes) -> InferenceResponse:
     try:
-        document = orjson.loads(response.content)
-    except orjson.JSONDecodeError:
-        return response.text[:500] or response.reason_phrase
-    if isinstance(document, dict):
-        error = document.get("error") or document.get("detail")
-        if error:
-            return error if isinstance(error, str) else orjson.dumps(error).decode()
-    return response.text[:500]
+        return load_response(data, None)
+    except InvalidRequest as error:
+        raise no_response(error) from None
 
 
-def _retry_after(value: str | None) -> float | None:
-    """Seconds, from either form of HTTP's header."""
-    if value is None:
-        return None
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Raise CallFailed in place of the errors of httpx."""
     try:
-        return max(float(value), 0.0)
-    except ValueError:
-        pass
-    try:
-        return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
-    except ValueError:
-        return None
+        yield
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise ConnectionFailed(f"no connection: {error}", retryable=True, unreachable=True) from None
+    except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+        reason = str(error) or type(error).__name__
+        raise ConnectionFailed(f"the connection ended: {reason}", retryable=True) from None
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise CallFailed(str(error) or type(error).__name__) from None
+
+
+def _failure(response: httpx.Response, body: bytes) -> CallFailed:
+    return of_http(response.status_code, body, response.reason_phrase, response.headers.get("retry-after"))

@@ -1,30 +1,69 @@
-"""The interface of a client's transports, and their target."""
+"""The interface of a client's transports: their target, and a call."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
-from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse
+from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse, RepositoryIndexResponse
+
+
+class ModelName(NamedTuple):
+    """A model of a server. Without a version the server chooses one."""
+
+    name: str
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A model of a server, and how to reach it. `timeout` is in seconds per call."""
+    """A server, and how to reach it. `timeout` is in seconds per call."""
 
     url: str
-    model: str
     timeout: float = 60.0
     binary: bool = False
     ssl: bool = False
     verify: bool = True
     connections: int = 10
 
+    @property
+    def base(self) -> str:
+        """The URL of the server with its scheme, without a slash at the end."""
+        url = self.url if "://" in self.url else f"{'https' if self.ssl else 'http'}://{self.url}"
+        return url.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingCall:
+    """A request for a model, on its way to the server.
+
+    `timeout` is in seconds. If `tells_timeout`, the server gets it as its deadline. `binary` asks for binary tensors in
+    both directions, where the transport has a choice. `more` yields the later requests of a stream.
+    """
+
+    model: ModelName
+    request: InferenceRequest
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = math.inf
+    binary: bool = False
+    tells_timeout: bool = True
+    more: AsyncIterator[InferenceRequest] | None = None
+
 
 class Transport(Protocol):
-    """Calls one model of one server. The calls raise CallFailed."""
+    """Calls the models of one server. Every method raises CallFailed. Timeouts are in seconds."""
 
-    async def infer(self, request: InferenceRequest, headers: Mapping[str, str]) -> InferenceResponse: ...
+    async def infer(self, call: OutgoingCall) -> InferenceResponse: ...
 
-    async def metadata(self) -> MetadataModelResponse: ...
+    def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
+        """Each response when it arrives. Closing the iterator cancels the call. The caller limits its time."""
+
+    async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse: ...
+
+    async def index(self, timeout: float) -> RepositoryIndexResponse:
+        """The models of the server that are ready."""
+
+    async def ready(self, model: ModelName | None, timeout: float) -> bool:
+        """Whether a model is ready, or the server without one."""
 
     async def aclose(self) -> None: ...

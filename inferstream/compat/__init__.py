@@ -1,6 +1,6 @@
-"""MLServer's modules under their own names, made of ours.
+"""The modules of MLServer and of BlazeRPC under their own names, made of ours.
 
-The server makes them importable as `mlserver` when it loads models. A client program calls
+The server makes them importable as `mlserver` and `blazerpc` when it loads models. A client program calls
 `inferstream.compat.install()`.
 """
 

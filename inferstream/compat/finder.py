@@ -1,4 +1,4 @@
-"""Makes MLServer's modules from the table of names, if the real packages are not installed."""
+"""Makes the modules of other servers from the tables of their names, if the real packages are not installed."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -12,11 +12,14 @@ from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
 from ..errors import Unsupported
-from . import names
-from .names import MODULES, Instead, Late, Target
+from . import blazerpc_names, names
+from .table import Instead, Late, Target
+
+MODULES = names.MODULES | blazerpc_names.MODULES
 
 OURS = f"{__package__}.mlserver"
-"""The package of targets that begin with a dot."""
+BLAZERPC = f"{__package__}.blazerpc"
+"""The packages of targets that begin with a dot."""
 
 
 class Finder(MetaPathFinder, Loader):
@@ -52,7 +55,7 @@ class Finder(MetaPathFinder, Loader):
         for name, target in targets.items():
             if name not in late:
                 setattr(module, name, _found(module.__name__, name, target))
-        module.__doc__ = "A module of MLServer, made of inferstream's."
+        module.__doc__ = f"A module of {_product(module.__name__)}, made of inferstream's."
         vars(module).update(
             __all__=[name for name in targets if name[0] != "_" or name == "__version__"],
             __getattr__=_on_first_use(module, late),
@@ -60,17 +63,32 @@ class Finder(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Make `import mlserver` work."""
+    """Make `import mlserver` and `import blazerpc` work."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())
+
+
+def _table(module: str) -> ModuleType:
+    return names if module in names.MODULES else blazerpc_names
+
+
+def _product(module: str) -> str:
+    product: str = _table(module).PRODUCT
+    return product
+
+
+def _ours(module: str) -> str:
+    """The package that holds our code for a module."""
+    return OURS if _table(module) is names else BLAZERPC
 
 
 def _file(module: str) -> Path:
     """The file with the code of a module, for `inspect`; the file of the table if the module has no code."""
     for target in MODULES[module].values():
         if isinstance(target, str) and target[0] == ".":
-            return Path(__file__).parent.joinpath("mlserver", f"{target[1:].partition(':')[0]}.py")
-    return Path(names.__file__)
+            folder = _ours(module).rpartition(".")[2]
+            return Path(__file__).parent.joinpath(folder, f"{target[1:].partition(':')[0]}.py")
+    return Path(str(_table(module).__file__))
 
 
 def _found(module: str, name: str, target: Target) -> Any:
@@ -80,16 +98,17 @@ def _found(module: str, name: str, target: Target) -> Any:
     path = target if isinstance(target, str) else target.target
     home, _, attributes = path.partition(":")
     if home[0] == ".":
-        _rename(home)
-        home = OURS + home
+        _rename(_table(module), home)
+        home = _ours(module) + home
     return resolve_name(f"{home}:{attributes or name}")
 
 
 @cache
-def _rename(home: str) -> None:
-    """Set `__module__` of our classes and functions to MLServer's, for pickles, tracebacks and settings files."""
-    ours = import_module(OURS + home)
-    for module, entries in MODULES.items():
+def _rename(table: ModuleType, home: str) -> None:
+    """Set `__module__` of our classes and functions to theirs, for pickles, tracebacks and settings files."""
+    modules: dict[str, dict[str, Target]] = table.MODULES
+    ours = import_module(_ours(next(iter(modules))) + home)
+    for module, entries in modules.items():
         for name in (name for name, target in entries.items() if target == home):
             value = getattr(ours, name)
             if isinstance(value, type | FunctionType) and value.__module__ == ours.__name__:
@@ -97,7 +116,7 @@ def _rename(home: str) -> None:
 
 
 def _on_first_use(module: ModuleType, late: dict[str, Late]) -> Callable[[str], Any]:
-    """The `__getattr__` of a module. It imports late targets, and submodules, which MLServer imports eagerly."""
+    """The `__getattr__` of a module. It imports late targets, and submodules."""
 
     def find(name: str) -> Any:
         if name in late:
@@ -117,7 +136,7 @@ class Sentence(type):
     instead: str
 
     def __getattr__(cls, name: str) -> Any:
-        raise AttributeError(_sentence(f"{cls.__module__}.{cls.__name__}", cls.__dict__.get("instead", "")))
+        raise AttributeError(_sentence(cls, cls.__dict__.get("instead", "")))
 
 
 class Replaced(metaclass=Sentence):
@@ -126,8 +145,10 @@ class Replaced(metaclass=Sentence):
     instead: ClassVar[str]
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        raise Unsupported(_sentence(f"{type(self).__module__}.{type(self).__name__}", self.instead))
+        raise Unsupported(_sentence(type(self), self.instead))
 
 
-def _sentence(name: str, instead: str) -> str:
-    return f"{name} is a part of MLServer that inferstream does not have: {instead}."
+def _sentence(replaced: type, instead: str) -> str:
+    module = replaced.__module__
+    product = _product(module) if module in MODULES else "another server"
+    return f"{module}.{replaced.__name__} is a part of {product} that inferstream does not have: {instead}."

@@ -1,21 +1,8 @@
 """MLServer's modules and their names: the object of each name, or the replacement to use."""
 
-from typing import NamedTuple
+from .table import parsed
 
-
-class Late(NamedTuple):
-    """A target that takes long to import. The first read of the name imports it."""
-
-    target: str
-
-
-class Instead(NamedTuple):
-    """A part of MLServer that inferstream does not have, and the replacement to use."""
-
-    sentence: str
-
-
-Target = str | Late | Instead
+PRODUCT = "MLServer"
 
 VERSION = "1.7.1"
 """The release of MLServer that these modules follow."""
@@ -264,26 +251,5 @@ mlserver_lightgbm.version: from inferstream.compat.names import VERSION as __ver
 Targets that begin with a dot are in `compat/mlserver`.
 """
 
-
-def _parsed(table: str) -> dict[str, dict[str, Target]]:
-    modules: dict[str, dict[str, Target]] = {}
-    entries: dict[str, Target] = {}
-    for line in table.replace("\n      ", " ").strip().splitlines():
-        if line[0] != " ":
-            module, _, line = line.partition(": ")
-            entries = modules[module] = {}
-        kind, _, entry = line.strip().partition(" ")
-        if kind == "no":
-            names, _, sentence = entry.partition(": ")
-            entries.update(dict.fromkeys(names.split(", "), Instead(SENTENCES.get(sentence, sentence))))
-            continue
-        home, _, names = entry.partition(" import ")
-        for each in names.split(", "):
-            name, _, other = each.partition(" as ")
-            target = f"{home}:{name}" if other else home
-            entries[other or name] = Late(target) if kind == "late" else target
-    return modules
-
-
-MODULES = _parsed(TABLE)
+MODULES = parsed(TABLE, SENTENCES)
 """The table as {module: {name: target}}. A target is a module that has the name, or `module:object`."""

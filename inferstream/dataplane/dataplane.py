@@ -90,6 +90,10 @@ class DataPlane:
         """The inputs and outputs of a model. Raises ModelNotFound, ModelNotReady."""
         return self._registry.get(name, version).execution.signature
 
+    def typed_models(self) -> list[tuple[str, Signature]]:
+        """Models with a typed RPC; the same list until a model is loaded or unloaded."""
+        return self._registry.typed
+
     def models(self) -> list[tuple[str, str | None]]:
         return self._registry.names()
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from functools import cmp_to_key
 from time import time
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +10,8 @@ from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..repository.apps import app_of
 from ..settings import Settings
+from ..settings.versions import newest
+from ..signature import Signature
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
@@ -91,6 +92,8 @@ class Serving(ABC):
         """REST routes of models with the models' names. A new list whenever a model is loaded or unloaded."""
         self.text_models: list[str] = []
         """Names of the models that return texts and are listed, updated with `routes`."""
+        self.typed: list[tuple[str, Signature]] = []
+        """Models with a typed RPC, by name. A new list whenever a model is loaded or unloaded."""
         self._states: dict[ModelKey, tuple[State, str]] = {}
         self._retiring: dict[asyncio.Task[None], ServedModel] = {}
         self.leaving = False
@@ -196,13 +199,10 @@ class Serving(ABC):
         return task
 
     def _choose_default(self, name: str) -> None:
-        """Choose the unversioned model, else the highest version, for calls without a version.
-
-        Sorted first: numbers and texts together may have no highest, and the choice must not depend on the load order.
-        """
-        versions = [key for key in self._served if key[0] == name]
+        """Choose the unversioned model, else the highest version, for calls without a version."""
+        versions = [version for known, version in self._served if known == name]
         if versions:
-            self._defaults[name] = self._served[max(sorted(versions, key=str), key=_by_version)]
+            self._defaults[name] = self._served[name, newest(versions)]
         else:
             self._defaults.pop(name, None)
         self.text_models = sorted(
@@ -214,6 +214,11 @@ class Serving(ABC):
         )
         self.routes = [
             (route, model) for model, served in self._defaults.items() for route in served.execution.routes
+        ]
+        self.typed = [
+            (model, served.execution.signature)
+            for model, served in sorted(self._defaults.items())
+            if served.execution.signature.rpc is not None
         ]
 
     async def stop(self, grace: float) -> None:
@@ -237,17 +242,3 @@ class Serving(ABC):
                 await asyncio.gather(*unloading, *self._retiring)
         except TimeoutError:
             logger.error("models were still unloading after %g s", limit)
-
-
-def _compared(one: ModelKey, other: ModelKey) -> int:
-    """Above 0 if `one` is newer: unversioned first, two numbers as numbers, others as texts."""
-    first, second = one[1], other[1]
-    if not first or not second:
-        return (not first) - (not second)
-    try:
-        return int(first) - int(second)
-    except ValueError:
-        return (first > second) - (first < second)
-
-
-_by_version = cmp_to_key(_compared)

@@ -1,24 +1,32 @@
 """`App`: functions that are served together as models."""
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar, overload
 
 from ..errors import InvalidSettings
+from ..protos.typed import PREFIX, type_of
 from ..settings import ModelSettings
+from ..settings.sources import unknown_fields, validated
+from ..settings.versions import newest
 from ..signature import Rpc
 from .errors import ErrorMap
 from .function import Batching, Function, pascal
 from .hooks import Hook, Hooks
 from .injection import State
+from .lock import Lock, Locked, TypeChanged, lock_path, merged, read_lock
 from .middleware import Middleware
 from .model import model_class
 from .steps import StepFunction
 
 SERVICE = "inferstream.App"
 """The gRPC service of apps that name none."""
+
+_SERVICE_NAME = re.compile(r"(?!(grpc|inference)\.)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 F = TypeVar("F", bound=Callable[..., Any])
 H = TypeVar("H", bound=Hook)
@@ -32,6 +40,11 @@ class App:
     """
 
     def __init__(self, name: str = "app", *, service: str = SERVICE, classic: bool = False) -> None:
+        if not _SERVICE_NAME.fullmatch(service):
+            raise InvalidSettings(
+                f'service="{service}" is no name of a gRPC service such as "shop.Prices"; '
+                "the packages grpc and inference are the server's own"
+            )
         self.name = name
         self.service = service
         self.classic = classic
@@ -40,10 +53,14 @@ class App:
         self.errors = ErrorMap()
         self.hooks = Hooks()
         self.middlewares: list[Middleware] = []
-        self.numbers: dict[str, dict[str, int]] = {}
-        """Field numbers of typed requests by model and argument, from the lock file."""
-        frame = sys._getframe(1)
-        self._module = frame.f_globals.get("__name__", "__main__")
+        self.lock: Lock | None = None
+        """The fields of typed requests in the lock file. None until somebody needs them, or after a reload."""
+        self.defined_in(sys._getframe(1))
+
+    def defined_in(self, frame: FrameType) -> None:
+        """Remember the module that makes this app, where other processes import it."""
+        self._globals = frame.f_globals
+        self._module: str = self._globals.get("__name__", "__main__")
 
     @overload
     def model(self, name: F, /) -> F: ...
@@ -79,15 +96,15 @@ class App:
         milliseconds. `settings` are fields of `model-settings.json`. The function itself is not changed.
         Raises InvalidSettings, which names file, function and parameter.
         """
-        if inspect.isroutine(name):
-            self._add(Function(name, name.__name__, app=self))
+        if name is not None and not isinstance(name, str):
+            self._add(Function(name, _name_of(name), app=self))
             return name
 
         def decorate(function: F) -> F:
             self._add(
                 Function(
                     function,
-                    name or function.__name__,
+                    name or _name_of(function),
                     version,
                     streaming,
                     Batching(batch, within_ms),
@@ -99,9 +116,15 @@ class App:
 
         return decorate
 
+    @overload
+    def steps(self, name: Callable[..., Any], /) -> StepFunction: ...
+
+    @overload
     def steps(
         self, name: str | None = None, /, *, version: str | None = None, **settings: Any
-    ) -> Callable[[Callable[..., Any]], StepFunction]:
+    ) -> Callable[[Callable[..., Any]], StepFunction]: ...
+
+    def steps(self, name: Any = None, /, *, version: str | None = None, **settings: Any) -> Any:
         """Serve a step function, which advances all streams of the model together.
 
         It takes the list of active states and returns one item for each: a value, None for none yet, or
@@ -109,12 +132,15 @@ class App:
         `@step.release` the one that gets a state at its end.
         """
 
+        called = None if name is None or isinstance(name, str) else name
+
         def decorate(function: Callable[..., Any]) -> StepFunction:
-            step = StepFunction(function, name or function.__name__, version, settings, app=self)
+            own = name if called is None and name else _name_of(function)
+            step = StepFunction(function, own, version, settings, app=self)
             self._add(step)
             return step
 
-        return decorate
+        return decorate if called is None else decorate(called)
 
     def middleware(self, function: M) -> M:
         """Run a function around every call of every model: `async def f(call, call_next)`.
@@ -154,22 +180,40 @@ class App:
         name, _, version = key.partition("@")
         return self.functions[name, version or None]
 
-    def rpc_of(self, function: "Function | StepFunction") -> Rpc:
-        """The typed RPC of a model. Arguments without a number in the lock file follow those that have one."""
-        known = dict(self.numbers.get(function.name, {}))
-        following = max(known.values(), default=0) + 1
-        numbers = {}
-        for name in function.arguments.names:
-            if name not in known:
-                known[name], following = following, following + 1
-            numbers[name] = known[name]
-        return Rpc(self.service, f"Predict{pascal(function.name)}", numbers, self.classic)
+    def rpc_of(self, function: "Function | StepFunction") -> Rpc | None:
+        """The typed RPC of a model; None for an older version of it. Raises InvalidSettings as `fields_of`."""
+        if newest(version for name, version in self.functions if name == function.name) != function.version:
+            return None
+        fields = self.fields_of(function)
+        numbers = {name: fields[name].number for name in function.arguments.names}
+        method = f"{PREFIX}{pascal(function.name)}"
+        return Rpc(self.service, method, numbers, self.classic, function.streams)
+
+    def fields_of(self, function: "Function | StepFunction") -> Locked:
+        """The fields of a model's typed request, removed ones too.
+
+        Arguments without a number in the lock file follow those that have one. Raises InvalidSettings for an argument
+        that has another type there.
+        """
+        if self.lock is None:
+            file = self.lock_file
+            self.lock = {} if file is None else read_lock(file)
+        types = {tensor.name: type_of(tensor, self.classic) for tensor in function.arguments.tensors()}
+        try:
+            return merged(self.lock.get(function.name, {}), types)
+        except TypeChanged as error:
+            raise InvalidSettings(f'{function.place}: model "{function.name}": {error}') from None
+
+    @property
+    def lock_file(self) -> Path | None:
+        """The lock file beside the module of this app; None for an app that cannot be imported."""
+        path, source = self.found_at()
+        return None if path is None or source is None else lock_path(path, source)
 
     def found_at(self) -> tuple[str | None, str | None]:
         """The import path of this app and the file of its module; None where other processes cannot import it."""
-        module = sys.modules.get(self._module)
-        name = next((name for name, value in vars(module).items() if value is self), None) if module else None
-        file = getattr(module, "__file__", None)
+        name = next((name for name, value in self._globals.items() if value is self), None)
+        file = self._globals.get("__file__")
         if name is None or file is None or self._module == "__main__":
             return None, None
         root = Path(file).resolve().parents[self._module.count(".")]
@@ -192,11 +236,15 @@ class App:
         implementation = (
             function.model_class() if isinstance(function, StepFunction) else model_class(function)
         )
-        settings = ModelSettings(implementation=implementation, name=function.name, _source=source, **values)
+        values |= {"implementation": implementation, "name": function.name}
+        settings = validated(ModelSettings, values, function.place)
+        settings._source = source
         settings.serve_class(implementation, None if path is None else f"{path}/{key}")
         return settings
 
     def _add(self, function: Function | StepFunction) -> None:
+        if faults := unknown_fields(ModelSettings, function.settings):
+            raise InvalidSettings(f"{function.place}: {'; '.join(faults).replace(' and ignored', '')}")
         key = (function.name, function.version)
         if key in self.functions:
             other = self.functions[key].place
@@ -209,3 +257,8 @@ class App:
                     f"would share the RPC Predict{method}"
                 )
         self.functions[key] = function
+
+
+def _name_of(function: Any) -> str:
+    """The name of a function; of other objects, which cannot be models, the error says what they are."""
+    return getattr(function, "__name__", repr(function))

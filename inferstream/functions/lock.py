@@ -1,37 +1,103 @@
-"""The lock file of an app: field numbers of its typed requests, which stay as they are when arguments change."""
+"""The lock file of an app: fields of its typed requests, whose numbers stay as they are when arguments change."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import InvalidSettings
 
-Numbers = dict[str, dict[str, int]]
+
+class LockedField(NamedTuple):
+    """The field of an argument. The number of a removed argument is never given to another one."""
+
+    number: int
+    type: str
+    removed: bool = False
+
+
+Locked = dict[str, LockedField]
+"""The fields of one model by argument."""
+
+Lock = dict[str, Locked]
+"""The fields of each model."""
+
+
+class TypeChanged(ValueError):
+    """An argument has another type than the field that it has by its name."""
 
 
 def lock_path(path: str, source: str) -> Path:
-    """The lock file of the app `path` (`module:name`), beside its module: `module.app.proto-lock.json`."""
+    """The lock file of the app `path` (`module:name`), beside its module: `module.app.proto-lock.json`.
+
+    `source` is a file in the folder from which the module is imported.
+    """
     module, _, name = path.partition(":")
-    return Path(source).parent / f"{module.rpartition('.')[2]}.{name}.proto-lock.json"
+    *packages, last = module.split(".")
+    return Path(source).parent.joinpath(*packages, f"{last}.{name}.proto-lock.json")
 
 
-def read_lock(path: str, source: str) -> Numbers:
-    """Field numbers by model and argument; none without a file. Raises InvalidSettings for a file that is wrong."""
-    file = lock_path(path, source)
+def read_lock(file: Path) -> Lock:
+    """The fields in a lock file; none without a file. Raises InvalidSettings for a file that is wrong."""
     try:
         text = file.read_text("utf-8")
     except FileNotFoundError:
         return {}
-    except OSError as error:
-        raise InvalidSettings(f"{file}: {error.strerror}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidSettings(f"{file}: {getattr(error, 'strerror', None) or error}") from None
     try:
-        messages = json.loads(text)["requests"]
-        numbers = {
-            str(model): {str(name): int(number) for name, number in fields.items()}
-            for model, fields in messages.items()
+        lock = {
+            str(model): {str(name): _field(**written) for name, written in fields.items()}
+            for model, fields in json.loads(text)["requests"].items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidSettings(f"{file}: not a lock file of `server proto`: {error!r}") from None
-    for model, fields in numbers.items():
-        if len({*fields.values()}) < len(fields) or min(fields.values(), default=1) < 1:
+    for model, fields in lock.items():
+        if len({field.number for field in fields.values()}) < len(fields):
             raise InvalidSettings(f"{file}: two arguments of {model} share a field number")
-    return numbers
+    return lock
+
+
+def _field(number: int, type: str, removed: bool = False) -> LockedField:
+    if not isinstance(number, int) or number < 1 or not isinstance(type, str):
+        raise ValueError(f"field {number!r} of type {type!r}")
+    return LockedField(number, type, bool(removed))
+
+
+def written(lock: Lock) -> str:
+    """The text of a lock file: sorted, with a line for each field."""
+    models = []
+    for model, fields in sorted(lock.items()):
+        lines = [
+            f"      {json.dumps(name)}: {json.dumps(_shown(field))}"
+            for name, field in sorted(fields.items(), key=lambda item: item[1].number)
+        ]
+        inside = "{\n" + ",\n".join(lines) + "\n    }" if lines else "{}"
+        models.append(f"    {json.dumps(model)}: {inside}")
+    inside = "{\n" + ",\n".join(models) + "\n  }" if models else "{}"
+    return '{\n  "requests": ' + inside + "\n}\n"
+
+
+def _shown(field: LockedField) -> dict[str, object]:
+    shown: dict[str, object] = {"number": field.number, "type": field.type}
+    return {**shown, "removed": True} if field.removed else shown
+
+
+def merged(known: Mapping[str, LockedField], arguments: Mapping[str, str]) -> Locked:
+    """The fields of a model that takes `arguments`, which map names to types.
+
+    A new argument gets the number after the highest one. Raises TypeChanged, which names the argument and both types.
+    """
+    fields = {name: field._replace(removed=name not in arguments) for name, field in known.items()}
+    following = max((field.number for field in fields.values()), default=0) + 1
+    for name, kind in arguments.items():
+        if name not in fields:
+            fields[name] = LockedField(following, kind)
+            following += 1
+        elif fields[name].type != kind:
+            number, old, _ = fields[name]
+            raise TypeChanged(
+                f'argument "{name}" was {old} and is now {kind}, and field {number} of the typed request '
+                "cannot change its type; give the argument another name"
+            )
+    return fields

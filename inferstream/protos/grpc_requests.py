@@ -65,8 +65,8 @@ def _split(data: bytes) -> tuple[bytes, list[memoryview]] | None:
     for _ in range(MANY):
         if position == len(data):
             return b"".join(rest), raws
-        key, begin = _varint(data, position)
-        size, begin = _varint(data, begin)
+        key, begin = varint(data, position)
+        size, begin = varint(data, begin)
         end = begin + size
         if key & 7 != 2 or end > len(data):
             return None
@@ -78,7 +78,7 @@ def _split(data: bytes) -> tuple[bytes, list[memoryview]] | None:
     return None
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """The number at `position`, seven bits per byte, and its end; an end beyond `data` if it is incomplete."""
     value = 0
     for shift in range(0, 70, 7):

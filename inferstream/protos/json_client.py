@@ -53,7 +53,11 @@ def load_response(body: bytes, header_length: str | None) -> InferenceResponse:
         if not header_length.isdigit() or int(header_length) > len(body):
             raise InvalidRequest(f"its JSON is said to have {header_length!r} bytes")
         text, tail = body[: int(header_length)], memoryview(body)[int(header_length) :]
-    document = load(text)
+    return response_in(load(text), tail)
+
+
+def response_in(document: Any, tail: memoryview) -> InferenceResponse:
+    """The response in a document, whose binary tensors are in `tail`. Raises InvalidRequest."""
     outputs = document.get("outputs") if isinstance(document, dict) else None
     for output in outputs if isinstance(outputs, list) else ():
         parameters = output.get("parameters") if isinstance(output, dict) else None

@@ -68,7 +68,7 @@ def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    for name in ("inferstream", "mlserver"):
+    for name in ("inferstream", "mlserver", "blazerpc"):
         logging.getLogger(name).setLevel(_LEVELS[debug])
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)

@@ -1,7 +1,7 @@
 """Inference requests and responses (Open Inference Protocol, "Inference Request JSON Object" and on)."""
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from pydantic import (
     BeforeValidator,
@@ -33,27 +33,41 @@ DatatypeName = Annotated[
 ]
 
 
+class Origin(Protocol):
+    """The context of an RPC, as far as headers need it."""
+
+    def peer(self) -> str: ...
+
+
 class Headers(MutableMapping[str, str]):
     """Headers of a request, or metadata of an RPC, by lower-case name. The first access decodes them.
 
-    A repeated header has its last value, as in MLServer. `more` returns the headers that the server adds.
+    A repeated header has its last value, as in MLServer. `more` returns the headers that the server adds. `origin`
+    knows the client.
     """
 
-    __slots__ = ("_decoded", "_more", "_raw")
+    __slots__ = ("_decoded", "_more", "_origin", "_raw")
 
     def __init__(
         self,
         raw: Iterable[tuple[bytes | str, bytes | str]],
         more: Callable[[], Mapping[str, str]] | None = None,
+        origin: Origin | None = None,
     ) -> None:
         self._raw = raw
         self._more = more
+        self._origin = origin
         self._decoded: dict[str, str] | None = None
 
     @property
     def raw(self) -> Iterable[tuple[bytes | str, bytes | str]]:
         """Names and values as they arrived."""
         return self._raw
+
+    @property
+    def peer(self) -> str | None:
+        """The address of the client, in gRPC's form. None where the transport, or this process, does not know it."""
+        return None if self._origin is None else self._origin.peer()
 
     def _all(self) -> dict[str, str]:
         if self._decoded is None:

@@ -1,4 +1,4 @@
-"""OpenAI's client for Node against a running server. It lies in the folder that OPENAI_NODE names."""
+"""OpenAI's client for Node against a running server. It lies in the folder that NODE_CLIENTS names."""
 
 import json
 import os
@@ -11,12 +11,12 @@ import pytest
 from tests.serving import Running, eventually
 from tests.texts import ended, idle, prompt, said
 
-FOLDER = Path(os.environ.get("OPENAI_NODE", "nowhere")).resolve()
+FOLDER = Path(os.environ.get("NODE_CLIENTS", "nowhere")).resolve()
 SCRIPT = Path(__file__).with_name("openai.mjs")
 
 pytestmark = pytest.mark.skipif(
     shutil.which("node") is None or not (FOLDER / "node_modules" / "openai").is_dir(),
-    reason="needs Node and a folder, named by OPENAI_NODE, in which npm has installed openai",
+    reason="needs Node and a folder, named by NODE_CLIENTS, in which npm has installed openai",
 )
 
 

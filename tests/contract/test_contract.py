@@ -1,8 +1,11 @@
 """One call ends once, with what its model made or with a clear error: over every door, wherever the model runs."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -27,6 +30,66 @@ def host(start: Callable[[Path], Host], tmp_path_factory: pytest.TempPathFactory
     running = start(tmp_path_factory.mktemp("contract"))
     yield running
     assert running.stop() == 0
+
+
+class Stopped(NamedTuple):
+    """A host that was stopped while a stream was open over every door, and how each of them ended."""
+
+    host: Host
+    calls: dict[object, Asked]
+    ends: dict[object, tuple[list[str], Failed | None]]
+    status: int
+
+
+@pytest.fixture(scope="module")
+def stopped(start: Callable[[Path], Host], tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    host = start(tmp_path_factory.mktemp("stopped"))
+    calls = {door: asked("streaming", items=12, delay=0.05) for door in DOORS.values()}
+    streams = [door.stream(host, call) for door, call in calls.items()]
+    try:
+        with ThreadPoolExecutor(len(streams)) as pool:
+            assert set(pool.map(next, streams)) == {"item 0"}
+            host.begin_stop()
+            ends = dict(zip(calls, pool.map(lambda items: rest(items, "item 0"), streams), strict=True))
+        eventually(lambda: all(host.noted(f"finally {call.id}") for call in calls.values()))
+    finally:
+        status = host.stop()
+    return Stopped(host, calls, ends, status)
+
+
+@pytest.fixture(scope="module")
+def overdue(host: Host) -> dict[object, tuple[Asked, list[str], Failed | None]]:
+    """Streams over every door, at the same time, whose deadline is over once they have begun."""
+    calls = [asked("streaming", timeout=1_500_000, items=10**6, delay=0.05) for _ in DOORS]
+    streams = [door.stream(host, call) for door, call in zip(DOORS.values(), calls, strict=True)]
+    with ThreadPoolExecutor(len(streams)) as pool:
+        ends = list(pool.map(rest, streams))
+    return {door: (call, *end) for door, call, end in zip(DOORS.values(), calls, ends, strict=True)}
+
+
+@pytest.fixture(scope="module")
+def unread(host: Host) -> dict[object, tuple[Asked, bool]]:
+    """Streams over every door, at the same time, that nobody reads for a second; and whether their models ended."""
+    calls = {door: asked("spinning", size=100_000, items=3000) for door in DOORS.values()}
+    streams = [door.stream(host, call) for door, call in calls.items()]
+    for items in streams:
+        next(items)
+    with suppress(AssertionError):
+        eventually(lambda: all(host.noted(f"finally {call.id}") for call in calls.values()), 1)
+    found = {door: (call, host.noted(f"finally {call.id}")) for door, call in calls.items()}
+    for items in streams:
+        items.close()
+    return found
+
+
+def rest(items: Iterator[str], *read: str) -> tuple[list[str], Failed | None]:
+    """All items of a stream, those that were read included, and the error that ended it."""
+    found = [*read]
+    try:
+        found.extend(items)
+    except Failed as failed:
+        return found, failed
+    return found, None
 
 
 def asked(model: str, words: str = "hello", **parameters: object) -> Asked:
@@ -93,15 +156,12 @@ def test_a_deadline_ends_the_call(host: Host, door, model: str) -> None:
 
 
 @EVERY_DOOR
-def test_a_deadline_ends_a_stream_that_has_begun(host: Host, door) -> None:
-    call = asked("streaming", timeout=1_500_000, items=10**6, delay=0.05)
-    items = door.stream(host, call)
-    assert next(items) == "item 0"
-    with pytest.raises(Failed) as failed:
-        for _ in items:
-            pass
-    assert failed.value.code in ("deadline_exceeded", None)
-    assert failed.value.in_band
+def test_a_deadline_ends_a_stream_that_has_begun(host: Host, overdue, door) -> None:
+    call, items, failed = overdue[door]
+    assert items[0] == "item 0"
+    assert failed is not None
+    assert failed.code in ("deadline_exceeded", None)
+    assert failed.in_band
     eventually(lambda: host.noted(f"finally {call.id}"))
 
 
@@ -145,29 +205,19 @@ def test_a_request_that_is_none_is_refused(host: Host, door) -> None:
 
 
 @EVERY_DOOR
-def test_a_client_that_does_not_read_holds_the_model_back(host: Host, door) -> None:
-    call = asked("spinning", size=100_000, items=3000)
-    items = door.stream(host, call)
-    next(items)
-    with pytest.raises(AssertionError):
-        eventually(lambda: host.noted(f"finally {call.id}"), 1)
-    items.close()
+def test_a_client_that_does_not_read_holds_the_model_back(host: Host, unread, door) -> None:
+    call, ended_unread = unread[door]
+    assert not ended_unread
     eventually(lambda: host.noted(f"finally {call.id}"))
 
 
 @EVERY_DOOR
-def test_a_stop_lets_streams_end(start: Callable[[Path], Host], tmp_path: Path, door) -> None:
-    host = start(tmp_path)
-    try:
-        call = asked("streaming", items=8, delay=0.05)
-        items = door.stream(host, call)
-        assert next(items) == "item 0"
-        host.begin_stop()
-        if door is DOORS["websocket"] and host.closes_sockets:
-            with pytest.raises(Failed, match="closed"):
-                list(items)
-        else:
-            assert [*items] == [f"item {i}" for i in range(1, 8)]
-        eventually(lambda: host.noted(f"finally {call.id}"))
-    finally:
-        assert host.stop() == 0
+def test_a_stop_lets_streams_end(stopped: Stopped, door) -> None:
+    items, error = stopped.ends[door]
+    if door is DOORS["websocket"] and stopped.host.closes_sockets:
+        assert error is not None
+        assert "closed" in str(error)
+    else:
+        assert (items, error) == ([f"item {i}" for i in range(12)], None)
+    assert stopped.host.noted(f"finally {stopped.calls[door].id}")
+    assert stopped.status == 0

@@ -36,11 +36,11 @@ def block(what):
 
 class Blocking(MLModel):
     def load(self):
-        block("loads")
+        block(f"loads {self.name}")
         return True
 
     def unload(self):
-        block("unloads")
+        block(f"unloads {self.name}")
         return True
 
     def predict(self, payload):
@@ -49,26 +49,38 @@ class Blocking(MLModel):
 
 class AsyncBlocking(Blocking):
     async def load(self):
-        block("loads")
+        block(f"loads {self.name}")
         return True
 
     async def unload(self):
-        block("unloads")
+        block(f"unloads {self.name}")
         return True
 """
-
-KINDS = pytest.mark.parametrize("kind", ["Blocking", "AsyncBlocking"])
 
 PATIENCE = 5
 """Seconds that a request may take which nothing should hold up; the model blocks for as long as the test likes."""
 
 
-def write_models(tmp_path: Path, kind: str) -> Path:
-    folder = tmp_path / "models"
+def write_models(folder: Path, kind: str, *names: str) -> Path:
     write_model(folder, "echo", "faulty_models.Echo")
     write_model(folder, "streaming", "faulty_models.Streaming")
-    write_model(folder, "slow", f"blocking.{kind}", CODE)
+    for name in names:
+        write_model(folder, name, f"blocking.{kind}", CODE)
     return folder
+
+
+@pytest.fixture(scope="module", params=["Blocking", "AsyncBlocking"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def served(workers: int, kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server that reloads, and has a model of this kind for each test."""
+    folder = write_models(tmp_path_factory.mktemp("loading") / "models", kind, "load", "unload", "changed")
+    running = Running(folder, "--reload", INFERSTREAM_PARALLEL_WORKERS=str(workers))
+    yield running
+    assert running.stop() == 0, running.text()
 
 
 @contextmanager
@@ -118,11 +130,10 @@ def streaming(server: Running) -> Iterator[Callable[[], object]]:
         yield read
 
 
-@KINDS
 def test_a_start_is_live_but_not_ready_while_a_model_blocks_in_its_load(
     serve: Callable[..., Running], tmp_path: Path, kind: str
 ) -> None:
-    folder = write_models(tmp_path, kind)
+    folder = write_models(tmp_path / "models", kind, "slow")
     http, rpc = free_port(), free_port()
     with closed(folder):
         server = serve(folder, "--http-port", str(http), "--grpc-port", str(rpc), wait=False)
@@ -151,47 +162,42 @@ def test_a_start_is_live_but_not_ready_while_a_model_blocks_in_its_load(
     assert server.infer("slow", fp32([1.0])).status_code == 200
 
 
-@KINDS
 @pytest.mark.parametrize("action", ["load", "unload"])
 def test_everything_goes_on_while_a_model_is_changed_by_the_repository_api_and_blocks(
-    serve: Callable[..., Running], tmp_path: Path, kind: str, action: str
+    served: Running, action: str
 ) -> None:
-    folder = write_models(tmp_path, kind)
-    server = serve(folder)
-    url = f"{server.url}/v2/repository/models/slow/{action}"
-    before = server.log.read_text().count(f"{action}s\n")
-    with ThreadPoolExecutor(1) as pool, streaming(server) as read:
-        with closed(folder):
+    url = f"{served.url}/v2/repository/models/{action}/{action}"
+    line = f"{action}s {action}\n"
+    before = served.log.read_text().count(line)
+    with ThreadPoolExecutor(1) as pool, streaming(served) as read:
+        with closed(served.folder):
             changing = pool.submit(httpx.post, url, timeout=30)
-            eventually(lambda: server.log.read_text().count(f"{action}s\n") > before, 20)
-            others_go_on(server)
+            eventually(lambda: served.log.read_text().count(line) > before, 20)
+            others_go_on(served)
             for _ in range(100):
                 assert read()
             if action == "load":
-                assert status(server, "health/ready") == 200
-                assert server.infer("slow", fp32([1.0])).status_code == 200  # the one that is there
+                assert status(served, "health/ready") == 200
+                assert served.infer("load", fp32([1.0])).status_code == 200  # the one that is there
             assert not changing.done()
         assert changing.result().status_code == 200
         assert read()
 
 
-@KINDS
 def test_everything_goes_on_while_a_model_whose_files_have_changed_blocks_in_its_load(
-    serve: Callable[..., Running], tmp_path: Path, kind: str
+    served: Running,
 ) -> None:
-    folder = write_models(tmp_path, kind)
-    server = serve(folder, "--reload")
-    loaded = server.log.read_text().count("loads\n")
-    with streaming(server) as read:
-        with closed(folder):
+    loaded = served.log.read_text().count("loads changed\n")
+    with streaming(served) as read:
+        with closed(served.folder):
 
             def loads() -> bool:
-                (folder / "slow" / "artefact").touch()
-                return server.log.read_text().count("loads\n") > loaded
+                (served.folder / "changed" / "artefact").touch()
+                return served.log.read_text().count("loads changed\n") > loaded
 
             eventually(loads, 20)
-            others_go_on(server)
-            assert status(server, "health/ready") == 200
+            others_go_on(served)
+            assert status(served, "health/ready") == 200
             for _ in range(100):
                 assert read()
         assert read()

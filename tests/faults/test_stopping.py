@@ -1,6 +1,8 @@
 """Stopping while everything stands in the way: streams that go on, unloads that block, workers that hang."""
 
+import json
 import signal
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,19 +33,26 @@ class Stuck(MLModel):
 """
 
 
-@pytest.fixture(params=[1, 2], ids=["one front end", "two front ends"])
-def served(request: pytest.FixtureRequest, serve, tmp_path: Path):
-    """Serve an endless stream beside a model whose `unload` is written so."""
+@pytest.fixture
+def served(start: Callable[..., Running], workers: int, tmp_path: Path) -> Callable[[str], list[Running]]:
+    """
+    Serve an endless stream beside a model whose `unload` is written so: with one front end, and with two.
 
-    def start(unload: str) -> Running:
-        folder = tmp_path / "models"
-        write_model(folder, "streaming", "faulty_models.Streaming")
-        write_model(folder, "stuck", "stuck.Stuck", STUCK.replace("{unload}", unload))
-        return serve(
-            folder, "--frontends", str(request.param), INFERSTREAM_SHUTDOWN_GRACE=str(GRACE), within=60
-        )
+    Both at the same time, because each takes seconds to end.
+    """
 
-    return start
+    def serve(unload: str) -> list[Running]:
+        servers = []
+        for frontends in (1, 2):
+            folder = tmp_path / str(frontends) / "models"
+            write_model(folder, "streaming", "faulty_models.Streaming")
+            write_model(folder, "stuck", "stuck.Stuck", STUCK.replace("{unload}", unload))
+            settings = {"frontends": frontends, "shutdown_grace": GRACE, "parallel_workers": workers}
+            (folder / "settings.json").write_text(json.dumps(settings))
+            servers.append(start(folder, within=60))
+        return servers
+
+    return serve
 
 
 def grpc_stream(server: Running) -> grpc.StatusCode:
@@ -57,25 +66,30 @@ def grpc_stream(server: Running) -> grpc.StatusCode:
 
 
 def test_endless_streams_get_a_last_event_and_the_process_ends_though_an_unload_blocks(served) -> None:
-    server = served("def unload(self):")
+    servers = served("def unload(self):")
     endless = text(id="sse", parameters={"items": 10**6, "delay": 0.1})
-    with ThreadPoolExecutor(2) as pool:
-        events = pool.submit(server.infer, "streaming", endless, "generate_stream")
-        rpc = pool.submit(grpc_stream, server)
-        eventually(lambda: server.noted("start sse") and server.noted("start rpc"), 20)
+    with ThreadPoolExecutor(2 * len(servers)) as pool:
+        events = [pool.submit(server.infer, "streaming", endless, "generate_stream") for server in servers]
+        rpcs = [pool.submit(grpc_stream, server) for server in servers]
+        for server in servers:
+            eventually(lambda server=server: server.noted("start sse") and server.noted("start rpc"), 20)
 
-        server.process.send_signal(signal.SIGTERM)
+        for server in servers:
+            server.process.send_signal(signal.SIGTERM)
 
-        assert server.process.wait(IN_TIME) == 0, server.text()
-        assert events.result().text.rstrip().splitlines()[-2] == "event: error"
-        assert '"code":"draining"' in events.result().text
-        assert rpc.result() is grpc.StatusCode.UNAVAILABLE
-    assert server.noted("finally sse")
-    assert server.noted("unloading")
+        for server, event, rpc in zip(servers, events, rpcs, strict=True):
+            assert server.process.wait(IN_TIME) == 0, server.text()
+            assert event.result().text.rstrip().splitlines()[-2] == "event: error"
+            assert '"code":"draining"' in event.result().text
+            assert rpc.result() is grpc.StatusCode.UNAVAILABLE
+            assert server.noted("finally sse")
+            assert server.noted("unloading")
 
 
 def test_an_unload_that_keeps_its_event_loop_has_its_process_ended(served) -> None:
-    server = served("async def unload(self):")
-    server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(IN_TIME) == 1, server.text()
-    assert server.noted("unloading")
+    servers = served("async def unload(self):")
+    for server in servers:
+        server.process.send_signal(signal.SIGTERM)
+    for server in servers:
+        assert server.process.wait(IN_TIME) == 1, server.text()
+        assert server.noted("unloading")

@@ -25,7 +25,7 @@ QUOTED = 200
 class RestCaller:
     """Sends one body repeatedly, and counts the events of a stream."""
 
-    def __init__(self, target: Target, action: str, body: bytes, headers: HeaderPairs) -> None:
+    def __init__(self, target: Target, model: str, action: str, body: bytes, headers: HeaderPairs) -> None:
         base = target.url if "://" in target.url else f"http{'s' * target.ssl}://{target.url}"
         parts = urlsplit(base)
         secure = parts.scheme == "https"
@@ -33,7 +33,7 @@ class RestCaller:
         self._port = parts.port or (443 if secure else 80)
         self._tls = _context(target.verify) if secure else None
         self._timeout = target.timeout
-        path = f"{parts.path.rstrip('/')}/v2/models/{quote(target.model, safe='')}/{action}"
+        path = f"{parts.path.rstrip('/')}/v2/models/{quote(model, safe='')}/{action}"
         sent = {"Host": parts.netloc, "Content-Type": "application/json", **headers}
         lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
         head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""])

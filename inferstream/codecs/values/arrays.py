@@ -60,6 +60,10 @@ else:
         """`TensorOutput[dtype, dimension, ...]` annotates an array that a model returns."""
 
 
+ANY = TensorHint(None, None)
+"""The annotation of an array of any numbers, for functions that name no dtype."""
+
+
 class Array(Value):
     """A NumPy array as a tensor of its own shape. Numbers are not copied."""
 
@@ -127,6 +131,26 @@ class Array(Value):
         return named
 
 
+class AnyArray(Array):
+    """An array of any numbers. Metadata declare it as FP32, and numbers in JSON become that."""
+
+    def __init__(self) -> None:
+        super().__init__("FP32")
+
+    def read(self, tensor: RequestInput | ResponseOutput) -> npt.NDArray[Any]:
+        if tensor.datatype == "BYTES":
+            raise ValueError("takes numbers, got BYTES")
+        return tensor.data.to_numpy(tensor.datatype, tensor.shape)
+
+    def fields(self, name: str, value: Any) -> dict[str, Any]:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(
+                f"takes an array of numbers, got {brief(value)}; annotate it to send other values"
+            )
+        return Array(str(to_datatype(array.dtype).value)).fields(name, array)
+
+
 def _widens(datatype: str, wanted: str) -> bool:
     """Whether numbers of a datatype may be given for another one. Values that do not fit are refused."""
     if wanted == "BOOL" or datatype == "BOOL":
@@ -143,6 +167,8 @@ def array_of(hint: Any) -> Array | None:
 
     Raises TypeError for arrays whose dtype is missing or has no datatype.
     """
+    if hint is ANY:
+        return AnyArray()
     if isinstance(hint, TensorHint):
         return Array(_datatype(hint.dtype, hint), _checked(hint))
     if hint is np.ndarray:
@@ -170,6 +196,8 @@ def _datatype(dtype: Any, hint: Any) -> str:
 
 def _checked(hint: TensorHint) -> tuple[Dimension, ...] | None:
     for size in hint.dimensions or ():
-        if size is not None and not isinstance(size, int | str):
+        named = isinstance(size, str) and size
+        sized = isinstance(size, int) and not isinstance(size, bool) and size >= -1
+        if size is not None and not named and not sized:
             raise TypeError(f"{hint!r}: {size!r} is neither a size nor a name")
     return hint.dimensions

@@ -83,15 +83,13 @@ async def process_batch(
     extra_verbose: bool = False,
 ) -> None:
     """Send every request of a file to the server at `url`, as `server infer` does."""
-    target = Target(
-        url, model_name, timeout, binary=binary_data, ssl=use_ssl, verify=not insecure, connections=workers
-    )
+    target = Target(url, timeout, binary_data, use_ssl, not insecure, workers)
     results = Results(Path(output_data_path), False)
     lines = RequestFile(Path(input_data_path), batch_size, results.done)
     pace = Rate(workers, retries, batch_interval, batch_jitter, headers_of(request_headers))
     sender = transport_of(transport, target)
     try:
-        await BatchRun(sender, lines, results, pace, lambda: None).run()
+        await BatchRun(sender, target, model_name, lines, results, pace, lambda: None).run()
     finally:
         await sender.aclose()
         lines.close()

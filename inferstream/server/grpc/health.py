@@ -13,6 +13,7 @@ from ...protos.health_pb2 import (
 from ...protos.pool import SERVICE
 from .context import RpcContext
 from .rpc import RpcExchange
+from .typed import TypedServices
 
 LOOK_EVERY = 0.25
 """Seconds between checks of the status for `Watch`."""
@@ -21,29 +22,33 @@ KNOWN = ("", SERVICE)
 
 
 class Health:
-    """The server's readiness, for the server and for its inference service."""
+    """The server's readiness, for the server and for each service of models."""
 
-    def __init__(self, dataplane: DataPlane) -> None:
+    def __init__(self, dataplane: DataPlane, typed: TypedServices) -> None:
         self._dataplane = dataplane
+        self._typed = typed
+
+    def _known(self) -> list[str]:
+        return [*KNOWN, *self._typed.names]
 
     def _status(self) -> HealthCheckResponse.ServingStatus:
         return HealthCheckResponse.SERVING if self._dataplane.ready else HealthCheckResponse.NOT_SERVING
 
     async def Check(self, request: HealthCheckRequest, context: RpcContext) -> HealthCheckResponse:
-        if request.service not in KNOWN:
+        if request.service not in KNOWN and request.service not in self._typed.names:
             raise NotFound(f"Service {request.service} is not known.")
         return HealthCheckResponse(status=self._status())
 
     async def List(self, request: HealthListRequest, context: RpcContext) -> HealthListResponse:
         response = HealthCheckResponse(status=self._status())
-        return HealthListResponse(statuses=dict.fromkeys(KNOWN, response))
+        return HealthListResponse(statuses=dict.fromkeys(self._known(), response))
 
     async def Watch(self, exchange: RpcExchange[HealthCheckRequest]) -> None:
         """Send the status now and after each change until the client leaves."""
         request = await exchange.read()
-        known = request is not None and request.service in KNOWN
         last = None
         while True:
+            known = request is not None and request.service in self._known()
             status = self._status() if known else HealthCheckResponse.SERVICE_UNKNOWN
             if status != last:
                 await exchange.write(HealthCheckResponse(status=status).SerializeToString())

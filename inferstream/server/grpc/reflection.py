@@ -1,10 +1,12 @@
 """The standard reflection service, v1 and v1alpha, for grpcurl and similar clients."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import grpc
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 
 from ...protos.pool import HEALTH, POOL, REFLECTION, SERVICE
 from ...protos.reflection_pb2 import (
@@ -17,46 +19,64 @@ from ...protos.reflection_pb2 import (
     ServerReflectionResponse,
 )
 from .rpc import RpcExchange
+from .typed import TypedServices
 
 SERVICES = sorted((SERVICE, HEALTH, *REFLECTION))
 
+Found = TypeVar("Found")
+
 
 class Reflection:
-    """Describes the services from the descriptor pool."""
+    """Describes the services from their descriptor pools."""
+
+    def __init__(self, typed: TypedServices) -> None:
+        self._typed = typed
 
     async def ServerReflectionInfo(self, exchange: RpcExchange[ServerReflectionRequest]) -> None:
         async for request in exchange:
-            response = _response_to(request)
+            response = self._response_to(request)
             response.original_request.CopyFrom(request)
             await exchange.write(response.SerializeToString())
 
+    def _response_to(self, request: ServerReflectionRequest) -> ServerReflectionResponse:
+        try:
+            match request.WhichOneof("message_request"):
+                case "file_by_filename":
+                    name = request.file_by_filename
+                    return _files(self._found(lambda pool: pool.FindFileByName(name)))
+                case "file_containing_symbol":
+                    symbol = request.file_containing_symbol
+                    return _files(self._found(lambda pool: _file_of(pool, symbol)))
+                case "file_containing_extension":
+                    return _file_of_extension(request.file_containing_extension)
+                case "all_extension_numbers_of_type":
+                    name = request.all_extension_numbers_of_type
+                    return self._found(lambda pool: _extensions_of(pool, name))
+                case "list_services":
+                    names = sorted((*SERVICES, *self._typed.names))
+                    services = ListServiceResponse(service=[{"name": name} for name in names])
+                    return ServerReflectionResponse(list_services_response=services)
+        except KeyError:
+            return _error(grpc.StatusCode.NOT_FOUND)
+        return _error(grpc.StatusCode.INVALID_ARGUMENT)
 
-def _response_to(request: ServerReflectionRequest) -> ServerReflectionResponse:
-    try:
-        match request.WhichOneof("message_request"):
-            case "file_by_filename":
-                return _files(POOL.FindFileByName(request.file_by_filename))
-            case "file_containing_symbol":
-                return _files(_file_of(request.file_containing_symbol))
-            case "file_containing_extension":
-                return _file_of_extension(request.file_containing_extension)
-            case "all_extension_numbers_of_type":
-                return _extensions_of(request.all_extension_numbers_of_type)
-            case "list_services":
-                services = ListServiceResponse(service=[{"name": name} for name in SERVICES])
-                return ServerReflectionResponse(list_services_response=services)
-    except KeyError:
-        return _error(grpc.StatusCode.NOT_FOUND)
-    return _error(grpc.StatusCode.INVALID_ARGUMENT)
+    def _found(self, look: Callable[[DescriptorPool], Found]) -> Found:
+        """What the first pool has that has it. Raises KeyError."""
+        for pool in (POOL, *self._typed.pools):
+            try:
+                return look(pool)
+            except KeyError:
+                continue
+        raise KeyError
 
 
-def _file_of(symbol: str) -> FileDescriptor:
+def _file_of(pool: DescriptorPool, symbol: str) -> FileDescriptor:
     """The file that defines a message, a service or a method. Raises KeyError."""
     service, _, method = symbol.rpartition(".")
     try:
-        return POOL.FindFileContainingSymbol(symbol)
+        return pool.FindFileContainingSymbol(symbol)
     except KeyError:
-        return POOL.FindServiceByName(service).methods_by_name[method].containing_service.file
+        return pool.FindServiceByName(service).methods_by_name[method].containing_service.file
 
 
 def _file_of_extension(request: ExtensionRequest) -> ServerReflectionResponse:
@@ -65,9 +85,9 @@ def _file_of_extension(request: ExtensionRequest) -> ServerReflectionResponse:
     return _files(POOL.FindFileContainingSymbol(extension.full_name))
 
 
-def _extensions_of(name: str) -> ServerReflectionResponse:
-    message = POOL.FindMessageTypeByName(name)
-    numbers = sorted(extension.number for extension in POOL.FindAllExtensions(message))
+def _extensions_of(pool: DescriptorPool, name: str) -> ServerReflectionResponse:
+    message = pool.FindMessageTypeByName(name)
+    numbers = sorted(extension.number for extension in pool.FindAllExtensions(message))
     found = ExtensionNumberResponse(base_type_name=message.full_name, extension_number=numbers)
     return ServerReflectionResponse(all_extension_numbers_response=found)
 

@@ -15,16 +15,26 @@ from ...protos.pool import HEALTH, LEGACY_SERVICE, REFLECTION, SERVICE
 from ...protos.reflection_pb2 import ServerReflectionRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
+from ...telemetry.rpcs import RpcMeters
 from .health import Health
 from .inference import InferenceService
 from .reflection import Reflection
 from .repository import RepositoryService
 from .rpc import Around, Request, RequestType, RpcHandler, Streaming, Unary, streaming, unary
 from .stream import StreamService
+from .typed import Received, TypedRpc, TypedServices, refuse
 
 if TYPE_CHECKING:
     from ...telemetry.tracing import Tracer
 
+
+KINDS = {
+    (False, False): "UNARY",
+    (False, True): "SERVER_STREAMING",
+    (True, False): "CLIENT_STREAMING",
+    (True, True): "BIDI_STREAMING",
+}
+"""Kinds of RPCs in meters: whether the client streams, and whether the server does."""
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
@@ -50,10 +60,11 @@ def build_services(
     repository = RepositoryService(dataplane)
     services.add_inference(SERVICE, inference, stream, repository)
     services.add_inference(LEGACY_SERVICE, repository)
-    services.add_health(Health(dataplane))
+    typed = services.typed(dataplane)
+    services.add_health(Health(dataplane, typed))
     if settings.grpc_reflection:
-        services.add_reflection(Reflection())
-    return tuple(services.handlers)
+        services.add_reflection(Reflection(typed))
+    return (*services.handlers, typed)
 
 
 class Services:
@@ -87,6 +98,23 @@ class Services:
             else:
                 handlers[name] = self._unary(service, name, request, behaviour)
         self._add(service, handlers)
+
+    def typed(self, dataplane: DataPlane) -> TypedServices:
+        """The typed RPCs of functions. The meters of an RPC stay when its model is loaded again."""
+        meters: dict[tuple[str, str, str], RpcMeters] = {}
+
+        def build(rpc: TypedRpc) -> RpcHandler:
+            service, name = rpc.method.service, rpc.method.name
+            kind = KINDS[rpc.method.stream is not None, rpc.method.streams]
+            if (kind, service, name) not in meters:
+                meters[kind, service, name] = self._meters.of(kind, service, name)
+            rest = (Received, meters[kind, service, name], self._profile, self._around(service, name))
+            if kind == "UNARY":
+                return unary(self._when_started(rpc.infer), *rest)
+            return streaming(self._when_started(rpc.stream), *rest)
+
+        unready = self._streaming("BIDI_STREAMING", "typed", "unready", Received, self._when_started(refuse))
+        return TypedServices(dataplane, build, unready)
 
     def add_health(self, health: Health) -> None:
         watch = self._streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)

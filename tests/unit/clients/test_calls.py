@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferstream.clients.batch import LONGEST_PAUSE, pause_after, retried
+from inferstream.clients.failures import seconds_of
 from inferstream.clients.merging import groups, merged, split
-from inferstream.clients.rest import _retry_after
+from inferstream.clients.retries import LONGEST_PAUSE, pause_after, retried
 from inferstream.errors import CallFailed, InvalidRequest
 from inferstream.protos.json_client import dump_request, load_response
 from inferstream.protos.json_requests import build_request, load
@@ -106,12 +106,12 @@ def test_a_pause_grows_and_is_never_shorter_than_asked() -> None:
     assert 0.125 <= pause_after(0, None) <= 0.25
     assert pause_after(10_000, None) <= LONGEST_PAUSE
     assert pause_after(0, 7.0) == 7.0
-    assert _retry_after("3") == 3.0
-    later = _retry_after(format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True))
+    assert seconds_of("3") == 3.0
+    later = seconds_of(format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True))
     assert later is not None
     assert 25 < later <= 30
-    assert _retry_after("soon") is None
-    assert _retry_after(None) is None
+    assert seconds_of("soon") is None
+    assert seconds_of(None) is None
 
 
 @pytest.mark.parametrize(("retryable", "calls"), [(True, 3), (False, 1)])

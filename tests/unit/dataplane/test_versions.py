@@ -8,6 +8,7 @@ import pytest
 
 from inferstream.dataplane.serving import Serving
 from inferstream.settings import Settings
+from inferstream.signature import Signature
 from inferstream.telemetry.metrics import Meters
 from inferstream.types import RepositoryIndexResponseItem
 
@@ -32,7 +33,7 @@ def chosen(*versions: str | None) -> set[Any]:
     for order in permutations(versions):
         serving = Loaded(Settings(), Meters("rest_server"))
         for version in order:
-            execution = SimpleNamespace(routes=[])
+            execution = SimpleNamespace(routes=[], signature=Signature())
             served: Any = SimpleNamespace(execution=execution, version=version, handler=None, text=None)
             serving._put(("m", version), served)
         found.add(serving.get("m").version)  # type: ignore[attr-defined]

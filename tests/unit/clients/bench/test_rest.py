@@ -46,8 +46,8 @@ class Scripted:
 async def caller(scripted: Scripted, stream: bool = False, timeout: float = 5) -> AsyncIterator[RestCaller]:
     server = await asyncio.start_server(scripted.serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    target = Target(f"127.0.0.1:{port}", "a b", timeout)
-    found = RestCaller(target, "generate_stream" if stream else "infer", b'{"x":1}', {"X-Key": "k"})
+    target = Target(f"127.0.0.1:{port}", timeout)
+    found = RestCaller(target, "a b", "generate_stream" if stream else "infer", b'{"x":1}', {"X-Key": "k"})
     yield found
     await found.aclose()
     server.close()
@@ -112,6 +112,6 @@ async def test_a_server_that_does_not_answer_is_a_timeout() -> None:
 
 
 async def test_nobody_there_is_told() -> None:
-    calling = RestCaller(Target("127.0.0.1:1", "m"), "infer", b"{}", {})
+    calling = RestCaller(Target("127.0.0.1:1"), "m", "infer", b"{}", {})
     with pytest.raises(CallFailed, match="connection: "):
         await calling.call(nothing)

@@ -8,6 +8,10 @@ from inferstream.protos.reflection_pb2 import ServerReflectionRequest
 from inferstream.server.grpc.reflection import SERVICES, Reflection
 
 
+class NoTypedServices:
+    names = pools = ()
+
+
 class ParsedRequest:
     """An exchange in which these requests have come."""
 
@@ -60,7 +64,7 @@ async def test_each_request_is_answered_as_the_library_answers_it(asked: dict) -
     expected = [answer.SerializeToString() async for answer in library.ServerReflectionInfo(theirs, None)]
 
     ours = ParsedRequest(ServerReflectionRequest(**asked))
-    await Reflection().ServerReflectionInfo(ours)
+    await Reflection(NoTypedServices()).ServerReflectionInfo(ours)
 
     assert ours.written == expected
 
@@ -70,14 +74,14 @@ async def test_a_method_is_a_symbol_too() -> None:
     files = []
     for symbol in ("inference.GRPCInferenceService.ModelInfer", "inference.GRPCInferenceService"):
         exchange = ParsedRequest(ServerReflectionRequest(file_containing_symbol=symbol))
-        await Reflection().ServerReflectionInfo(exchange)
+        await Reflection(NoTypedServices()).ServerReflectionInfo(exchange)
         found = reflection_pb2.ServerReflectionResponse.FromString(exchange.written[0])
         files.append(found.file_descriptor_response.file_descriptor_proto[0])
     assert files[0] == files[1]
     missing = ParsedRequest(
         ServerReflectionRequest(file_containing_symbol="inference.GRPCInferenceService.Nothing")
     )
-    await Reflection().ServerReflectionInfo(missing)
+    await Reflection(NoTypedServices()).ServerReflectionInfo(missing)
     assert (
         reflection_pb2.ServerReflectionResponse.FromString(missing.written[0]).error_response.error_code == 5
     )

@@ -1,0 +1,73 @@
+"""Channels of gRPC: addresses, options and certificates."""
+
+import asyncio
+import ssl
+from typing import Any
+from urllib.parse import urlsplit
+
+import grpc
+
+from ..errors import ConnectionFailed
+from .transport import Target
+
+OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # The caller makes and counts retries. The channel only has to connect again quickly.
+    ("grpc.enable_retries", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 250),
+]
+
+
+async def open_channel(target: Target) -> grpc.aio.Channel:
+    """A channel to the server. Raises ConnectionFailed if its certificate cannot be read."""
+    url = target.url
+    address = urlsplit(url).netloc if "://" in url else url
+    if not (target.ssl or url.startswith(("https://", "grpcs://"))):
+        return grpc.aio.insecure_channel(address, options=OPTIONS)
+    if target.verify:
+        return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(), options=OPTIONS)
+    certificate, name = await _certificate_of(address, target.timeout)
+    options = [*OPTIONS, ("grpc.ssl_target_name_override", name)]
+    credentials = grpc.ssl_channel_credentials(certificate)
+    return grpc.aio.secure_channel(address, credentials, options=options)
+
+
+async def _certificate_of(address: str, timeout: float) -> tuple[bytes, str]:
+    """The server's certificate as PEM, and a name in it. Raises ConnectionFailed.
+
+    gRPC always verifies a certificate. To accept any certificate, a channel has this one as its only root.
+    """
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        async with asyncio.timeout(timeout):
+            context = _context()
+            found = (await _handshake(host, int(port), context)).getpeercert(binary_form=True)
+            pem = ssl.DER_cert_to_PEM_cert(found or b"")
+            # `ssl` parses only a verified certificate, so this one is verified against itself.
+            context = _context()
+            context.load_verify_locations(cadata=pem)
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+            parts = (await _handshake(host, int(port), context)).getpeercert() or {}
+    except (OSError, ValueError, TimeoutError) as error:
+        raise ConnectionFailed(f"no connection: {error}", retryable=True, unreachable=True) from None
+    names: Any = parts.get("subjectAltName", ())
+    return pem.encode(), next((str(value) for _, value in names), host)
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+async def _handshake(host: str, port: int, context: ssl.SSLContext) -> ssl.SSLObject:
+    _, writer = await asyncio.open_connection(host, port, ssl=context)
+    found: ssl.SSLObject = writer.get_extra_info("ssl_object")
+    writer.transport.abort()
+    return found

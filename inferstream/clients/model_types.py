@@ -1,0 +1,250 @@
+"""The types of a model's arguments and results: a request from arguments, and values from responses."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from ..codecs.undeclared import decode, encode
+from ..codecs.values.arrays import Array
+from ..codecs.values.base import DEFAULT, DIMENSIONS, OPTIONAL, STREAM, Value, reason
+from ..codecs.values.declared import value_of_tensor
+from ..codecs.values.objects import Json
+from ..errors import CallFailed, CodecError
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataModelResponse,
+    MetadataTensor,
+    Parameters,
+    RequestInput,
+    ResponseOutput,
+)
+
+if TYPE_CHECKING:
+    from ..functions.function import Function
+    from ..functions.results import Results
+    from ..functions.steps import StepFunction
+
+RAW = ("np", "base64", "image")
+"""Content types of tensors that are shorter as raw bytes than as JSON."""
+
+WHOLE = (str, bytes, bytearray, memoryview, Mapping, np.ndarray)
+"""Iterable types that are one value."""
+
+
+class InputType(NamedTuple):
+    """What is known of one argument. One `without` a value is None for the model, and None is not sent."""
+
+    value: Value
+    required: bool = True
+    without: bool = False
+    stream: bool = False
+
+
+@dataclass(slots=True)
+class PreparedCall:
+    """A request of checked arguments. `more` yields its later requests."""
+
+    request: InferenceRequest
+    more: AsyncIterator[InferenceRequest] | None = None
+    raw: bool = False
+    """Whether a tensor in one of the directions is shorter as raw bytes than as JSON."""
+
+
+class Later:
+    """The values of an argument that is a stream. `begun` tells that the first was taken."""
+
+    def __init__(self, values: AsyncIterable[Any] | Iterable[Any]) -> None:
+        self.begun = False
+        self._async = aiter(values) if isinstance(values, AsyncIterable) else None
+        self._sync = iter(values) if isinstance(values, Iterable) else iter(())
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        self.begun = True
+        if self._async is not None:
+            return await anext(self._async)
+        for value in self._sync:
+            return value
+        raise StopAsyncIteration
+
+
+class ModelTypes:
+    """The types of one model. Errors about arguments are TypeError and ValueError, and name the argument.
+
+    `inputs` and `outputs` are None where they are not known. `results` are those of a function, whose annotations
+    say more than its outputs. Types are equal if they come of equal metadata.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        inputs: Mapping[str, InputType] | None,
+        outputs: Mapping[str, Value] | None,
+        results: "Results | None" = None,
+        metadata: MetadataModelResponse | None = None,
+    ) -> None:
+        self.model = model
+        self._metadata = metadata
+        self._inputs = inputs
+        self._outputs = outputs
+        self._results = results
+        self._raw = any(value.content in RAW for value in (outputs or {}).values())
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, ModelTypes) and self._metadata is not None and self._metadata == other._metadata
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # nothing looks one up
+
+    def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments, where the values of a stream are a `Later`. Raises TypeError."""
+        inputs = self._inputs
+        if inputs is None:
+            return {name: Later(value) if _is_stream(value) else value for name, value in arguments.items()}
+        for name in arguments:
+            if name not in inputs:
+                raise TypeError(f'model "{self.model}": "{name}" is no argument; {_known(inputs)}')
+        for name, known in inputs.items():
+            if known.required and name not in arguments:
+                raise TypeError(f'model "{self.model}": argument "{name}" is missing; {_known(inputs)}')
+        return {name: self._streamed(name, value, inputs[name]) for name, value in arguments.items()}
+
+    async def prepare(self, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> PreparedCall:
+        """The request of checked arguments."""
+        fields: dict[str, Any] = {"inputs": []}
+        if parameters:
+            fields["parameters"] = Parameters(**parameters)
+        prepared = PreparedCall(InferenceRequest.trusted(fields), raw=self._raw)
+        for name, value in arguments.items():
+            if isinstance(value, Later):
+                if prepared.more is not None:
+                    raise TypeError(
+                        f'model "{self.model}": argument "{name}" is a second stream; it takes one'
+                    )
+                prepared.more = self._requests(name, value)
+                if not (self._inputs is not None and self._inputs[name].stream):
+                    value = await self._first(name, value)
+                else:
+                    continue
+            tensor = self._tensor(name, value)
+            if tensor is not None:
+                prepared.request.inputs.append(tensor)
+        kinds = [] if self._inputs is None else [self._inputs[name].value.content for name in arguments]
+        prepared.raw = (
+            self._raw
+            or any(kind in RAW for kind in kinds)
+            or any(tensor.data.array is not None for tensor in prepared.request.inputs)
+        )
+        return prepared
+
+    def value(self, response: InferenceResponse) -> Any:
+        """The value of a response: that of its only output, or all by name. Raises CallFailed."""
+        try:
+            values = {output.name: self._decoded(output) for output in response.outputs}
+        except (TypeError, ValueError, CodecError) as error:
+            raise CallFailed(f"The server's answer does not fit the model's outputs: {error}") from None
+        if not values:
+            return None
+        results = self._results
+        if results is not None and results.several:
+            return results.joined(values)
+        declared = 1 if self._outputs is None else len(self._outputs)
+        return values.popitem()[1] if len(values) == declared == 1 else values
+
+    def _decoded(self, output: ResponseOutput) -> Any:
+        known = None if self._outputs is None else self._outputs.get(output.name)
+        return decode(output) if known is None else known.decode_output(output)
+
+    def _streamed(self, name: str, value: Any, known: InputType) -> Any:
+        if known.stream and (isinstance(value, WHOLE) or not isinstance(value, Iterable | AsyncIterable)):
+            raise TypeError(f'model "{self.model}": argument "{name}" takes a stream: an iterator of values')
+        return Later(value) if known.stream or _is_stream(value) else value
+
+    async def _first(self, name: str, values: Later) -> Any:
+        async for value in values:
+            return value
+        raise ValueError(f'model "{self.model}": argument "{name}" is a stream without values')
+
+    async def _requests(self, name: str, values: Later) -> AsyncIterator[InferenceRequest]:
+        async for value in values:
+            tensor = self._tensor(name, value)
+            yield InferenceRequest.trusted({"inputs": [tensor]})
+
+    def _tensor(self, name: str, value: Any) -> RequestInput | None:
+        try:
+            if self._inputs is None:
+                return encode(name, value)
+            known = self._inputs[name]
+            if value is None and known.without:
+                return None
+            if isinstance(value, RequestInput):
+                return value
+            return RequestInput.trusted(_fields(name, known.value, value))
+        except (TypeError, ValueError, CodecError) as error:
+            kind = ValueError if isinstance(error, ValueError) else TypeError
+            raise kind(f'model "{self.model}": argument "{name}" {reason(error)}') from None
+
+
+def types_of_metadata(metadata: MetadataModelResponse) -> ModelTypes:
+    """What metadata tell of a model. Sizes of arrays are checked where the model has named its dimensions."""
+    inputs = metadata.inputs and {tensor.name: _input_type(tensor) for tensor in metadata.inputs}
+    outputs = metadata.outputs and {tensor.name: _value(tensor) for tensor in metadata.outputs}
+    return ModelTypes(metadata.name, inputs or None, outputs or None, metadata=metadata)
+
+
+def types_of_function(function: "Function | StepFunction") -> ModelTypes:
+    """What the annotations of a function tell."""
+    arguments = function.arguments
+    inputs = {
+        argument.name: InputType(
+            argument.value, argument.required, argument.takes_none and argument.default is None
+        )
+        for argument in arguments.arguments
+    }
+    if (stream := arguments.stream) is not None:
+        inputs[stream.name] = InputType(stream.value, stream=True)
+    results = function.results
+    return ModelTypes(function.name, inputs, None if results.free else results.values, results)
+
+
+def _input_type(tensor: MetadataTensor) -> InputType:
+    parameters = {} if tensor.parameters is None else dict(tensor.parameters.items())
+    absent = parameters.get(DEFAULT) == "null"
+    optional = parameters.get(OPTIONAL) is True
+    return InputType(_value(tensor), not optional, absent, parameters.get(STREAM) is True)
+
+
+def _value(tensor: MetadataTensor) -> Value:
+    value = value_of_tensor(tensor)
+    named = tensor.parameters is not None and tensor.parameters.get(DIMENSIONS) is not None
+    # The server tolerates some shapes that differ from declared ones.
+    return Array(value.datatype) if isinstance(value, Array) and not named else value
+
+
+def _fields(name: str, known: Value, value: Any) -> dict[str, Any]:
+    try:
+        return known.fields(name, value)
+    except TypeError:
+        if not isinstance(known, Json):
+            raise
+    try:
+        return known.fields(name, to_jsonable_python(value))  # pydantic models, and sets and such
+    except PydanticSerializationError as error:
+        raise TypeError(f"cannot be written as JSON: {error}") from None
+
+
+def _is_stream(value: Any) -> bool:
+    """Whether a value is a stream without a declaration that says so."""
+    return isinstance(value, AsyncIterator | Iterator) and not isinstance(value, WHOLE)
+
+
+def _known(inputs: Mapping[str, InputType]) -> str:
+    names = ", ".join(name if known.required else f"{name} (optional)" for name, known in inputs.items())
+    return f"it takes {names}" if names else "it takes no arguments"

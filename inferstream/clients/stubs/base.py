@@ -1,0 +1,113 @@
+"""The base classes of stubs. Each method of a stub calls a model, with the types of its annotations."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from types import MethodType
+from typing import Any, Self, TypeVar, cast
+
+from ...functions.function import Function
+from ..asked import AskedCall, Exit
+from ..blocking import Client
+from ..client import AsyncClient
+from ..model_types import ModelTypes, types_of_function
+from ..transport import ModelName
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT: Any = ...
+"""A default that has no literal. The model uses its own."""
+
+
+class AsyncStub:
+    """The models of an app at `server`, which is a URL or a client. The options are those of `AsyncClient`."""
+
+    def __init__(
+        self,
+        server: str | AsyncClient,
+        *,
+        timeout: float = 60.0,
+        retries: int = 2,
+        headers: Mapping[str, str] | None = None,
+        verify: bool = True,
+    ) -> None:
+        if isinstance(server, str):
+            server = AsyncClient(server, timeout=timeout, retries=retries, headers=headers, verify=verify)
+        self.client = server
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exit: *Exit) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self.client.aclose()
+
+
+class Stub:
+    """The models of an app at `server`, which is a URL or a client. The options are those of `Client`."""
+
+    def __init__(
+        self,
+        server: str | Client,
+        *,
+        timeout: float = 60.0,
+        retries: int = 2,
+        headers: Mapping[str, str] | None = None,
+        verify: bool = True,
+    ) -> None:
+        if isinstance(server, str):
+            server = Client(server, timeout=timeout, retries=retries, headers=headers, verify=verify)
+        self.client = server
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exit: *Exit) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.client.close()
+
+
+def remote(model: str, version: str | None = None) -> Callable[[F], F]:
+    """Make a method of a stub call a model. Its annotations are the types; its body never runs."""
+    name = ModelName(model, version)
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+
+        @functools.cache  # not at import: the annotations may name classes further down
+        def described() -> tuple[Function, ModelTypes]:
+            found = Function(MethodType(function, object()), model, version)
+            return found, types_of_function(found)
+
+        def ask(client: AsyncClient, *given: Any, **named: Any) -> AskedCall:
+            _, *arguments = signature.bind(*given, **named).arguments.items()
+            sent = {key: value for key, value in arguments if value is not DEFAULT}
+            return client.asked(name, sent, described()[1])
+
+        async def predict_async(self: AsyncStub, *given: Any, **named: Any) -> Any:
+            return await self.client.predict_asked(ask(self.client, self, *given, **named))
+
+        def stream_async(self: AsyncStub, *given: Any, **named: Any) -> Any:
+            return self.client.stream_asked(ask(self.client, self, *given, **named))
+
+        def call(self: Stub, *given: Any, **named: Any) -> Any:
+            signature.bind(self, *given, **named)  # a wrong call fails here, not at the first item
+            stream = described()[0].annotated_stream
+            method = self.client.stream_asked if stream else self.client.predict_asked
+            return method(lambda client: ask(client, self, *given, **named))
+
+        def chosen(self: AsyncStub | Stub, *given: Any, **named: Any) -> Any:
+            if isinstance(self, Stub):
+                return call(self, *given, **named)
+            return stream_async(self, *given, **named)
+
+        found: Any = predict_async if inspect.iscoroutinefunction(function) else chosen
+        return cast(F, functools.update_wrapper(found, function))
+
+    return decorate

@@ -1,0 +1,1 @@
+"""The code behind BlazeRPC's names where it differs from inferstream's."""

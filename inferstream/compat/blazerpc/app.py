@@ -1,0 +1,84 @@
+"""`BlazeApp`: an app with BlazeRPC's decorator, whose service and messages are BlazeRPC's."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from inferstream.functions.app import App
+
+from .grpclib import GrpcErrors
+from .registry import SERVICE, ModelRegistry
+
+GRPC_PORT = 50051
+HTTP_PORT = 8080
+ANY_PORT = 0
+
+
+class BlazeApp(App):
+    """Functions, each a model. `server start module:app` or `await app.serve()` serves them.
+
+    Requests of models whose arrays all begin with the dimension "batch" run as one call: up to `max_batch_size`,
+    gathered for at most `batch_timeout_ms`. `middleware` are objects with `on_request` and `on_response`.
+    """
+
+    def __init__(
+        self,
+        name: str = "blazerpc",
+        enable_batching: bool = True,
+        max_batch_size: int = 32,
+        batch_timeout_ms: float = 10.0,
+        middleware: Sequence[Any] | None = None,
+    ) -> None:
+        super().__init__(name, service=SERVICE, classic=True)
+        self.defined_in(sys._getframe(1))
+        self.errors = GrpcErrors()
+        self.enable_batching = enable_batching
+        self.max_batch_size = max_batch_size
+        self.batch_timeout_ms = batch_timeout_ms
+        self.registry = ModelRegistry(self)
+        if middleware:
+            from .hooks import AroundCalls  # late: clients that import an app run no calls
+
+            self.middlewares.append(AroundCalls(self, middleware))
+
+    def model(  # type: ignore[override]  # BlazeRPC's arguments
+        self, name: str, version: str = "1", streaming: bool = False
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Serve a function as the model `name`. It is not changed. Raises ValidationError and InvalidSettings."""
+
+        def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+            self.registry.register(name, version, function, streaming, self._batching())
+            return function
+
+        return decorate
+
+    async def serve(self, host: str = "127.0.0.1", port: int = GRPC_PORT) -> None:
+        """Serve gRPC at this port, and REST at any free one, until SIGINT or SIGTERM."""
+        await self._serve(host, port, ANY_PORT)
+
+    async def serve_jsonrpc(self, host: str = "127.0.0.1", port: int = HTTP_PORT) -> None:
+        """Serve JSON-RPC and REST at this port, and gRPC at any free one, until SIGINT or SIGTERM."""
+        await self._serve(host, ANY_PORT, port)
+
+    async def serve_both(
+        self, host: str = "127.0.0.1", grpc_port: int = GRPC_PORT, http_port: int = HTTP_PORT
+    ) -> None:
+        """Serve gRPC, JSON-RPC and REST until SIGINT or SIGTERM."""
+        await self._serve(host, grpc_port, http_port)
+
+    async def _serve(self, host: str, grpc_port: int, http_port: int) -> None:
+        # Late: worker processes and clients import an app, and no server.
+        from inferstream.cli.banner import show
+        from inferstream.cli.serve import stopped_by_signals
+        from inferstream.server.served import resolve
+        from inferstream.server.server import Server
+
+        ports = {"grpc_port": grpc_port, "http_port": http_port, "metrics_port": http_port}
+        server = Server(*resolve(self, {"host": host, **ports}))
+        with stopped_by_signals(server.stop):
+            await server.run(show)
+
+    def _batching(self) -> dict[str, Any]:
+        if not self.enable_batching or self.max_batch_size < 2 or self.batch_timeout_ms <= 0:
+            return {}
+        return {"max_batch_size": self.max_batch_size, "max_batch_time": self.batch_timeout_ms / 1000}

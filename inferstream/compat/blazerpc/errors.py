@@ -1,0 +1,57 @@
+"""Errors with BlazeRPC's names. Each that a function raises has a status of its own."""
+
+from typing import ClassVar
+
+from inferstream.errors import ModelError
+
+
+class BlazeRPCError(ModelError):
+    """Base of the errors. A client gets the message, and the status of the class."""
+
+    status_of_class: ClassVar[int] = 500
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message, self.status_of_class)
+
+
+class ValidationError(BlazeRPCError):
+    """An argument is wrong: 400, INVALID_ARGUMENT."""
+
+    status_of_class = 400
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        self.field = field
+        super().__init__(message)
+
+
+class ModelNotFoundError(BlazeRPCError):
+    """There is no such model: 404, NOT_FOUND."""
+
+    status_of_class = 404
+
+    def __init__(self, name: str, version: str = "1") -> None:
+        self.name = name
+        self.version = version
+        super().__init__(f"Model '{name}' version '{version}' not found")
+
+
+class SerializationError(BlazeRPCError):
+    """A tensor cannot be read or written: 400, INVALID_ARGUMENT."""
+
+    status_of_class = 400
+
+    def __init__(self, message: str, *, dtype: str | None = None) -> None:
+        self.dtype = dtype
+        super().__init__(message)
+
+
+class InferenceError(BlazeRPCError):
+    """The function failed: 500, INTERNAL."""
+
+    def __init__(self, message: str, *, model_name: str | None = None) -> None:
+        self.model_name = model_name
+        super().__init__(message)
+
+
+class ConfigurationError(BlazeRPCError):
+    """The configuration is wrong: 500, INTERNAL."""

@@ -1,0 +1,93 @@
+"""Runs BlazeRPC's middleware around each call of an app."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+from inferstream.errors import Code
+from inferstream.functions.app import App
+from inferstream.functions.middleware import CallEnd, CallInfo, Reply
+from inferstream.server.status import TABLE, grpc_status
+
+from .context import peer_of
+from .grpclib import RecvRequest, SendTrailingMetadata, http_of, status_named
+from .middleware import ExceptionMiddleware, TransportMiddleware
+from .registry import path_of
+
+logger = logging.getLogger("blazerpc.middleware")
+
+Respond = Callable[[str, str | None], Awaitable[None]]
+
+
+class AroundCalls:
+    """Middleware of an app: each object's `on_request`, the model, and each `on_response`, in the order of the list.
+
+    `on_response` of a stream runs after its end, in a task of its own.
+    """
+
+    def __init__(self, app: App, middlewares: Sequence[Any]) -> None:
+        self._app = app
+        self._middlewares = [
+            each.as_middleware() if isinstance(each, TransportMiddleware) else each for each in middlewares
+        ]
+        self._tasks: set[asyncio.Task[None]] = set()
+        for each in middlewares:
+            if isinstance(each, ExceptionMiddleware):
+                for exception, status in each.statuses.items():
+                    app.error(exception, status=http_of(status))
+
+    async def __call__(self, call: CallInfo, call_next: Callable[[Any], Awaitable[Reply]]) -> Reply:
+        headers = call.headers
+        request = RecvRequest(
+            headers,
+            path_of(call.model),
+            peer_of(headers),
+            call.face,
+            headers.get("user-agent"),
+            headers.get("content-type", ""),
+        )
+        began = perf_counter()
+        try:
+            for each in self._middlewares:
+                await each.on_request(request)
+            reply = await call_next(call)
+        except asyncio.CancelledError:
+            self._respond_later(request, "CANCELLED", None, perf_counter() - began)
+            raise
+        except Exception as error:
+            code, message = grpc_status(self._app.errors.translated(error))
+            await self._respond(request, code.name, message, perf_counter() - began)
+            raise
+        if call.operation == "stream":
+            call.on_end(lambda end: self._respond_later(request, name_of(end), None, end.seconds))
+        else:
+            await self._respond(request, "OK", None, perf_counter() - began)
+        return reply
+
+    async def _respond(self, request: RecvRequest, name: str, message: str | None, seconds: float) -> None:
+        event = SendTrailingMetadata(
+            request.metadata,
+            status_named(name),
+            message,
+            request.method_name,
+            request.peer,
+            seconds,
+            request.transport,
+        )
+        for each in self._middlewares:
+            try:
+                await each.on_response(event)
+            except Exception:  # the response is made, and its client shall have it
+                logger.exception("on_response of %s failed", type(each).__name__)
+
+    def _respond_later(self, request: RecvRequest, name: str, message: str | None, seconds: float) -> None:
+        task = asyncio.get_running_loop().create_task(self._respond(request, name, message, seconds))
+        self._tasks.add(task)  # the loop itself keeps no task alive
+        task.add_done_callback(self._tasks.discard)
+
+
+def name_of(end: CallEnd) -> str:
+    """The status of gRPC of the end of a stream."""
+    return "OK" if end.status == "success" else TABLE[Code(end.status)].grpc

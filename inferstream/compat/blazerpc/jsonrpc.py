@@ -1,0 +1,136 @@
+"""A client of JSON-RPC, and arrays as its objects."""
+
+from collections.abc import AsyncIterator
+from itertools import count
+from typing import Any
+
+import httpx
+import numpy as np
+import orjson
+
+from inferstream.codecs.values.tensor_objects import KEYS, array_of_object
+from inferstream.codecs.values.tensor_objects import object_of as tensor_to_json
+
+from .errors import BlazeRPCError, SerializationError
+
+__all__ = [
+    "INTERNAL_ERROR",
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "METHOD_NOT_FOUND",
+    "PARSE_ERROR",
+    "JsonRpcClient",
+    "is_tensor_json",
+    "tensor_from_json",
+    "tensor_to_json",
+]
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+
+class JsonRpcClient:
+    """Calls models at a URL that ends with `/jsonrpc`. Raises BlazeRPCError."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        self._ids = count(1)
+        self._http: httpx.AsyncClient | None = None
+
+    async def __aenter__(self) -> "JsonRpcClient":
+        return self
+
+    async def __aexit__(self, *exit: object) -> None:
+        await self.close()
+
+    async def predict(self, model_name: str, **kwargs: Any) -> Any:
+        """The result of a model. Arrays are sent and returned as such."""
+        request = {
+            "jsonrpc": "2.0",
+            "method": f"predict.{model_name}",
+            "params": _written(kwargs),
+            "id": next(self._ids),
+        }
+        response = await self._client().post(self._url, json=request)
+        answer = _object(response.content)
+        if "error" in answer:
+            error = answer["error"]
+            raise BlazeRPCError(f"JSON-RPC error {error['code']}: {error['message']}")
+        return _read(answer.get("result"))
+
+    async def stream(self, model_name: str, **kwargs: Any) -> AsyncIterator[Any]:
+        """Each item of a stream, when it arrives. Leaving the loop ends the model's stream."""
+        url = f"{self._url}/stream/{model_name}"
+        body = {"params": _written(kwargs)}
+        async with self._client().stream("POST", url, json=body) as response:
+            event = ""
+            async for line in response.aiter_lines():
+                name, _, value = line.partition(": ")
+                if not line:
+                    event = ""
+                elif name == "event":
+                    event = value
+                elif name == "data" and event == "error":
+                    raise BlazeRPCError(f"Stream error: {value}")
+                elif name == "data" and event == "done":
+                    return
+                elif name == "data":
+                    yield _read(orjson.loads(value))
+        raise BlazeRPCError("Stream error: the connection ended before the stream")
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None
+
+    def _client(self) -> httpx.AsyncClient:
+        if self._http is None:
+            self._http = httpx.AsyncClient(timeout=None)
+        return self._http
+
+
+def is_tensor_json(obj: Any) -> bool:
+    """Whether a value has the keys of an array's object."""
+    return isinstance(obj, dict) and obj.keys() >= KEYS
+
+
+def tensor_from_json(obj: dict[str, Any]) -> Any:
+    """The array of an object. Raises SerializationError."""
+    try:
+        array = array_of_object(obj)
+    except ValueError as error:
+        raise SerializationError(f"the object {error}", dtype=str(obj.get("dtype"))) from None
+    if array is None:
+        raise SerializationError(f"an array is an object with {', '.join(sorted(KEYS))}")
+    return array
+
+
+def _written(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: tensor_to_json(value) if isinstance(value, np.ndarray) else value
+        for name, value in arguments.items()
+    }
+
+
+def _read(value: Any) -> Any:
+    if is_tensor_json(value):
+        return tensor_from_json(value)
+    return (
+        [_read(item) if is_tensor_json(item) else item for item in value]
+        if isinstance(value, list)
+        else value
+    )
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise BlazeRPCError("the server's answer is not one of JSON-RPC")
+    return found

@@ -1,0 +1,110 @@
+"""The models of an app, as BlazeRPC's clients and programs look at them."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferstream.codecs.values.arrays import Array
+from inferstream.functions.app import App
+from inferstream.functions.arguments import hints_of
+from inferstream.functions.function import Function, pascal
+from inferstream.protos.typed import PREFIX
+
+from .adapting import adapted
+from .context import Context, Depends, maker
+from .errors import ModelNotFoundError, ValidationError
+
+SERVICE = "blazerpc.InferenceService"
+
+BATCH = "batch"
+"""The name of the first dimension of arrays whose requests may run as one."""
+
+
+def path_of(model: str) -> str:
+    """The path of a model's RPC."""
+    return f"/{SERVICE}/{PREFIX}{pascal(model)}"
+
+
+@dataclass
+class ModelInfo:
+    """A function as a model."""
+
+    name: str
+    version: str
+    func: Callable[..., object]
+    streaming: bool = False
+    input_types: dict[str, Any] = field(default_factory=dict)
+    output_type: Any = None
+    dep_params: dict[str, Any] = field(default_factory=dict)
+    context_params: list[str] = field(default_factory=list)
+
+
+class ModelRegistry:
+    """The models of an app. One of its own is for clients that do not import the server's app."""
+
+    def __init__(self, app: App | None = None) -> None:
+        self.app = App("registry", service=SERVICE, classic=True) if app is None else app
+        self.models: dict[str, ModelInfo] = {}
+
+    def register(
+        self,
+        name: str,
+        version: str,
+        func: Callable[..., object],
+        streaming: bool = False,
+        batching: dict[str, Any] | None = None,
+    ) -> None:
+        """Add a function as a model. `batching` are its settings if its requests can run as one.
+
+        Raises ValidationError for a function without parameters, and InvalidSettings.
+        """
+        if not inspect.signature(func).parameters:
+            raise ValidationError(f"Model '{name}' must have at least one parameter", field=name)
+        function = adapted(func, streaming, maker(path_of(name), self.app.state))
+        settings = batching if batching and _runs_as_one(Function(function, name, app=self.app)) else {}
+        App.model(self.app, name, version=version, streaming=streaming or None, **settings)(function)
+        self.models[f"{name}:{version}"] = _described(
+            name, version, func, self.app[f"{name}@{version}"].streams
+        )
+
+    def get(self, name: str, version: str = "1") -> ModelInfo:
+        """A model. Raises ModelNotFoundError."""
+        found = self.get_or_none(name, version)
+        if found is None:
+            raise ModelNotFoundError(name, version)
+        return found
+
+    def get_or_none(self, name: str, version: str = "1") -> ModelInfo | None:
+        """A model, or None."""
+        return self.models.get(f"{name}:{version}")
+
+    def list_models(self) -> list[ModelInfo]:
+        """All models, in the order of their functions."""
+        return [*self.models.values()]
+
+
+def _described(name: str, version: str, func: Callable[..., object], streaming: bool) -> ModelInfo:
+    info = ModelInfo(name, version, func, streaming)
+    hints = hints_of(func)
+    info.output_type = hints.get("return")
+    for parameter in inspect.signature(func).parameters.values():
+        hint = hints.get(parameter.name, Any)
+        if isinstance(parameter.default, Depends):
+            info.dep_params[parameter.name] = parameter.default
+        elif hint is Context:
+            info.context_params.append(parameter.name)
+        else:
+            info.input_types[parameter.name] = hint
+    return info
+
+
+def _runs_as_one(function: Function) -> bool:
+    """Whether all arguments and the result are arrays whose first dimension is named `batch`."""
+    if function.streams or function.arguments.stream is not None or function.arguments.injection:
+        return False
+    values = [argument.value for argument in function.arguments.arguments]
+    return bool(values) and all(
+        isinstance(value, Array) and (value.dimensions or (None,))[0] == BATCH
+        for value in (*values, function.results.only)
+    )

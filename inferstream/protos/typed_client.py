@@ -1,0 +1,76 @@
+"""Typed messages on the client's side: requests written, responses read. `typed_requests.py` is the server's."""
+
+from typing import Any
+
+from google.protobuf.message import DecodeError, Message
+
+from ..errors import CallFailed
+from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, TensorData
+from .grpc import contents_of
+from .typed import DATATYPES, DTYPES, Field, Method
+from .typed_files import classes_of
+
+
+class TypedMessages:
+    """The messages of one RPC."""
+
+    def __init__(self, method: Method) -> None:
+        self.method = method
+        self._request, self._response = classes_of(method)
+        self._fields = {field.tensor.name: field for field in method.request}
+
+    def write(self, request: InferenceRequest) -> bytes:
+        """The bytes of a request. Raises ValueError, which names the argument, for a value that no field holds."""
+        message = self._request()
+        for tensor in request.inputs:
+            try:
+                _set(message, self._fields[tensor.name], tensor)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f'argument "{tensor.name}": {error}') from None
+        return message.SerializeToString()
+
+    def read(self, data: bytes) -> InferenceResponse:
+        """The response in `data`. Raises CallFailed."""
+        try:
+            message = self._response.FromString(data)
+        except DecodeError:
+            raise CallFailed(f"The server's answer is not a {self.method.messages[1]}") from None
+        outputs = [tensor for field in self.method.response if (tensor := _output(field, message))]
+        fields = {"model_name": self.method.model, "model_version": None, "id": None, "outputs": outputs}
+        return InferenceResponse.trusted(fields)
+
+
+def _set(message: Message, field: Field, tensor: RequestInput) -> None:
+    if field.is_tensor:
+        array = getattr(message, field.name)
+        array.SetInParent()
+        array.shape.extend(tensor.shape)
+        array.dtype = DTYPES[tensor.datatype]
+        array.data = bytes(tensor.data.to_raw(tensor.datatype))
+        return
+    values = contents_of(tensor.data, tensor.datatype)
+    if field.repeated:
+        getattr(message, field.name).extend(values)
+    else:
+        setattr(message, field.name, values[0])
+
+
+def _output(field: Field, message: Message) -> ResponseOutput | None:
+    """The output in a field; None if its value is absent."""
+    if field.presence and not message.HasField(field.name):
+        return None
+    found: Any = getattr(message, field.name)
+    if field.is_tensor:
+        datatype = DATATYPES.get(found.dtype)
+        if datatype is None:
+            raise CallFailed(f"The server's answer has an array of an unknown dtype: {found.dtype[:40]}")
+        return _tensor(field, found.shape[:], datatype, TensorData.from_raw(found.data, datatype))
+    values = found[:] if field.repeated else [found]
+    return _tensor(field, [len(values)], field.tensor.datatype, TensorData(values))
+
+
+def _tensor(field: Field, shape: list[int], datatype: str, data: TensorData) -> ResponseOutput:
+    fields: dict[str, Any] = {"name": field.tensor.name, "shape": shape, "datatype": datatype, "data": data}
+    if (parameters := field.tensor.parameters) is not None:
+        fields["parameters"] = parameters
+    return ResponseOutput.trusted(fields)

@@ -1,0 +1,183 @@
+"""Reads the requests of typed RPCs. A fault in a message names the argument that it belongs to."""
+
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from ..errors import InvalidRequest
+from ..types import InferenceRequest, RequestInput, TensorData
+from .grpc_requests import LARGE
+from .typed import DATATYPES, DTYPES, TENSOR, Field, Method
+from .typed_wire import Large, fields_of, take_large
+
+_INPUT = {"name", "shape", "datatype", "data"}
+
+Read = Callable[[Message], RequestInput | None]
+"""Reads the input that a field of a message holds; None if it holds none."""
+
+
+class RequestReader:
+    """Reads the requests of one RPC as requests to its model."""
+
+    def __init__(self, method: Method, message: type[Message]) -> None:
+        self._method = method
+        self._message = message
+        self._fields = {field.number: field for field in method.request}
+        self._arrays = {field.number for field in method.request if field.is_tensor}
+        self._reads = [(field.number, _read_of(field)) for field in method.request]
+
+    def read(self, data: bytes) -> InferenceRequest:
+        """The first request of a call. Raises InvalidRequest."""
+        large: dict[int, Large] = {}
+        if self._arrays and len(data) >= LARGE:
+            data, large = take_large(data, self._arrays)
+        message = self._parsed(data)
+        inputs = []
+        for number, read in self._reads:
+            if number in large:
+                inputs.append(self._large(self._fields[number], *large[number]))
+            elif (found := read(message)) is not None:
+                inputs.append(found)
+        return InferenceRequest.trusted({"inputs": inputs})
+
+    def read_later(self, data: bytes) -> InferenceRequest:
+        """A later request of a stream, which holds the next value and nothing else. Raises InvalidRequest."""
+        stream = self._method.stream
+        assert stream is not None
+        message = self._parsed(data)
+        for descriptor, _ in message.ListFields():
+            if descriptor.number != stream.number:
+                name = self._fields[descriptor.number].tensor.name
+                raise InvalidRequest(
+                    f'argument "{name}" is in a later request, which takes only "{stream.tensor.name}"'
+                )
+        if stream.repeated:  # an empty list is a value here
+            return _request_of(_list(stream, message))
+        found = _read_of(stream)(message)
+        return InferenceRequest.trusted({"inputs": []}) if found is None else _request_of(found)
+
+    def _parsed(self, data: bytes) -> Message:
+        try:
+            message = self._message.FromString(data)
+        except DecodeError:
+            raise InvalidRequest(self._fault(data)) from None
+        # protobuf takes a field of another wire type for an unknown one.
+        if len(unknown := UnknownFieldSet(message)):
+            raise InvalidRequest(self._stranger(unknown[0].field_number))
+        return message
+
+    def _large(self, field: Field, rest: bytes, view: memoryview) -> RequestInput:
+        """An array whose data is a view of the received bytes."""
+        try:
+            tensor = type(getattr(self._message(), field.name)).FromString(rest)
+        except DecodeError:
+            raise InvalidRequest(f"{_shown(field)} is no {TENSOR}") from None
+        return _array(field, tensor, view)
+
+    def _stranger(self, number: int) -> str:
+        field = self._fields.get(number)
+        if field is not None:
+            return f"{_shown(field)} is no {field.declared}"
+        known = ", ".join(f"{each.tensor.name} = {each.number}" for each in self._method.request)
+        return f"field {number} is no argument of the model; it takes {known or 'no arguments'}"
+
+    def _fault(self, data: bytes) -> str:
+        """What is wrong with bytes that protobuf cannot parse."""
+        for number, value in fields_of(data):
+            field = self._fields.get(number)
+            if field is None:
+                continue
+            if value is None:
+                return f"{_shown(field)} is cut off"
+            if field.type == "string" and not _is_text(value):
+                return f"{_shown(field)} is not UTF-8 text"
+            if field.is_tensor and any(inner is None for _, inner in fields_of(value)):
+                return f"{_shown(field)} is no {TENSOR}"
+        return f"The message is not a {self._method.messages[0]}."
+
+
+def _shown(field: Field) -> str:
+    return f'argument "{field.tensor.name}" in field {field.number}'
+
+
+def _is_text(value: memoryview) -> bool:
+    try:
+        str(value, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _request_of(tensor: RequestInput) -> InferenceRequest:
+    return InferenceRequest.trusted({"inputs": [tensor]})
+
+
+def _read_of(field: Field) -> Read:
+    name = field.name
+    if field.is_tensor:
+
+        def tensor(message: Message) -> RequestInput | None:
+            if message.HasField(name):
+                found: Any = getattr(message, name)
+                return _array(field, found, found.data)
+            return _check_optional(field)
+
+        return tensor
+    if field.repeated:
+
+        def repeated(message: Message) -> RequestInput | None:
+            found = _list(field, message)
+            return found if field.required or found.shape != [0] else None
+
+        return repeated
+    if field.presence:
+
+        def present(message: Message) -> RequestInput | None:
+            if message.HasField(name):
+                return _input(field, [1], TensorData([getattr(message, name)]))
+            return _check_optional(field)
+
+        return present
+    return lambda message: _input(field, [1], TensorData([getattr(message, name)]))
+
+
+def _check_optional(field: Field) -> RequestInput | None:
+    """None for a field that may be absent. Raises InvalidRequest for others."""
+    if field.required:
+        raise InvalidRequest(f'argument "{field.tensor.name}" is missing: field {field.number}')
+    return None
+
+
+def _list(field: Field, message: Message) -> RequestInput:
+    values = getattr(message, field.name)[:]
+    return _input(field, [len(values)], TensorData(values))
+
+
+def _array(field: Field, tensor: Any, data: bytes | memoryview) -> RequestInput:
+    """The input in a TensorProto. Raises InvalidRequest unless its data fill its shape."""
+    if len(unknown := UnknownFieldSet(tensor)):
+        raise InvalidRequest(f"{_shown(field)} has a field {unknown[0].field_number} that {TENSOR} has not")
+    datatype = DATATYPES.get(tensor.dtype)
+    if datatype is None:
+        raise InvalidRequest(
+            f'{_shown(field)} has dtype "{tensor.dtype[:40]}"; the model takes "{DTYPES[field.tensor.datatype]}"'
+        )
+    shape, values = tensor.shape[:], TensorData.from_raw(data, datatype)
+    try:
+        values.check(datatype, shape)
+    except ValueError as error:
+        raise InvalidRequest(f"{_shown(field)}: {error}") from None
+    return _input(field, shape, values, datatype)
+
+
+def _input(field: Field, shape: list[int], data: TensorData, datatype: str | None = None) -> RequestInput:
+    fields = {
+        "name": field.tensor.name,
+        "shape": shape,
+        "datatype": datatype or field.tensor.datatype,
+        "parameters": None,
+        "data": data,
+    }
+    return RequestInput.filled(fields, _INPUT.copy())

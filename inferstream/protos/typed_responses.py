@@ -1,0 +1,166 @@
+"""Writes the responses of typed RPCs. Single values and arrays are written as bytes, without protobuf's objects."""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.message import Message
+
+from ..errors import InvalidOutput
+from ..types import InferenceResponse, ResponseOutput
+from ..types.conversion import to_bytes
+from ..types.value_response import ValueResponse
+from .grpc import contents_of
+from .grpc_responses import length
+from .typed import DTYPES, Field, Method
+
+Write = Callable[[Any], bytes]
+"""Writes a value with the key of its field."""
+
+PACKED = {"float": "FP32", "double": "FP64"}
+"""Datatypes whose raw form is the packed form of a list of this type."""
+
+SHAPE, DTYPE, DATA = b"\x0a", b"\x12", b"\x1a"
+"""Keys of TensorProto's fields."""
+
+VARINT, FIXED_64, BLOCK, FIXED_32 = 0, 1, 2, 5
+"""Wire types."""
+
+ALL_BITS = 2**64 - 1
+
+
+class ResponseWriter:
+    """Writes the responses of one RPC's model."""
+
+    def __init__(self, method: Method, message: type[Message]) -> None:
+        self._method = method
+        self._fields = {
+            field.tensor.name: (field, _tensor_writer(field, message)) for field in method.response
+        }
+        self._only: Write | None = None
+        """Writes the value of a `ValueResponse`."""
+        if len(method.response) == 1:
+            (field,) = method.response
+            if not field.repeated and not field.is_tensor:
+                self._only = _value_writer(field)
+
+    def write(self, response: InferenceResponse) -> bytes:
+        """The bytes of a response. Raises InvalidOutput for outputs that the model does not declare."""
+        if type(response) is ValueResponse and self._only is not None:
+            try:
+                return self._only(response.value)
+            except (TypeError, ValueError, struct.error) as error:
+                raise _unwritable(response.form.name, error) from error
+        parts = []
+        for tensor in response.outputs:
+            found = self._fields.get(tensor.name)
+            if found is None:
+                raise InvalidOutput(
+                    f'Model {self._method.model} returned the output "{tensor.name}", '
+                    f"which {self._method.messages[1]} does not have."
+                )
+            try:
+                parts.append(found[1](tensor))
+            except (TypeError, ValueError, struct.error) as error:
+                raise _unwritable(tensor.name, error) from error
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _unwritable(name: str, error: Exception) -> InvalidOutput:
+    return InvalidOutput(f'Output "{name}" cannot be written: {error}.')
+
+
+def _tensor_writer(field: Field, message: type[Message]) -> Callable[[ResponseOutput], bytes]:
+    if field.is_tensor:
+        key = _key(field.number, BLOCK)
+        return lambda tensor: _array(key, tensor)
+    if field.repeated:
+        return _list_writer(field, message)
+    write = _value_writer(field)
+
+    def single(tensor: ResponseOutput) -> bytes:
+        values = contents_of(tensor.data, tensor.datatype)
+        if len(values) != 1:
+            raise ValueError(f"it has {len(values)} values, and its field takes one")
+        return write(values[0])
+
+    return single
+
+
+def _list_writer(field: Field, message: type[Message]) -> Callable[[ResponseOutput], bytes]:
+    if field.type in ("string", "bytes"):
+        # Not the writer of a single value, which omits an empty one without presence.
+        write = _block_writer(_key(field.number, BLOCK))
+        return lambda tensor: b"".join(map(write, contents_of(tensor.data, tensor.datatype)))
+    name, key, raw_datatype = field.name, _key(field.number, BLOCK), PACKED.get(field.type)
+
+    def packed(tensor: ResponseOutput) -> bytes:
+        if tensor.datatype == raw_datatype:
+            raw = tensor.data.to_raw(tensor.datatype)
+            return b"".join((key, length(len(raw)), raw)) if raw else b""
+        values = contents_of(tensor.data, tensor.datatype)
+        return message(**{name: values}).SerializeToString()
+
+    return packed
+
+
+def _value_writer(field: Field) -> Write:
+    number, kind = field.number, field.type
+    if kind in ("string", "bytes"):
+        write = _block_writer(_key(number, BLOCK))
+        return write if field.presence else lambda value: write(value) if len(value) else b""
+    write = _number_writer(number, kind)
+    if field.presence:
+        return write
+    # Without presence zero is absent. Negative zero is not zero: its bits count.
+    zero = write(0)
+    return lambda value: b"" if (written := write(value)) == zero else written
+
+
+def _block_writer(key: bytes) -> Write:
+    def write(value: Any) -> bytes:
+        element = value.encode() if type(value) is str else to_bytes(value)
+        return b"%b%b%b" % (key, length(len(element)), element)
+
+    return write
+
+
+def _number_writer(number: int, kind: str) -> Write:
+    if kind == "bool":
+        key = _key(number, VARINT)
+        yes, no = key + b"\x01", key + b"\x00"
+        return lambda value: yes if value else no
+    if kind == "double":
+        head, pack = _key(number, FIXED_64), struct.Struct("<d").pack
+        return lambda value: head + pack(value)
+    if kind == "float":
+        head, pack = _key(number, FIXED_32), struct.Struct("<f").pack
+        return lambda value: head + pack(_narrow(value, pack))
+    key = _key(number, VARINT)
+    return lambda value: key + length(value if value >= 0 else value & ALL_BITS)
+
+
+def _narrow(value: float, pack: Callable[[float], bytes]) -> float:
+    """A number as 32 bits hold it: one that is too large becomes infinite, as in protobuf."""
+    try:
+        pack(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    return value
+
+
+def _array(key: bytes, tensor: ResponseOutput) -> bytes:
+    """A TensorProto; its data is copied once."""
+    raw = tensor.data.to_raw(tensor.datatype)
+    sizes = b"".join(map(length, tensor.shape))
+    dtype = DTYPES[tensor.datatype].encode()
+    head = b"%b%b%b" % (DTYPE, length(len(dtype)), dtype)
+    if sizes:
+        head = b"%b%b%b%b" % (SHAPE, length(len(sizes)), sizes, head)
+    if raw:
+        head = b"%b%b%b" % (head, DATA, length(len(raw)))
+    return b"".join((key, length(len(head) + len(raw)), head, raw))
+
+
+def _key(number: int, kind: int) -> bytes:
+    return length(number << 3 | kind)

@@ -1,0 +1,191 @@
+"""The typed RPCs of functions. The served methods follow the models that are loaded."""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import grpc
+from google.protobuf.descriptor_pool import DescriptorPool
+
+from ...concurrency.interruption import Reminder
+from ...dataplane.admission import Admission
+from ...dataplane.call import Call, Operation
+from ...dataplane.dataplane import DataPlane
+from ...errors import InvalidRequest, ModelNotReady
+from ...protos.typed import PREFIX, Method, method_of
+from ...protos.typed_files import classes_of, pool_of
+from ...protos.typed_requests import RequestReader
+from ...protos.typed_responses import ResponseWriter
+from ...signature import Signature
+from ...types import InferenceRequest
+from .context import RpcContext, TrailingHeaders, deadline_of, headers_of, priority_of
+from .rpc import RpcExchange, RpcHandler
+
+if TYPE_CHECKING:
+    GenericHandler = grpc.GenericRpcHandler[object, object]
+else:
+    GenericHandler = grpc.GenericRpcHandler  # generic for type checkers alone
+
+logger = logging.getLogger("inferstream.grpc")
+
+
+class Received:
+    """Requests as bytes, which the RPC reads after its admission."""
+
+    @staticmethod
+    def FromString(data: bytes) -> bytes:
+        return data
+
+
+class TypedRpc:
+    """Serves the calls of one method."""
+
+    def __init__(self, dataplane: DataPlane, method: Method) -> None:
+        request, response = classes_of(method)
+        self.method = method
+        self._dataplane = dataplane
+        self._headers = TrailingHeaders(dataplane.events)
+        self._reader = RequestReader(method, request)
+        self._writer = ResponseWriter(method, response)
+
+    async def infer(self, data: bytes, context: RpcContext) -> bytes:
+        """Serve one request with one response."""
+        model = self.method.model
+        admission = self._dataplane.admit(model)
+        call = self._call(Operation.INFER, admission, self._reader.read(data), context)
+        reply = await admission.open(call)
+        response = reply.first
+        assert response is not None
+        message = self._writer.write(response)
+        self._headers.send(context, response, model)
+        return message
+
+    async def stream(self, exchange: RpcExchange[bytes]) -> None:
+        """Serve a call with a stream in one direction or both."""
+        admission = self._dataplane.admit(self.method.model)
+        data = await exchange.read()
+        if data is None:
+            if self.method.stream is None:
+                raise InvalidRequest(f"a call of {self.method.name} needs a {self.method.messages[0]}")
+            data = b""  # a client may close its stream without a value
+        request = self._reader.read(data)
+        more = None if self.method.stream is None else self._later(admission, exchange, request)
+        call = self._call(Operation.STREAM, admission, request, exchange.context, more)
+        response, write = None, self._writer.write
+        with Reminder():
+            async with await admission.open(call) as reply:
+                async for response in reply:
+                    await exchange.write(write(response))
+        if response is not None:
+            self._headers.send(exchange.context, response, admission.model)
+
+    def _call(
+        self,
+        operation: Operation,
+        admission: Admission,
+        request: InferenceRequest,
+        context: RpcContext,
+        more: AsyncIterator[InferenceRequest] | None = None,
+    ) -> Call:
+        metadata = headers_of(context)
+        return admission.call(
+            operation,
+            request,
+            metadata,
+            more=more,
+            deadline=deadline_of(context),
+            priority=priority_of(metadata),
+        )
+
+    async def _later(
+        self, admission: Admission, exchange: RpcExchange[bytes], first: InferenceRequest
+    ) -> AsyncIterator[InferenceRequest]:
+        """The requests after the first, with the id of the first."""
+        metadata = headers_of(exchange.context)
+        async for data in exchange:
+            request = self._reader.read_later(data)
+            request.__dict__["id"] = first.id
+            admission.identify(request, metadata)
+            yield request
+
+
+BuildHandler = Callable[[TypedRpc], RpcHandler]
+
+
+class TypedServices(GenericHandler):
+    """The typed RPCs of the models that are loaded now, as a generic handler of gRPC's."""
+
+    def __init__(self, dataplane: DataPlane, build: BuildHandler, unready: RpcHandler) -> None:
+        self._dataplane = dataplane
+        self._build = build
+        self._unready = unready
+        self._models: list[tuple[str, Signature]] = []
+        self._built: dict[str, tuple[Signature, Method, RpcHandler]] = {}
+        self._handlers: dict[str, RpcHandler] = {}
+        self._pools: list[DescriptorPool] | None = None
+
+    def service(  # type: ignore[override]  # handlers of bytes, as of every service here
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> RpcHandler | None:
+        """The handler of an RPC; None for one that no model has."""
+        path = handler_call_details.method
+        if self._models is not self._dataplane.typed_models():
+            self._follow()
+        handler = self._handlers.get(path)
+        if handler is None and f"/{PREFIX}" in path and not self._dataplane.ready:
+            return self._unready  # the model may be loading
+        return handler
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the services."""
+        return sorted({method.service for method in self._methods()})
+
+    @property
+    def pools(self) -> Sequence[DescriptorPool]:
+        """The descriptors of the services: a pool for each package."""
+        methods = self._methods()
+        if self._pools is None:
+            packages: dict[str, list[Method]] = {}
+            for method in methods:
+                packages.setdefault(method.file, []).append(method)
+            self._pools = [pool_of(its) for its in packages.values()]
+        return self._pools
+
+    def _methods(self) -> list[Method]:
+        if self._models is not self._dataplane.typed_models():
+            self._follow()
+        return [method for _, method, _ in self._built.values()]
+
+    def _follow(self) -> None:
+        """Take over the models that are loaded now. RPCs of models that have not changed stay."""
+        self._models = self._dataplane.typed_models()
+        known, self._built, self._pools = self._built, {}, None
+        taken: dict[tuple[str, str], str] = {}
+        for model, signature in self._models:
+            built = known.get(model)
+            if built is None or built[0] is not signature:
+                built = self._built_of(model, signature)
+            if built is None:
+                continue
+            other = taken.setdefault((built[1].package, built[1].messages[0]), model)
+            if other == model:
+                self._built[model] = built
+            else:
+                logger.error("model %s has no typed RPC: model %s has one of the same name", model, other)
+        self._handlers = {method.path: handler for _, method, handler in self._built.values()}
+
+    def _built_of(self, model: str, signature: Signature) -> tuple[Signature, Method, RpcHandler] | None:
+        method = method_of(model, signature)
+        if method is None:
+            return None
+        try:
+            return signature, method, self._build(TypedRpc(self._dataplane, method))
+        except TypeError as error:  # of protobuf, for names that it does not take
+            logger.error("model %s has no typed RPC: %s", model, error)
+            return None
+
+
+async def refuse(exchange: RpcExchange[bytes]) -> None:
+    """Refuse a call while models load."""
+    raise ModelNotReady("of this RPC")

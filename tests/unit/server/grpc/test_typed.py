@@ -1,0 +1,175 @@
+"""Which typed RPCs an application serves, without a port."""
+
+import asyncio
+import logging
+from typing import Any
+
+import grpc
+import pytest
+
+from inferstream import App, Application, MLModel
+from inferstream.errors import InvalidSettings
+from inferstream.server.grpc.typed import TypedServices
+
+
+class Details:
+    """What the library tells of a call before it is served."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+
+class Aborted(Exception):
+    """The end of a call that a handler aborts."""
+
+
+class Context:
+    """A call without a client."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self.trailing: Any = ()
+        self.seconds = seconds
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return (("x-mark", "here"),)
+
+    def time_remaining(self) -> float | None:
+        return self.seconds
+
+    def set_trailing_metadata(self, metadata: Any) -> None:
+        self.trailing = metadata
+
+    async def abort(self, code: grpc.StatusCode, details: str, trailing: Any) -> None:
+        raise Aborted(code, details)
+
+
+def typed(application: Application) -> TypedServices:
+    [found] = [each for each in application.grpc_services() if isinstance(each, TypedServices)]
+    return found
+
+
+def app_of(*names: str, service: str = "shop.Prices") -> App:
+    app = App(service=service)
+    for name in names:
+
+        @app.model(name)
+        async def add(a: int, b: int = 1) -> int:
+            return a + b
+
+    return app
+
+
+async def test_a_call_takes_and_returns_bytes() -> None:
+    async with Application(app_of("add"), cloudevents_headers=True) as application:
+        handler = typed(application).service(Details("/shop.Prices/PredictAdd"))
+        context = Context()
+        assert await handler.unary_unary(b"\x08\x02\x10\x03", context) == b"\x08\x05"
+        assert dict(context.trailing)["ce-specversion"]
+        with pytest.raises(Aborted) as caught:
+            await handler.unary_unary(b"\x10\x03", Context())
+        assert caught.value.args == (grpc.StatusCode.INVALID_ARGUMENT, 'argument "a" is missing: field 1')
+
+
+async def test_the_clients_deadline_ends_the_call() -> None:
+    app = App()
+
+    @app.model
+    async def wait() -> None:
+        await asyncio.wait_for(asyncio.Event().wait(), 10)
+
+    async with Application(app) as application:
+        handler = typed(application).service(Details("/inferstream.App/PredictWait"))
+        with pytest.raises(Aborted) as caught:
+            await handler.unary_unary(b"", Context(seconds=0.01))
+        assert caught.value.args[0] is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_apps_with_the_same_service_serve_one() -> None:
+    async with Application([app_of("a"), app_of("b"), app_of("c", service="Alone")]) as application:
+        services = typed(application)
+        assert [*services.names] == ["Alone", "shop.Prices"]
+        for path in ("/shop.Prices/PredictA", "/shop.Prices/PredictB", "/Alone/PredictC"):
+            assert services.service(Details(path)) is not None
+        [prices] = [pool for pool in services.pools if _has(pool, "shop.Prices")]
+        assert [*prices.FindServiceByName("shop.Prices").methods_by_name] == ["PredictA", "PredictB"]
+
+
+def _has(pool: Any, service: str) -> bool:
+    try:
+        return bool(pool.FindServiceByName(service))
+    except KeyError:
+        return False
+
+
+async def test_of_two_rpcs_of_one_name_the_second_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        async with Application([app_of("my-model"), app_of("my_model")]) as application:
+            services = typed(application)
+            handler = services.service(Details("/shop.Prices/PredictMyModel"))
+            assert await handler.unary_unary(b"\x08\x02", Context()) == b"\x08\x03"
+    assert "model my_model has no typed RPC: model my-model has one of the same name" in caplog.text
+
+
+async def test_only_the_version_of_calls_without_a_version_has_a_typed_rpc() -> None:
+    app = App()
+
+    @app.model("add", version="9")
+    async def old(a: int) -> int:
+        return -1
+
+    @app.model("add", version="10")
+    async def new(a: str) -> str:
+        return a
+
+    async with Application(app) as application:
+        handler = typed(application).service(Details("/inferstream.App/PredictAdd"))
+        assert await handler.unary_unary(b"\x0a\x01x", Context()) == b"\x0a\x01x"
+
+
+async def test_unchanged_rpcs_stay_when_models_come_and_go() -> None:
+    async with Application(app_of("a", "b"), allow_open_repository=True) as application:
+        services = typed(application)
+        before = services.service(Details("/shop.Prices/PredictA"))
+        await services.service(Details("/shop.Prices/PredictB")).unary_unary(b"\x08\x02", Context())
+        await application.dataplane.unload("b")
+        assert services.service(Details("/shop.Prices/PredictB")) is None
+        assert services.service(Details("/shop.Prices/PredictA")) is before
+        await application.dataplane.load("b")
+        await services.service(Details("/shop.Prices/PredictB")).unary_unary(b"\x08\x02", Context())
+        [line] = [
+            line
+            for line in application.meters.exposition().decode().splitlines()
+            if line.startswith("grpc_server_started_total{") and "PredictB" in line
+        ]
+        assert line.endswith(" 2.0")
+
+
+async def test_until_models_are_loaded_calls_are_unavailable() -> None:
+    application = Application(app_of("add"))
+    services = typed(application)
+    handler = services.service(Details("/shop.Prices/PredictAdd"))
+    with pytest.raises(Aborted) as caught:
+        await handler.stream_stream(None, Context())
+    assert caught.value.args[0] is grpc.StatusCode.UNAVAILABLE
+    assert services.service(Details("/other.Service/Method")) is None
+    async with application:
+        assert services.service(Details("/shop.Prices/PredictAdd")) is not handler
+        assert services.service(Details("/shop.Prices/PredictOther")) is None
+
+
+async def test_models_that_are_no_functions_have_none() -> None:
+    class Echo(MLModel):
+        async def predict(self, payload: Any) -> Any:
+            return payload
+
+    async with Application(Echo) as application:
+        assert [*typed(application).names] == []
+        assert [*typed(application).pools] == []
+
+
+@pytest.mark.parametrize(
+    "service", ["", "a b", "a..b", ".a", "1a", "grpc.health.v1.Health", "inference.X", "ü.B"]
+)
+def test_a_wrong_name_of_a_service_is_refused(service: str) -> None:
+    with pytest.raises(InvalidSettings, match="is no name of a gRPC service"):
+        App(service=service)
