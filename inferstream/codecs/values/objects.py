@@ -75,11 +75,14 @@ class Json(Single):
 
 
 def faults(error: ValidationError) -> str:
-    """Each fault with its place: `field "age" should be a valid integer`."""
+    """Each fault with its place: `field "age": input should be a valid integer`."""
     said = []
     for fault in error.errors(include_url=False, include_context=False)[:5]:
-        place = ".".join(map(str, fault["loc"]))
-        said.append(f'field "{place}": {fault["msg"]}' if place else fault["msg"])
+        place, message = ".".join(map(str, fault["loc"])), fault["msg"]
+        if fault["type"] == "json_invalid":
+            message = f"not valid JSON ({message.partition(': ')[2]})"
+        message = message[:1].lower() + message[1:]
+        said.append(f'field "{place}": {message}' if place else message)
     return "; ".join(said)
 
 
