@@ -18,7 +18,10 @@ HERE = Path(__file__).parent
 
 
 class Running:
-    """A server process with its ports, log and model log."""
+    """A server process with its ports, log and model log.
+
+    It serves `folder`, or the `target` in the folder above it.
+    """
 
     _stopping = False
 
@@ -29,6 +32,7 @@ class Running:
         wait: bool = True,
         within: float = 30,
         demo: bool = False,
+        target: str | None = None,
         **environment: str,
     ) -> None:
         self.folder = folder
@@ -37,7 +41,7 @@ class Running:
         self.log.touch()
         command = [
             *SERVER,
-            *(["demo"] if demo else ["start", str(folder)]),
+            *(["demo"] if demo else ["start", target or str(folder)]),
             "--http-port",
             "0",
             "--grpc-port",

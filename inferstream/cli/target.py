@@ -28,6 +28,8 @@ def targeted(target: str) -> tuple[Path, str | None]:
             raise InvalidSettings(f"there is no file {place}")
         if not file.stem.isidentifier():
             raise InvalidSettings(f"{place}: Python cannot import a file of this name")
+        if not name.isidentifier():
+            raise InvalidSettings(f'"{target}" is not of the form {place}:{APP}')
         return file.resolve().parent, f"{file.stem}:{name}"
     if not colon:
         raise InvalidSettings(f"{target} is not a folder, nor an app (app.py or module:app)")

@@ -1,7 +1,6 @@
 """Reads the tensors of a method from its annotations."""
 
 import inspect
-import types
 import typing
 from collections.abc import (
     AsyncGenerator,
@@ -13,12 +12,14 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
-from typing import Any, Union
+from typing import Any, cast
 
 from ..signature import Tensors
 from ..types import InferenceResponse, MetadataTensor, Parameters
 from .base import OUTPUT_PREFIX
 from .registry import find_input_codec, find_request_codec
+from .values.base import Value
+from .values.hints import value_of, without_none
 
 ASYNC_STREAMS = (AsyncIterator, AsyncGenerator, AsyncIterable)
 STREAMS = (Iterator, Generator, Iterable)
@@ -30,7 +31,7 @@ def parameters_of(function: Callable[..., Any], hints: dict[str, Any]) -> list[i
     for index, parameter in enumerate(inspect.signature(function).parameters.values()):
         hint = hints.get(parameter.name)
         variadic = parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        is_self = index == 0 and codec_of(hint) is None
+        is_self = index == 0 and _registered(hint) is None
         is_constant = hint is None and parameter.default is not inspect.Parameter.empty
         if not (variadic or is_self or is_constant):
             filled.append(parameter)
@@ -51,7 +52,7 @@ def output_hints(returned: Any) -> list[Any]:
 
 def input_tensors(hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> Tensors | None:
     """The tensors of arguments with these hints; None unless the hints name the datatype of each."""
-    return _tensors([_tensor(name, hint, name in defaults, False) for name, hint in hints.items()])
+    return _tensors([_tensor(name, hint, defaults, False) for name, hint in hints.items()])
 
 
 def output_tensors(returned: Any) -> Tensors | None:
@@ -60,30 +61,39 @@ def output_tensors(returned: Any) -> Tensors | None:
         return None
     return _tensors(
         [
-            _tensor(f"{OUTPUT_PREFIX}{index}", hint, False, True)
+            _tensor(f"{OUTPUT_PREFIX}{index}", hint, {}, True)
             for index, hint in enumerate(output_hints(returned))
         ]
     )
 
 
+def input_codec_of(hint: Any) -> Any:
+    """The codec for tensors of values annotated with `hint`; None without one.
+
+    Registered codecs come first, those of whole requests too: a value of `codecs.values` is for any other type.
+    """
+    codec = find_input_codec(type_hint=plain(hint))
+    if codec is not None or hint is None or find_request_codec(type_hint=plain(hint)) is not None:
+        return codec
+    try:
+        return value_of(without_none(hint)[0])
+    except TypeError:
+        return None
+
+
 def codec_of(hint: Any) -> Any:
     """The input codec for values annotated with `hint`, else the request codec, else None."""
+    return input_codec_of(hint) or _registered(hint)
+
+
+def _registered(hint: Any) -> Any:
+    return find_input_codec(type_hint=plain(hint)) or find_request_codec(type_hint=plain(hint))
+
+
+def plain(hint: Any) -> Any:
+    """The type in an annotation, without `None` and without what `Annotated` adds."""
     bare, _ = without_none(hint)
-    return find_input_codec(type_hint=bare) or find_request_codec(type_hint=bare)
-
-
-def without_none(hint: Any) -> tuple[Any, bool]:
-    """The hint without `None`, and whether the hint allowed `None`."""
-    if typing.get_origin(hint) not in (Union, types.UnionType):
-        return hint, False
-    members = [member for member in typing.get_args(hint) if member is not type(None)]
-    optional = len(members) < len(typing.get_args(hint))
-    return (members[0], optional) if len(members) == 1 else (Union[tuple(members)], optional)  # noqa: UP007
-
-
-def name_of(hint: Any) -> str:
-    """A hint, for error messages."""
-    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
+    return typing.get_args(bare)[0] if typing.get_origin(bare) is typing.Annotated else bare
 
 
 def _item(returned: Any) -> Any:
@@ -92,14 +102,15 @@ def _item(returned: Any) -> Any:
     return typing.get_args(returned)[0] if is_stream else returned
 
 
-def _tensor(name: str, hint: Any, has_default: bool, is_output: bool) -> MetadataTensor | None:
-    bare, optional = without_none(hint)
-    codec = find_input_codec(type_hint=bare)
-    tensor = None if codec is None else codec.describe_tensor(name, bare, is_output)
-    if tensor is not None and (optional or has_default):
+def _tensor(name: str, hint: Any, defaults: Mapping[str, Any], is_output: bool) -> MetadataTensor | None:
+    codec = input_codec_of(hint)
+    if isinstance(codec, Value):
+        return codec.tensor(name, **(codec.optional(defaults[name]) if name in defaults else {}))
+    tensor = None if codec is None else codec.describe_tensor(name, plain(hint), is_output)
+    if tensor is not None and (without_none(hint)[1] or name in defaults):
         parameters = {} if tensor.parameters is None else tensor.parameters.model_dump(exclude_unset=True)
         tensor.parameters = Parameters(**parameters, optional=True)
-    return tensor
+    return cast("MetadataTensor | None", tensor)
 
 
 def _tensors(found: list[MetadataTensor | None]) -> Tensors | None:

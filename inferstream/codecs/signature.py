@@ -13,15 +13,16 @@ from .annotations import (
     ASYNC_STREAMS,
     STREAMS,
     codec_of,
+    input_codec_of,
     input_tensors,
-    name_of,
     output_hints,
     output_tensors,
     parameters_of,
-    without_none,
+    plain,
 )
 from .base import OUTPUT_PREFIX, InputCodecLike, RequestCodecLike, response_of
-from .registry import find_input_codec, find_request_codec
+from .registry import find_request_codec
+from .values.hints import shown, without_none
 
 _SIGNATURE = "_inferstream_signature"
 """The attribute of a decorated method that holds its `Signature`."""
@@ -34,13 +35,13 @@ class SignatureCodec:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        hints = typing.get_type_hints(function)
+        hints = typing.get_type_hints(function, include_extras=True)
         returned = hints.pop("return", None)
         parameters = parameters_of(function, hints)
         self._inputs: dict[str, InputCodecLike] = {}
         self._requests: dict[str, RequestCodecLike] = {}
         self._defaults: dict[str, Any] = {}
-        self._hints = {parameter.name: name_of(hints.get(parameter.name)) for parameter in parameters}
+        self._hints = {parameter.name: shown(hints.get(parameter.name)) for parameter in parameters}
         for parameter in parameters:
             self._add_parameter(parameter, hints.get(parameter.name))
         self._outputs = [_Output(hint, index) for index, hint in enumerate(output_hints(returned))]
@@ -56,18 +57,17 @@ class SignatureCodec:
         )
 
     def _add_parameter(self, parameter: inspect.Parameter, hint: Any) -> None:
-        bare, optional = without_none(hint)
         name = parameter.name
         if parameter.default is not inspect.Parameter.empty:
             self._defaults[name] = parameter.default
-        elif optional:
+        elif without_none(hint)[1]:
             self._defaults[name] = None
-        if (codec := find_input_codec(type_hint=bare)) is not None:
+        if (codec := input_codec_of(hint)) is not None:
             self._inputs[name] = codec
-        elif (request_codec := find_request_codec(type_hint=bare)) is not None:
+        elif (request_codec := find_request_codec(type_hint=plain(hint))) is not None:
             self._requests[name] = request_codec
         else:
-            raise CodecNotFound(name=name, payload_type=name_of(hint), is_input=True)
+            raise CodecNotFound(name=name, payload_type=shown(hint), is_input=True)
 
     def decode_request(self, request: InferenceRequest) -> dict[str, Any]:
         """The arguments by name. Raises InputsNotFound for arguments that the request lacks."""
@@ -112,7 +112,7 @@ class SignatureCodec:
         outputs: list[ResponseOutput] = []
         for index, value in enumerate(values):
             if index >= len(self._outputs) or not self._outputs[index].fits(value):
-                hints = [name_of(output.hint) for output in self._outputs]
+                hints = [shown(output.hint) for output in self._outputs]
                 raise OutputNotFound(index, type(value).__name__, hints)
             output = self._outputs[index]
             name = declared[index].name if named else output.name
@@ -129,7 +129,7 @@ class _Output:
         self.name = f"{OUTPUT_PREFIX}{index}"
         self._codec: Any = codec_of(hint)
         if self._codec is None:
-            raise CodecNotFound(name=self.name, payload_type=name_of(hint))
+            raise CodecNotFound(name=self.name, payload_type=shown(hint))
 
     def fits(self, value: Any) -> bool:
         if value is None:

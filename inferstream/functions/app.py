@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 from ..errors import InvalidSettings
 from ..protos.typed import PREFIX, type_of
 from ..settings import ModelSettings
+from ..settings.sources import unknown_fields, validated
 from ..settings.versions import newest
 from ..signature import Rpc
 from .errors import ErrorMap
@@ -95,15 +96,15 @@ class App:
         milliseconds. `settings` are fields of `model-settings.json`. The function itself is not changed.
         Raises InvalidSettings, which names file, function and parameter.
         """
-        if inspect.isroutine(name):
-            self._add(Function(name, name.__name__, app=self))
+        if name is not None and not isinstance(name, str):
+            self._add(Function(name, _name_of(name), app=self))
             return name
 
         def decorate(function: F) -> F:
             self._add(
                 Function(
                     function,
-                    name or function.__name__,
+                    name or _name_of(function),
                     version,
                     streaming,
                     Batching(batch, within_ms),
@@ -115,9 +116,15 @@ class App:
 
         return decorate
 
+    @overload
+    def steps(self, name: Callable[..., Any], /) -> StepFunction: ...
+
+    @overload
     def steps(
         self, name: str | None = None, /, *, version: str | None = None, **settings: Any
-    ) -> Callable[[Callable[..., Any]], StepFunction]:
+    ) -> Callable[[Callable[..., Any]], StepFunction]: ...
+
+    def steps(self, name: Any = None, /, *, version: str | None = None, **settings: Any) -> Any:
         """Serve a step function, which advances all streams of the model together.
 
         It takes the list of active states and returns one item for each: a value, None for none yet, or
@@ -125,12 +132,15 @@ class App:
         `@step.release` the one that gets a state at its end.
         """
 
+        called = None if name is None or isinstance(name, str) else name
+
         def decorate(function: Callable[..., Any]) -> StepFunction:
-            step = StepFunction(function, name or function.__name__, version, settings, app=self)
+            own = name if called is None and name else _name_of(function)
+            step = StepFunction(function, own, version, settings, app=self)
             self._add(step)
             return step
 
-        return decorate
+        return decorate if called is None else decorate(called)
 
     def middleware(self, function: M) -> M:
         """Run a function around every call of every model: `async def f(call, call_next)`.
@@ -226,11 +236,15 @@ class App:
         implementation = (
             function.model_class() if isinstance(function, StepFunction) else model_class(function)
         )
-        settings = ModelSettings(implementation=implementation, name=function.name, _source=source, **values)
+        values |= {"implementation": implementation, "name": function.name}
+        settings = validated(ModelSettings, values, function.place)
+        settings._source = source
         settings.serve_class(implementation, None if path is None else f"{path}/{key}")
         return settings
 
     def _add(self, function: Function | StepFunction) -> None:
+        if faults := unknown_fields(ModelSettings, function.settings):
+            raise InvalidSettings(f"{function.place}: {'; '.join(faults).replace(' and ignored', '')}")
         key = (function.name, function.version)
         if key in self.functions:
             other = self.functions[key].place
@@ -243,3 +257,8 @@ class App:
                     f"would share the RPC Predict{method}"
                 )
         self.functions[key] = function
+
+
+def _name_of(function: Any) -> str:
+    """The name of a function; of other objects, which cannot be models, the error says what they are."""
+    return getattr(function, "__name__", repr(function))

@@ -3,20 +3,27 @@
 import inspect
 import typing
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from math import prod
+from types import SimpleNamespace
 from typing import Any
 
-import orjson
+from pydantic.fields import FieldInfo
 
 from ..codecs.values.arrays import Array
-from ..codecs.values.base import DEFAULT, OPTIONAL, STREAM, Value, reason
-from ..codecs.values.hints import value_of, without_none
+from ..codecs.values.base import DESCRIPTION, STREAM, Value, reason
+from ..codecs.values.constraints import description_of
+from ..codecs.values.hints import shown, value_of, without_none
 from ..errors import CodecError, InvalidRequest
 from ..signature import Tensors
 from ..types import InferenceRequest, RequestInput
+from .docstring import descriptions
 from .injection import Injection, State
 
 STREAMS = (AsyncIterator, AsyncIterable, Iterator, Iterable)
 REQUIRED = inspect.Parameter.empty
+
+Sizes = dict[str, tuple[int, str]]
+"""The size of each named dimension of a call, and the argument that has it."""
 
 
 class Argument(typing.NamedTuple):
@@ -27,6 +34,7 @@ class Argument(typing.NamedTuple):
     default: Any
     takes_none: bool
     hint: Any
+    description: str | None = None
 
     @property
     def required(self) -> bool:
@@ -34,19 +42,23 @@ class Argument(typing.NamedTuple):
 
 
 class Arguments:
-    """The arguments of one function, read from its annotations.
+    """The arguments of one function, read from its annotations. If `by_item`, lists hold the items of a batch.
 
     Raises TypeError, which names the parameter, for one without an annotation or of a type that cannot be sent.
     """
 
-    def __init__(self, function: Callable[..., Any], state: State | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], state: State | None = None, by_item: bool = False
+    ) -> None:
+        self._by_item = by_item
         self.injection = Injection(state)
         self.stream: Argument | None = None
         """The argument that gets the values of later requests."""
         self.stream_is_async = True
         self.arguments: list[Argument] = []
         hints = hints_of(function)
-        for parameter in inspect.signature(function).parameters.values():
+        self._described = descriptions(getattr(function, "__doc__", None))
+        for parameter in _parameters(function):
             try:
                 self._add(parameter, hints.get(parameter.name))
             except TypeError as error:
@@ -59,9 +71,10 @@ class Arguments:
             for argument in self.arguments
             if argument.default is None and argument.takes_none
         }
-        self._named = any(
+        self.names_sizes = any(
             isinstance(argument.value, Array) and argument.value.dimensions for argument in every
         )
+        """Whether an argument is an array with named dimensions."""
 
     @property
     def names(self) -> list[str]:
@@ -72,7 +85,8 @@ class Arguments:
         return tuple(
             argument.value.tensor(
                 argument.name,
-                **_optional(argument),
+                **({} if argument.required else argument.value.optional(argument.default)),
+                **({} if argument.description is None else {DESCRIPTION: argument.description}),
                 **({STREAM: True} if argument is self.stream else {}),
             )
             for argument in self._values.values()
@@ -90,37 +104,46 @@ class Arguments:
         for name in self._required:
             if name not in found:
                 raise InvalidRequest(f'argument "{name}" is missing; {self._known()}')
-        if self._named:
-            self.check_sizes(request)
+        if self.names_sizes:
+            self.sizes(request)
         return found
 
-    def later(self, request: InferenceRequest) -> Any:
-        """The value that a later request adds to the stream. Raises InvalidRequest."""
+    def later(self, request: InferenceRequest, sizes: Sizes | None = None) -> Any:
+        """The value that a later request adds to the stream. `sizes` are those of the requests before it.
+
+        Raises InvalidRequest.
+        """
         assert self.stream is not None
         for tensor in request.inputs:
             if tensor.name != self.stream.name or len(request.inputs) > 1:
                 raise InvalidRequest(f'later requests take only the argument "{self.stream.name}"')
-            return self._value(self.stream, tensor)
+            value = self._value(self.stream, tensor)
+            if self.names_sizes:
+                self.sizes(request, sizes)
+            return value
         raise InvalidRequest(f'argument "{self.stream.name}" is missing in a later request')
 
-    def check_sizes(self, request: InferenceRequest) -> dict[str, int]:
-        """The sizes of named dimensions. Raises InvalidRequest if a name has two sizes."""
-        sizes: dict[str, tuple[int, str]] = {}
+    def sizes(self, request: InferenceRequest, known: Sizes | None = None) -> Sizes:
+        """The sizes of named dimensions, added to those that are `known`.
+
+        Raises InvalidRequest if a name has two sizes.
+        """
+        found: Sizes = {} if known is None else known
         for tensor in request.inputs:
             value = self._values[tensor.name].value
-            if not isinstance(value, Array):
+            if not isinstance(value, Array) or _is_null(tensor):
                 continue
             for name, size in value.sizes(tensor.shape).items():
-                known, of = sizes.setdefault(name, (size, tensor.name))
-                if known != size:
+                first, of = found.setdefault(name, (size, tensor.name))
+                if first != size:
                     raise InvalidRequest(
-                        f'argument "{tensor.name}": dimension "{name}" is {size}, and {known} in argument "{of}"'
+                        f'argument "{tensor.name}": dimension "{name}" is {size}, and {first} in argument "{of}"'
                     )
-        return {name: size for name, (size, _) in sizes.items()}
+        return found
 
     def _value(self, argument: Argument, tensor: RequestInput) -> Any:
         try:
-            if argument.takes_none and tensor.data.flat() == [None]:
+            if argument.takes_none and _is_null(tensor):
                 return None
             return argument.value.read(tensor)
         except (TypeError, ValueError, CodecError) as error:
@@ -140,37 +163,58 @@ class Arguments:
             return
         if hint is None:
             raise TypeError("it has no annotation")
+        said = description_of(hint) or self._described.get(parameter.name)
         origin = typing.get_origin(hint)
-        if origin in STREAMS:
+        if origin in STREAMS or hint in STREAMS:
             if self.stream is not None:
                 raise TypeError("a model can read one stream only")
+            if not typing.get_args(hint):
+                raise TypeError(f"the type of its items is missing: write {(origin or hint).__name__}[str]")
             (item,) = typing.get_args(hint)
             self.stream_is_async = origin in (AsyncIterator, AsyncIterable)
-            self.stream = Argument(parameter.name, value_of(item), REQUIRED, False, item)
+            self.stream = Argument(parameter.name, value_of(item), REQUIRED, False, item, said)
             return
+        if isinstance(parameter.default, FieldInfo):
+            raise TypeError(f"write Annotated[{shown(hint)}, Field(...)], and the default after it")
         bare, takes_none = without_none(hint)
         default = None if takes_none and parameter.default is REQUIRED else parameter.default
-        self.arguments.append(Argument(parameter.name, value_of(bare), default, takes_none, hint))
+        self.arguments.append(
+            Argument(parameter.name, value_of(bare, self._by_item), default, takes_none, hint, said)
+        )
 
 
-def _optional(argument: Argument) -> dict[str, Any]:
-    """The parameters of metadata that say how an argument may be left out."""
-    if argument.required:
-        return {}
+def _is_null(tensor: RequestInput) -> bool:
+    """Whether a tensor holds null and nothing else. An array of many values does not become a list for this."""
+    return prod(tensor.shape) == 1 and tensor.data.flat() == [None]
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     try:
-        default = argument.default
-        shown = orjson.dumps(None if default is None else argument.value.to_json(default)).decode()
-    except (TypeError, ValueError):
-        return {OPTIONAL: True}
-    return {OPTIONAL: True, DEFAULT: shown}
+        return [*inspect.signature(function).parameters.values()]
+    except ValueError as error:  # some functions that are written in C
+        raise TypeError(f"its parameters are not known: {error}") from None
 
 
 def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
     """The annotations of a function. Raises TypeError if one names something that does not exist."""
     try:
         return typing.get_type_hints(function, include_extras=True)
-    except NameError as error:
-        raise TypeError(f"an annotation names something unknown: {error}") from None
+    except (NameError, AttributeError, SyntaxError) as error:
+        raise TypeError(_unknown(function, error)) from None
     except TypeError:
         # Annotations that are no types, such as TensorInput[...] with a dtype instance; taken as they are.
         return dict(inspect.get_annotations(function))
+
+
+def _unknown(function: Callable[..., Any], error: Exception) -> str:
+    """Which annotation of a function cannot be evaluated."""
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    for parameter, hint in inspect.get_annotations(function).items():
+        try:
+            typing.get_type_hints(SimpleNamespace(__annotations__={parameter: hint}), names)
+        except TypeError:
+            continue
+        except Exception:
+            which = "return value" if parameter == "return" else f'parameter "{parameter}"'
+            return f"{which}: its annotation {hint!r} cannot be read: {error}"
+    return f"an annotation cannot be read: {error}"

@@ -1,36 +1,38 @@
-"""Methods of functions whose dependencies are coroutines. The server sees in this code that they await."""
+"""What a function needs that awaits before it runs: its dependencies, and a thread if it blocks."""
 
-import inspect
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
-from ..types import InferenceRequest
-from .function import Function
-from .injection import in_thread
-from .streams import LaterValues
+from ..context import request_context
+
+THREADS = 64
+"""Threads of a function whose settings have no number."""
 
 
-def awaiting_predict(function: Function) -> Any:
-    """A `predict` that awaits the dependencies. A blocking function runs in a thread."""
-    call, arguments = function.function, function.arguments
-    is_async = function.is_async
+class Threads:
+    """Runs the blocking code of one model that its coroutines wait for. The threads end with the model."""
 
-    async def predict(self: Any, payload: InferenceRequest) -> Any:
-        given = arguments.read(payload) | await arguments.injection.filled(payload)
-        return await call(**given) if is_async else await in_thread(call, given)
+    def __init__(self, name: str, threads: int | None) -> None:
+        self._executor = ThreadPoolExecutor(threads or THREADS, thread_name_prefix=f"model-{name}")
 
-    return predict
+    async def run(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        """Call a function in a thread, in this context. A client that leaves sets `cancelled` of the context."""
+        context = request_context()
+        context.thread = self._executor.submit(copy_context().run, partial(_call, function, arguments))
+        try:
+            return await asyncio.wrap_future(context.thread)
+        except asyncio.CancelledError:
+            context.cancelled = True
+            raise
 
 
-def awaiting_stream(function: Function) -> Any:
-    """A `predict_stream` that awaits the dependencies and then returns the function's own iterator."""
-    call, arguments = function.function, function.arguments
-
-    async def predict_stream(self: Any, payloads: Any) -> Any:
-        payload = payloads.take()
-        given = arguments.read(payload) | await arguments.injection.filled(payload)
-        if arguments.stream is not None:
-            given[arguments.stream.name] = LaterValues(arguments, payloads, given)
-        items = call(**given)
-        return await items if inspect.isawaitable(items) else items
-
-    return predict_stream
+def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    try:
+        return function(**arguments)
+    except StopIteration as error:
+        # A future cannot hold a StopIteration, so its caller would wait for ever.
+        raise RuntimeError(f"{getattr(function, '__name__', function)} raised StopIteration") from error

@@ -4,11 +4,13 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidSettings
 from ..signature import Rpc, Signature
 from .arguments import Arguments, hints_of
+from .batches import check_batch
 from .injection import State
 from .results import ASYNC, Results, item_hint
 
@@ -45,7 +47,7 @@ class Function:
         if not inspect.isroutine(function):
             raise InvalidSettings(f"{function!r} is no function")
         try:
-            self.arguments = Arguments(function, self.state)
+            self.arguments = Arguments(function, self.state, self.batching.rows > 1)
         except TypeError as error:
             raise InvalidSettings(f"{self.place}: {error}") from None
         try:
@@ -54,14 +56,29 @@ class Function:
                 raise TypeError("it has no annotation; write -> None for a function that returns nothing")
             item, self.annotated_stream = item_hint(returned)
             self.annotated_async = typing.get_origin(returned) in ASYNC
-            self.results = Results(item)
+            self.results = Results(item, self.batching.rows > 1)
         except TypeError as error:
-            raise InvalidSettings(f"{self.place}: return value: {error}") from None
+            said = str(error)
+            where = "" if said.startswith("return value: ") else "return value: "
+            raise InvalidSettings(f"{self.place}: {where}{said}") from None
+        self._check_streams()
+        if self.batching.rows > 1:
+            check_batch(self.place, self.arguments, self.results)
+
+    def _check_streams(self) -> None:
+        """Raises InvalidSettings for a function that could not read or make its stream."""
         if self.streaming and not self.streams:
             raise InvalidSettings(f"{self.place}: streaming=True needs a function that yields")
         if self.streaming is False and self.streams:
             raise InvalidSettings(f"{self.place}: it yields, so it streams; remove streaming=False")
-        if self.batching.rows > 1 and (self.streams or self.arguments.stream is not None):
+        bare = inspect.unwrap(self.function)
+        if inspect.isgeneratorfunction(bare) and self.annotated_async:
+            raise InvalidSettings(f"{self.place}: return value: a `def` that yields returns Iterator[T]")
+        read = self.arguments.stream
+        if read is not None and self.arguments.stream_is_async is self.blocks:
+            wanted = "a `def` reads Iterator[T]" if self.blocks else "an `async def` reads AsyncIterator[T]"
+            raise InvalidSettings(f'{self.place}: parameter "{read.name}": {wanted}')
+        if self.batching.rows > 1 and (self.streams or read is not None):
             raise InvalidSettings(f"{self.place}: a function that streams cannot take a batch")
 
     @property
@@ -71,9 +88,7 @@ class Function:
     @property
     def place(self) -> str:
         """File, line and name, for error messages."""
-        code = getattr(inspect.unwrap(self.function), "__code__", None)
-        name = getattr(self.function, "__qualname__", repr(self.function))
-        return name if code is None else f"{code.co_filename}, line {code.co_firstlineno}, function {name}"
+        return place_of(self.function)
 
     @property
     def yields(self) -> bool:
@@ -93,9 +108,17 @@ class Function:
 
     @property
     def is_async(self) -> bool:
-        """Whether it is a coroutine or an async generator."""
+        """Whether it is a coroutine or an async generator, itself or under its decorators."""
         bare = inspect.unwrap(self.function)
-        return inspect.iscoroutinefunction(bare) or inspect.isasyncgenfunction(bare)
+        return any(map(inspect.iscoroutinefunction, (self.function, bare))) or inspect.isasyncgenfunction(
+            bare
+        )
+
+    @property
+    def awaits(self) -> bool:
+        """Whether its dependencies are awaited: coroutines, and those of a coroutine that may block."""
+        injection = self.arguments.injection
+        return bool(injection.coroutines) or (self.is_async and bool(injection.dependencies))
 
     def signature(self) -> Signature:
         """What clients know of it."""
@@ -114,6 +137,15 @@ class Function:
     def rpc(self) -> Rpc | None:
         """Its typed RPC; None for a function of no app."""
         return None if self.app is None else self.app.rpc_of(self)
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """File, line and name of a function, for error messages, which may reach clients: without a path."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    name = getattr(function, "__qualname__", repr(function))
+    if code is None:
+        return f"function {name}"
+    return f"{Path(code.co_filename).name}, line {code.co_firstlineno}, function {name}"
 
 
 def pascal(name: str) -> str:

@@ -22,38 +22,61 @@ class Hooks:
         self._lock = threading.Lock()
         self._users = 0
         self._loaded: Future[None] | None = None
+        """Done when the load hooks have run."""
+        self._left: Future[None] | None = None
+        """Done when the unload hooks that run have run."""
 
     def __bool__(self) -> bool:
         return bool(self.load or self.unload)
 
     async def enter(self) -> None:
-        """Raises the error of a load hook, for every model that waits for it."""
+        """Raises the error of a load hook, for every model that waits for it. The next model tries again."""
         with self._lock:
             self._users += 1
             loaded, first = self._loaded, self._loaded is None
             if loaded is None:
                 loaded = self._loaded = Future()
+                loaded.set_running_or_notify_cancel()  # a waiting model that gives up must not cancel it
+            left = self._left
         if not first:
             await asyncio.wrap_future(loaded)
             return
         try:
+            if left is not None:
+                await asyncio.wrap_future(left)
             for hook in self.load:
                 await _run(hook)
         except BaseException as error:
             with self._lock:
                 self._loaded = None
-            loaded.set_exception(error)
+            cancelled = isinstance(error, asyncio.CancelledError)
+            loaded.set_exception(RuntimeError("a load hook was cancelled") if cancelled else error)
             raise
         loaded.set_result(None)
 
     async def leave(self) -> None:
+        """Raises the first error of an unload hook, after all of them."""
         with self._lock:
             self._users -= 1
             if self._users or self._loaded is None:
                 return
             self._loaded = None
-        for hook in reversed(self.unload):
-            await _run(hook)
+            left: Future[None] = Future()
+            left.set_running_or_notify_cancel()
+            self._left = left
+        errors = []
+        try:
+            for hook in reversed(self.unload):
+                try:
+                    await _run(hook)
+                except Exception as error:
+                    errors.append(error)
+        finally:
+            with self._lock:
+                self._left = None
+            left.set_result(None)
+        if errors:
+            raise errors[0]
 
 
 async def _run(hook: Hook) -> None:

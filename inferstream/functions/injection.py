@@ -1,10 +1,8 @@
 """Arguments that no client gives: the context of a request, its headers, the app's state, dependencies."""
 
-import asyncio
 import inspect
 import typing
-from collections.abc import Callable, Mapping
-from contextvars import copy_context
+from collections.abc import Awaitable, Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,19 +17,37 @@ class State(SimpleNamespace):
 class Depends:
     """A default, or a part of `Annotated`, that fills an argument with the result of a function.
 
-    The function may be `def` or `async def`. Its own parameters are a `RequestContext`, `Headers`, `State`, or further
-    dependencies. It runs once per call of a model, however many arguments need it.
+    The function may be `def` or `async def`. A `def` of an `async def` function runs in a thread. Its own parameters
+    are a `RequestContext`, `Headers`, `State`, or further dependencies. It runs once per call of a model, however many
+    arguments need it. Without a function, the class in the annotation is called.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any] | None = None) -> None:
         self.function = function
 
     def __repr__(self) -> str:
         return f"Depends({getattr(self.function, '__qualname__', self.function)})"
 
 
-Source = Callable[[InferenceRequest, dict[Any, Any]], Any]
-"""Gives the value of an argument; the dictionary holds what this call has made so far."""
+Made = dict[Any, Any]
+"""The results of the dependencies of one call, by function."""
+
+Source = Callable[[InferenceRequest, Made], Any]
+"""Gives the value of an argument."""
+
+InThread = Callable[[Callable[..., Any], dict[str, Any]], Awaitable[Any]]
+"""Calls a function with these arguments in a thread."""
+
+
+class Dependency(typing.NamedTuple):
+    """A function that fills arguments, with the sources of its own."""
+
+    function: Callable[..., Any]
+    sources: dict[str, Source]
+    is_async: bool
+
+    def arguments(self, request: InferenceRequest, made: Made) -> dict[str, Any]:
+        return {name: source(request, made) for name, source in self.sources.items()}
 
 
 class Injection:
@@ -40,93 +56,115 @@ class Injection:
     def __init__(self, state: State | None = None) -> None:
         self._state = State() if state is None else state
         self._sources: dict[str, Source] = {}
-        self.awaits = False
-        """Whether a dependency is a coroutine."""
+        self.dependencies: dict[Callable[..., Any], Dependency] = {}
+        """In an order in which each follows those that it needs."""
+        self.shares = False
+        """Whether an argument may be an object that other calls have too."""
 
     def __bool__(self) -> bool:
         return bool(self._sources)
 
+    @property
+    def coroutines(self) -> list[Callable[..., Any]]:
+        """The dependencies that are `async def`."""
+        return [each.function for each in self.dependencies.values() if each.is_async]
+
     def add(self, name: str, hint: Any, default: Any) -> bool:
         """Fill the parameter `name` of a function, if its annotation or default says so."""
-        source = self._source(hint, default)
+        source = self._source(hint, default, ())
         if source is not None:
             self._sources[name] = source
         return source is not None
 
     def fill(self, request: InferenceRequest) -> dict[str, Any]:
-        """The arguments for a request. Values of coroutines are coroutines."""
-        made: dict[Any, Any] = {}
+        """The arguments for a request. No dependency may be a coroutine."""
+        made: Made = {}
+        for function, dependency in self.dependencies.items():
+            made[function] = function(**dependency.arguments(request, made))
+        return self._filled(request, made)
+
+    async def filled(self, request: InferenceRequest, in_thread: InThread) -> dict[str, Any]:
+        """The arguments for a request. Coroutines are awaited, other functions run in a thread."""
+        made: Made = {}
+        for function, dependency in self.dependencies.items():
+            arguments = dependency.arguments(request, made)
+            made[function] = await (
+                function(**arguments) if dependency.is_async else in_thread(function, arguments)
+            )
+        return self._filled(request, made)
+
+    def _filled(self, request: InferenceRequest, made: Made) -> dict[str, Any]:
         return {name: source(request, made) for name, source in self._sources.items()}
 
-    async def filled(self, request: InferenceRequest) -> dict[str, Any]:
-        """The same, with all coroutines awaited."""
-        arguments = self.fill(request)
-        for name, value in arguments.items():
-            if inspect.isawaitable(value):
-                arguments[name] = await value
-        return arguments
-
-    def _source(self, hint: Any, default: Any) -> Source | None:
+    def _source(self, hint: Any, default: Any, above: tuple[Any, ...]) -> Source | None:
         depends = default if isinstance(default, Depends) else _in_annotated(hint)
         if depends is not None:
-            return self._dependency(depends.function, ())
+            self.shares = True
+            bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+            return self._dependency(bare if depends.function is None else depends.function, above)
         if hint is RequestContext:
             return lambda request, made: context_of(request)
         if hint is Headers or hint == Mapping[str, str]:
             return lambda request, made: headers_of(request)
         if hint is State:
+            self.shares = True
             return lambda request, made: self._state
         return None
 
     def _dependency(self, function: Any, above: tuple[Any, ...]) -> Source:
+        if function not in self.dependencies:
+            self.dependencies[function] = self._described(function, above)
+        return lambda request, made: made[function]
+
+    def _described(self, function: Any, above: tuple[Any, ...]) -> Dependency:
         if not callable(function):
             raise TypeError(f"Depends({function!r}) is no function")
         if function in above:
-            raise TypeError(f"Depends({function.__qualname__}) depends on itself")
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"{Depends(function)!r} depends on itself")
+        code = _code_of(function)
+        if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
             raise TypeError(
                 f"{Depends(function)!r} yields; use the app's on_load and on_unload for what must be closed"
             )
-        hints = typing.get_type_hints(function, include_extras=True)
         sources: dict[str, Source] = {}
+        hints = _hints_of(function, code)
         for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                continue
             hint, default = hints.get(parameter.name), parameter.default
-            depends = default if isinstance(default, Depends) else _in_annotated(hint)
-            if depends is not None:
-                sources[parameter.name] = self._dependency(depends.function, (*above, function))
-            elif (source := self._source(hint, default)) is not None:
+            source = self._source(hint, default, (*above, function))
+            if source is None and hint is None and default is parameter.empty:
+                source = _context_source
+            if source is not None:
                 sources[parameter.name] = source
-            elif hint is None and default is parameter.empty:
-                sources[parameter.name] = lambda request, made: context_of(request)
             elif default is parameter.empty:
                 raise TypeError(
                     f'{Depends(function)!r}: nothing fills its parameter "{parameter.name}"; '
                     "a dependency takes RequestContext, Headers, State or Depends"
                 )
-        awaits = inspect.iscoroutinefunction(function)
-        self.awaits = self.awaits or awaits
-        return _once(function, sources, awaits)
+        return Dependency(function, sources, inspect.iscoroutinefunction(code))
 
 
-def _once(function: Callable[..., Any], sources: dict[str, Source], awaits: bool) -> Source:
-    def once(request: InferenceRequest, made: dict[Any, Any]) -> Any:
-        if function not in made:
-            arguments = {name: source(request, made) for name, source in sources.items()}
-            if awaits or any(map(inspect.isawaitable, arguments.values())):
-                made[function] = asyncio.ensure_future(_awaited(function, arguments))
-            else:
-                made[function] = function(**arguments)
-        return made[function]
-
-    return once
+def _code_of(function: Any) -> Any:
+    """What runs when `function` is called: the `__init__` of a class, the `__call__` of an object."""
+    if inspect.isroutine(function):
+        return function
+    return getattr(function, "__init__" if isinstance(function, type) else "__call__")
 
 
-async def _awaited(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    for name, value in arguments.items():
-        if inspect.isawaitable(value):
-            arguments[name] = await value
-    result = function(**arguments)
-    return await result if inspect.isawaitable(result) else result
+def _hints_of(function: Any, code: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(code, include_extras=True)
+    except (NameError, AttributeError, SyntaxError) as error:
+        raise TypeError(
+            f"{Depends(function)!r}: an annotation names something that is unknown: {error}"
+        ) from None
+    except TypeError:  # a class whose `__init__` is Python's own
+        return {}
+
+
+def _context_source(request: InferenceRequest, made: Made) -> RequestContext:
+    return context_of(request)
 
 
 def context_of(request: InferenceRequest) -> RequestContext:
@@ -147,8 +185,3 @@ def _in_annotated(hint: Any) -> Depends | None:
     if typing.get_origin(hint) is not typing.Annotated:
         return None
     return next((part for part in typing.get_args(hint)[1:] if isinstance(part, Depends)), None)
-
-
-async def in_thread(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    """Call a blocking function in a thread, in this context."""
-    return await asyncio.to_thread(copy_context().run, lambda: function(**arguments))

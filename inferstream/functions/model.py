@@ -2,19 +2,19 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from ..errors import InferstreamError, InvalidOutput, ModelError
 from ..model import MLModel
-from ..rows import RowErrors
 from ..signature import Signature
 from ..types import InferenceRequest
-from .awaited import awaiting_predict, awaiting_stream
+from .awaited import Threads
+from .batches import Rows
+from .dimensions import returned_sizes
 from .function import Function
 from .results import ResultWriter
 from .steps import StepFunction
-from .streams import LaterValues, OnlyItem, mapped, mapped_async, only
+from .streams import stream_method
 
 if TYPE_CHECKING:
     from .app import App
@@ -31,6 +31,11 @@ class FunctionModel(MLModel):
     def writer(self) -> ResultWriter:
         """What makes responses of the values that the function returns."""
         return self.described.results.writer(self.name, self.version)
+
+    @functools.cached_property
+    def waiting(self) -> Threads:
+        """The threads for blocking code that coroutines of this model wait for."""
+        return Threads(self.name, self.settings.threads)
 
 
 class AppModel(FunctionModel):
@@ -58,7 +63,7 @@ def model_class(function: Function) -> type[FunctionModel]:
         "__qualname__": getattr(function.function, "__qualname__", function.name),
     }
     if signature.streams:
-        members["predict_stream"] = _stream(function)
+        members["predict_stream"] = stream_method(function)
     else:
         members["predict"] = _predict(function)
     base: type[FunctionModel] = FunctionModel
@@ -71,9 +76,14 @@ def model_class(function: Function) -> type[FunctionModel]:
 
 def _predict(function: Function) -> Method:
     call, read = function.function, function.arguments.read
-    injection = function.arguments.injection
-    if injection.awaits:
-        predict: Method = awaiting_predict(function)
+    injection, is_async = function.arguments.injection, function.is_async
+    predict: Method
+    if function.awaits:
+
+        async def predict(self: Any, payload: InferenceRequest) -> Any:
+            given = read(payload) | await injection.filled(payload, self.waiting.run)
+            return await (call(**given) if is_async else self.waiting.run(call, given))
+
     elif injection:
 
         def predict(self: Any, payload: InferenceRequest) -> Any:
@@ -84,151 +94,55 @@ def _predict(function: Function) -> Method:
         def predict(self: Any, payload: InferenceRequest) -> Any:
             return call(**read(payload))
 
-    if function.batching.rows > 1:
-        predict = _by_rows(predict, function)
-    predict = _checked_sizes(predict, function)
-    return functools.update_wrapper(_translating(predict, function), call)
+    return functools.update_wrapper(_completed(predict, function), call)
 
 
-def _stream(function: Function) -> Method:
-    call, arguments = function.function, function.arguments
-    injection, later = arguments.injection, arguments.stream
-    if injection.awaits:
-        return shaped(awaiting_stream(function), function)
-
-    def start(self: Any, payloads: Any) -> Any:
-        payload = payloads.take()
-        given = arguments.read(payload)
-        if injection:
-            given |= injection.fill(payload)
-        if later is not None:
-            given[later.name] = LaterValues(arguments, payloads, given)
-        return call(**given)
-
-    return shaped(start, function)
+Check = Callable[[Any, InferenceRequest, Any], None]
+"""Raises an error for what a model returned to a request."""
 
 
-def shaped(start: Method, function: Function) -> Method:
-    """`start` as a `predict_stream` that returns an iterator, or is a generator where the function blocks."""
+def _completed(predict: Method, function: Function) -> Method:
+    """`predict` with checks of what it returns, and with the app's errors for exceptions that the app maps."""
+    checks = _checks_of(function)
     errors = None if function.app is None else function.app.errors
-    call = function.function
-    if function.blocks:
-        if function.yields and not errors:
-            return functools.update_wrapper(start, call)
-
-        def blocking(self: Any, payloads: Any) -> Iterator[Any]:
-            items = start(self, payloads) if function.streams else only(start, self, payloads)
-            yield from mapped(items, errors.translated) if errors else items
-
-        method = functools.update_wrapper(blocking, call)
-        del method.__wrapped__  # the server must see a generator, which `call` may not be
-        return method
-
-    def opening(self: Any, payloads: Any) -> Any:
-        items = start(self, payloads) if function.streams else OnlyItem(start, self, payloads)
-        return mapped_async(items, errors.translated) if errors else items
-
-    return functools.update_wrapper(start if function.streams and not errors else opening, call)
-
-
-def _translating(predict: Method, function: Function) -> Method:
-    """Raise the app's error for an exception that the app maps."""
-    errors = None if function.app is None else function.app.errors
-    if not errors:
+    if not checks and not errors:
         return predict
-    if function.is_async or function.arguments.injection.awaits:
 
-        async def awaited(self: Any, payload: InferenceRequest) -> Any:
-            try:
-                return await predict(self, payload)
-            except Exception as error:
-                raise errors.translated(error) from error
+    def fail(error: Exception) -> NoReturn:
+        mapped = errors.translated(error) if errors else error
+        if mapped is error:
+            raise error
+        raise mapped from error
 
-        return awaited
+    def checked(model: Any, payload: InferenceRequest, returned: Any) -> Any:
+        for check in checks:
+            check(model, payload, returned)
+        return returned
+
+    async def awaited(self: Any, payload: InferenceRequest) -> Any:
+        try:
+            return checked(self, payload, await predict(self, payload))
+        except Exception as error:
+            fail(error)
 
     def called(self: Any, payload: InferenceRequest) -> Any:
         try:
-            return predict(self, payload)
+            return checked(self, payload, predict(self, payload))
         except Exception as error:
-            raise errors.translated(error) from error
+            fail(error)
 
-    return called
-
-
-def _by_rows(predict: Method, function: Function) -> Method:
-    """Check that a function of lists returns as many items as it got, and split off the items that failed."""
-    writer_of = function.results.writer
-
-    def check(self: Any, payload: InferenceRequest, items: Any) -> Any:
-        rows = {tensor.name: tensor.shape[0] if tensor.shape else 1 for tensor in payload.inputs}
-        count = max(rows.values(), default=0)
-        found = len(items) if hasattr(items, "__len__") else None
-        if found != count:
-            raise InvalidOutput(f"Model {self.name} returned {found} items for a batch of {count}.")
-        if not isinstance(items, list):
-            return items
-        failed = {index: item for index, item in enumerate(items) if isinstance(item, Exception)}
-        if not failed:
-            return items
-        good = next((item for item in items if not isinstance(item, Exception)), None)
-        response = None
-        if good is not None:
-            filled = [good if isinstance(item, Exception) else item for item in items]
-            response = writer_of(self.name, self.version).write(filled, payload.id)
-        raise RowErrors({index: _of_row(error, function) for index, error in failed.items()}, response)
-
-    if function.is_async or function.arguments.injection.awaits:
-
-        async def awaited(self: Any, payload: InferenceRequest) -> Any:
-            return check(self, payload, await predict(self, payload))
-
-        return awaited
-
-    def called(self: Any, payload: InferenceRequest) -> Any:
-        return check(self, payload, predict(self, payload))
-
-    return called
+    return awaited if function.is_async or function.awaits else called
 
 
-def _of_row(error: Exception, function: Function) -> ModelError:
-    """The error of one item, as its client sees it. Other exceptions than the author's own errors tell nothing."""
-    if function.app is not None:
-        error = function.app.errors.translated(error)
-    if isinstance(error, ModelError):
-        return error
-    if isinstance(error, InferstreamError):
-        return ModelError(error.message)
-    return ModelError(f"Model {function.name} failed on this item: {type(error).__name__}.", 500)
-
-
-def _checked_sizes(predict: Method, function: Function) -> Method:
-    """Check that a returned array has the sizes of the named dimensions of the arguments."""
-    only = function.results.only
-    dimensions = getattr(only, "dimensions", None) or ()
-    if not any(isinstance(size, str) for size in dimensions):
-        return predict
-    arguments = function.arguments
-
-    def check(self: Any, payload: InferenceRequest, array: Any) -> Any:
-        given = arguments.check_sizes(payload)
-        for size, name in zip(getattr(array, "shape", ()), dimensions, strict=False):
-            if given.get(name, size) != size:
-                raise InvalidOutput(
-                    f'Model {self.name} returned {size} for dimension "{name}", which is {given[name]}.'
-                )
-        return array
-
-    if function.is_async or function.arguments.injection.awaits:
-
-        async def awaited(self: Any, payload: InferenceRequest) -> Any:
-            return check(self, payload, await predict(self, payload))
-
-        return awaited
-
-    def called(self: Any, payload: InferenceRequest) -> Any:
-        return check(self, payload, predict(self, payload))
-
-    return called
+def _checks_of(function: Function) -> list[Check]:
+    """The checks of what a function returns, beside its type."""
+    checks: list[Check] = [Rows(function)] if function.batching.rows > 1 else []
+    arguments, returned = function.arguments, returned_sizes(function)
+    if returned is not None:
+        checks.append(
+            lambda model, payload, value: returned.check(model.name, arguments.sizes(payload), value)
+        )
+    return checks
 
 
 def implementation_of(found: Any, name: str) -> type[MLModel] | None:

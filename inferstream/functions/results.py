@@ -28,29 +28,37 @@ OUTPUT = "output"
 ASYNC = (AsyncIterator, AsyncGenerator, AsyncIterable)
 STREAMS = (*ASYNC, Iterator, Generator, Iterable)
 
-PLAIN = {Text: str, Binary: bytes, Boolean: bool}
+PLAIN: dict[type[Value], type[Any]] = {Text: str, Binary: bytes, Boolean: bool}
 NUMBERS = {"INT64": int, "FP64": float}
 INT64 = 2**63
 
 
 class Results:
     """The outputs of a function. `hint` is the annotation of its return value, or of an item of its stream.
+    If `by_item`, lists hold the items of a batch.
 
     Raises TypeError for an annotation of a type that cannot be sent.
     """
 
-    def __init__(self, hint: Any) -> None:
+    def __init__(self, hint: Any, by_item: bool = False) -> None:
         self.hint = hint
+        self._by_item = by_item
         self.free = hint is InferenceResponse
         """Whether the function makes its responses itself."""
         bare, self.takes_none = without_none(hint)
         self.token = bare is Token
         self.values: dict[str, Value] = {}
-        if not self.free and bare not in (None, type(None)):
-            self.values = {
-                name: Text() if part is Token else value_of(part) for name, part in _parts(bare).items()
-            }
+        self.optional: set[str] = set()
+        """Names of outputs that may be absent."""
         self.several = _is_tuple(bare)
+        if not self.free and bare not in (None, type(None)):
+            self.values = {name: self._value(name, part) for name, part in _parts(bare).items()}
+
+    def _value(self, name: str, hint: Any) -> Value:
+        bare, takes_none = without_none(hint)
+        if takes_none:
+            self.optional.add(name)
+        return Text() if bare is Token else value_of(bare, self._by_item)
 
     @property
     def only(self) -> Value | None:
@@ -119,9 +127,11 @@ class ResultWriter:
 
     def _outputs(self, value: Any) -> list[ResponseOutput]:
         results = self._results
-        if value is None and (results.takes_none or not results.values):
+        if value is None and not results.free and (results.takes_none or not results.values):
             return []
         try:
+            if results.free:
+                raise TypeError("it is no InferenceResponse")
             if not results.values:
                 raise TypeError("it is declared to return nothing")
             if not results.several:
@@ -129,7 +139,11 @@ class ResultWriter:
             if not isinstance(value, tuple) or len(value) != len(results.values):
                 raise TypeError(f"it is declared to return {len(results.values)} values")
             pairs = zip(results.values.items(), value, strict=True)
-            return [kind.encode_output(name, part) for (name, kind), part in pairs]
+            return [
+                kind.encode_output(name, part)
+                for (name, kind), part in pairs
+                if part is not None or name not in results.optional
+            ]
         except (TypeError, ValueError, CodecError) as error:
             raise InvalidOutput(
                 f"Model {self._model} returned a {type(value).__name__} where its annotation says "
@@ -146,9 +160,12 @@ def _kind_of(value: Value) -> type | None:
 
 def item_hint(returned: Any) -> tuple[Any, bool]:
     """The annotation of one item, and whether the annotation is that of a stream."""
-    if typing.get_origin(returned) in STREAMS:
-        return typing.get_args(returned)[0], True
-    return returned, False
+    origin = typing.get_origin(returned)
+    if origin not in STREAMS and returned not in STREAMS:
+        return returned, False
+    if not typing.get_args(returned):
+        raise TypeError(f"the type of its items is missing: write {(origin or returned).__name__}[str]")
+    return typing.get_args(returned)[0], True
 
 
 def _is_tuple(hint: Any) -> bool:

@@ -1,15 +1,16 @@
 """`StepFunction`: functions that advance all streams of a model together."""
 
+import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..errors import InvalidSettings
 from ..model import Finished, StepModel
 from ..signature import Signature
 from ..types import InferenceRequest
 from .arguments import Arguments, hints_of
-from .function import Batching
+from .function import Batching, place_of
 from .results import Results, ResultWriter
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class StepFunction:
         self._admit: Callable[..., Any] | None = None
         self._release: Callable[[Any], Any] | None = None
         self._arguments: Arguments | None = None
+        if not inspect.isroutine(function):
+            raise InvalidSettings(f"{function!r} is no function")
         try:
             self.results = Results(_item(hints_of(function).get("return")))
         except TypeError as error:
@@ -76,8 +79,7 @@ class StepFunction:
     @property
     def place(self) -> str:
         """File, line and name, for error messages."""
-        code = self.function.__code__
-        return f"{code.co_filename}, line {code.co_firstlineno}, function {self.function.__qualname__}"
+        return place_of(self.function)
 
     streams = True
 
@@ -90,7 +92,7 @@ class StepFunction:
             outputs_annotated=True,
             streams=True,
             logprobs=self.results.token,
-            doc=(self.function.__doc__ or "").strip(),
+            doc=inspect.cleandoc(self.function.__doc__ or ""),
             function=True,
             rpc=None if self.app is None else self.app.rpc_of(self),
         )
@@ -100,23 +102,59 @@ class StepFunction:
         arguments, admit, release = self.arguments, self._admit, self._release
         assert admit is not None
         injection = arguments.injection
-        if injection.awaits:
+        if injection.coroutines:
             raise InvalidSettings(f"{self.place}: admit: its dependencies must be `def`")
+
+        function: Callable[..., Any] = self.function
 
         def begin(self: Any, request: InferenceRequest) -> Any:
             return admit(**arguments.read(request), **injection.fill(request))
+
+        def step(self: Any, states: Sequence[Any]) -> Any:
+            return function(states)
 
         members: dict[str, Any] = {
             "described": self,
             "signature": self.signature(),
             "__module__": self.function.__module__,
             "__doc__": self.function.__doc__,
-            "admit": _as(begin, admit),
-            "step": _as(lambda model, states: self.function(states), self.function),
+            "admit": self._mapped(_as(begin, admit)),
+            "step": self._mapped(_as(step, function)),
         }
         if release is not None:
             members["release"] = _as(lambda model, state: release(state), release)
         return type(self.name, (StepFunctionModel,), members)
+
+    def _mapped(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """`method` with the app's errors for exceptions that the app maps: raised ones, and results of a step."""
+        errors = None if self.app is None else self.app.errors
+        if not errors:
+            return method
+
+        def results(returned: Any) -> Any:
+            if not isinstance(returned, list):
+                return returned
+            return [errors.translated(item) if isinstance(item, Exception) else item for item in returned]
+
+        def fail(error: Exception) -> NoReturn:
+            mapped = errors.translated(error)
+            if mapped is error:
+                raise error
+            raise mapped from error
+
+        async def awaited(*arguments: Any) -> Any:
+            try:
+                return results(await method(*arguments))
+            except Exception as error:
+                fail(error)
+
+        def called(*arguments: Any) -> Any:
+            try:
+                return results(method(*arguments))
+            except Exception as error:
+                fail(error)
+
+        return awaited if inspect.iscoroutinefunction(inspect.unwrap(method)) else called
 
 
 class StepFunctionModel(StepModel):

@@ -83,9 +83,22 @@ def _module_of_app(name: str, source: str | None) -> ModuleType:
         if known is not None and not changed(known[1]):
             return known[0]
         module = _module(name, source)
+        _refuse_another(module, name, source)
         stamps = {} if source is None else stamps_of(Path(source).resolve().parent)
         _apps[name, source] = (module, stamps)
         return module
+
+
+def _refuse_another(module: ModuleType, name: str, source: str | None) -> None:
+    """Raise InvalidSettings if a file of this name is there and Python has imported another module."""
+    if source is None:
+        return
+    file = Path(source).resolve().parent.joinpath(*name.split(".")).with_suffix(".py")
+    imported = getattr(module, "__file__", None)
+    if file.is_file() and (imported is None or Path(imported).resolve() != file.resolve()):
+        raise InvalidSettings(
+            f"{file.name}: Python has another module of the name {name}; give the file another name"
+        )
 
 
 def _of_app(path: str, source: str | None) -> Any:

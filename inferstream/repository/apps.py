@@ -1,6 +1,8 @@
 """The repository of an app: its functions as models."""
 
 import asyncio
+import importlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,31 +11,53 @@ from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, ModelNo
 from ..functions.app import App
 from ..imports.implementation import resolve_app
 from ..settings import ModelSettings
-from .base import ModelRepository, Versions
+from .base import BrokenModel, BrokenModels, ModelRepository, Versions
 from .folder import check_name
+
+PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+IMPORTLIB = f"{Path(importlib.__file__).parent}{os.sep}"
 
 
 class AppRepository(ModelRepository):
     """The models of the app that `path` (`module:name`) names, imported from `folder`.
 
-    Each `list` imports changed code again. Raises InvalidSettings, in one line, for an app that cannot be served.
+    Each `list` imports changed code again. Code that fails makes broken models of those that were there before.
+    Raises InvalidSettings, in one line, for an app that cannot be served.
     """
 
     def __init__(self, path: str, folder: Path) -> None:
         self._path = path
         self._source = str(folder / f"{path.partition(':')[0].rpartition('.')[2]}.py")
-        self.app = load_app(path, self._source)
+        self._broken: BrokenModels = []
+        self._found = self._imported()
+
+    def _imported(self) -> Versions:
+        self.app = load_app(self._path, self._source)
+        return models_of(self.app, self._path, self._source)
 
     def models(self) -> Versions:
         """The settings of every model of the app as it was imported last."""
-        return models_of(self.app, self._path, self._source)
+        return self._found
 
     async def list(self) -> Versions:
-        self.app = await asyncio.to_thread(load_app, self._path, self._source)
-        return self.models()
+        try:
+            self._found = await asyncio.to_thread(self._imported)
+        except InferstreamError as error:
+            self._broken = [
+                BrokenModel(settings.name, error.message, settings.version, self._source)
+                for settings in self._found
+            ]
+            return []
+        self._broken = []
+        return self._found
+
+    async def broken(self) -> BrokenModels:
+        return self._broken
 
     async def find(self, name: str) -> Versions:
         found = [settings for settings in await self.list() if settings.name == name]
+        if self._broken:
+            raise InvalidSettings(f"Model {name} cannot be loaded: {self._broken[0].reason}")
         if not found:
             raise ModelNotFound(name)
         return found
@@ -47,7 +71,9 @@ def load_app(path: str, source: str | None) -> App:
     except InferstreamError:
         raise
     except (Exception, SystemExit) as error:
-        raise InvalidSettings(f'app "{path}": {_reason(error)}') from error
+        raise InvalidSettings(
+            f'app "{path}": {_reason(error, Path(source or ".").resolve().parent)}'
+        ) from error
     if not isinstance(found, App):
         name = type(found).__name__
         theirs = "; uninstall blazerpc, so that its names are inferstream's" if name == "BlazeApp" else ""
@@ -89,23 +115,29 @@ def served_by(app: App) -> list[ModelSettings]:
 
 def models_of(app: App, path: str | None, source: str | None) -> list[ModelSettings]:
     """The settings of an app's models. Raises InvalidSettings for a name that is not safe in URLs."""
-    models = app.settings(path, source)
-    for settings in models:
-        check_name(settings.name, f"app {app.name}")
-    return models
+    for function in app:
+        check_name(function.name, function.place)
+    return app.settings(path, source)
 
 
-def _reason(error: BaseException) -> str:
-    """The error of an import in one line, with the place in the user's code where it happened."""
-    place = ""
+def _reason(error: BaseException, folder: Path) -> str:
+    """The error of an import in one line, with the place in the user's code where it happened.
+
+    Clients get it from the repository index, so it names files by their place in `folder`.
+    """
     if isinstance(error, SyntaxError):
-        place = f"{error.filename}, line {error.lineno}: "
-        return f"{place}SyntaxError: {error.msg}"
+        return f"{_within(error.filename or '', folder)}, line {error.lineno}: SyntaxError: {error.msg}"
+    place = ""
     traceback = error.__traceback__
     while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if "importlib" not in code.co_filename and f"{Path(__file__).parents[1]}" not in code.co_filename:
-            place = f"{code.co_filename}, line {traceback.tb_lineno}: "
+        file = traceback.tb_frame.f_code.co_filename
+        if not file.startswith(("<frozen importlib", PACKAGE, IMPORTLIB)):
+            place = f"{_within(file, folder)}, line {traceback.tb_lineno}: "
         traceback = traceback.tb_next
     first = next(iter(str(error).strip().splitlines()), "")
     return f"{place}{type(error).__name__}: {first}".rstrip(": ")
+
+
+def _within(file: str, folder: Path) -> str:
+    path = Path(file)
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else path.name

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from ..compat.finder import install
 from ..concurrency.model_thread import ModelThread
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
-from ..functions.model import implementation_of
+from ..functions.model import AppModel, implementation_of
+from ..functions.steps import StepFunctionModel
 from ..handlers import get_custom_handlers
 from ..imports.folders import importing_alone
 from ..model import MLModel, StepModel
@@ -46,6 +47,16 @@ class LoadedModel(NamedTuple):
     awaiting: Awaiting = plainly
     """Awaits a `load` or `unload` that runs in no thread."""
 
+    @property
+    def life(self) -> ModelThread | None:
+        """The thread for `load` and `unload`; None for the event loop.
+
+        The hooks of an app run on the event loop: what they make serves all of its functions.
+        """
+        if isinstance(self.model, AppModel | StepFunctionModel):
+            return None
+        return self.thread or self.loader
+
     async def unload(self) -> None:
         """Run the model's `unload` and log its errors. The model is removed in any case."""
         model = self.model
@@ -67,7 +78,7 @@ class LoadedModel(NamedTuple):
                 thread.close()
 
     async def _unload(self) -> None:
-        model, thread = self.model, self.thread or self.loader
+        model, thread = self.model, self.life
         if thread is None or not thread.calls:
             await _run(model.unload, thread, self.awaiting)
             return
@@ -105,7 +116,7 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
                     model = await construct(implementation, settings)
                 loader = ModelThread(f"load-{settings.name}") if _loads_apart(model, thread) else None
                 loaded = LoadedModel(model, blocks, thread, loader, awaiting)
-                if await _run(model.load, thread or loader, awaiting) is False:
+                if await _run(model.load, loaded.life, awaiting) is False:
                     raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
         except BaseException as error:
             if loaded is not None:

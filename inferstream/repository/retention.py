@@ -7,6 +7,8 @@ from dis import get_instructions
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from ..functions.function import Function
+from ..functions.model import FunctionModel
 from ..model import MLModel
 from .suspension import DEPTH
 
@@ -19,8 +21,6 @@ struct sys textwrap threading time types typing uuid
 """
 _UNBOUND = frozenset(_PACKAGES.split())
 """Packages with modules and classes that are bound to no thread and no event loop."""
-_OF_FUNCTIONS = ("described", "signature", "app")
-"""Attributes of the classes that functions become. The function itself is found through its methods."""
 _LIFE = ("__init__", "load", "unload", "metadata")
 
 
@@ -32,6 +32,8 @@ def keeps_nothing(model: type[MLModel]) -> bool:
     """
     if any(getattr(model, name) is not getattr(MLModel, name) for name in _LIFE):
         return False
+    if issubclass(model, FunctionModel):
+        return _function_keeps_nothing(model.described)
     own = [
         base
         for base in model.__mro__
@@ -42,8 +44,16 @@ def keeps_nothing(model: type[MLModel]) -> bool:
             _may_keep(value, ())
             for base in own
             for name, value in vars(base).items()
-            if not (name.startswith("__") and name.endswith("__")) and name not in _OF_FUNCTIONS
+            if not (name.startswith("__") and name.endswith("__"))
         )
+    except Exception:  # names may refer to objects that raise when they are read
+        return False
+
+
+def _function_keeps_nothing(function: Function) -> bool:
+    """The same for a function, without arguments that it shares with other calls."""
+    try:
+        return not (function.arguments.injection.shares or _may_keep(function.function, ()))
     except Exception:  # names may refer to objects that raise when they are read
         return False
 

@@ -6,7 +6,7 @@ import dis
 import inspect
 import logging
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -19,7 +19,7 @@ DEPTH = 8
 """Depth of nested calls that the analysis follows. Deeper calls count as calls that may wait."""
 
 _WAITING = {"GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH"}
-_OWN_WRAPPERS = ("inferstream.codecs.signature", "inferstream.functions.model")
+_OWN_WRAPPER = "inferstream.codecs.signature"
 _UNKNOWN = object()
 
 
@@ -31,6 +31,8 @@ def never_suspends(model: type[MLModel]) -> bool:
     """
     if issubclass(model, StepModel):
         return False
+    if issubclass(model, FunctionModel):
+        return _function_never_suspends(model)
     methods = [
         getattr(model, name)
         for name in ("predict", "predict_stream")
@@ -40,41 +42,50 @@ def never_suspends(model: type[MLModel]) -> bool:
     return bool(written_async) and not any(may_suspend(method, model) for method in written_async)
 
 
+def _function_never_suspends(model: type[FunctionModel]) -> bool:
+    """The same for a function. Its dependencies that are `def` run in threads, which an event loop waits for."""
+    function = model.described
+    stream = function.arguments.stream
+    requests = [] if stream is None else [stream.name]
+    awaited = function.arguments.injection.coroutines
+    return (
+        function.is_async
+        and not may_suspend(function.function, model, requests)
+        and not any(may_suspend(each, model, []) for each in awaited)
+    )
+
+
 def is_async(method: Callable[..., Any]) -> bool:
     """Whether a method, under its decorators, is `async def` or an async generator."""
     return _is_async(inspect.unwrap(method))
 
 
-def may_suspend(function: Callable[..., Any], owner: type) -> bool:
-    """Whether a method of `owner` may wait: False only for `async def` code with waits that never suspend."""
+def may_suspend(function: Callable[..., Any], owner: type, requests: Sequence[str] | None = None) -> bool:
+    """Whether a method of `owner` may wait: False only for `async def` code with waits that never suspend.
+
+    `requests` are the names of its arguments that hold the requests: by default the first after `self`.
+    """
     try:
-        return _may_suspend(function, owner)
+        if requests is None:
+            requests = _argument_names(inspect.unwrap(function))[1:2]
+        return _may_suspend(function, owner, frozenset(requests))
     except Exception as error:  # an analysis that fails must not keep the model from loading
         logger.debug("cannot tell whether %r waits", function, exc_info=error)
         return True
 
 
-def _may_suspend(function: Callable[..., Any], owner: type) -> bool:
+def _may_suspend(function: Callable[..., Any], owner: type, requests: frozenset[str]) -> bool:
     layer: Any = function
     is_async = False
-    requests = _requests(function, owner)
     while True:
         if _is_async(layer):
             is_async = True
-            ours = layer.__globals__["__name__"] in _OWN_WRAPPERS
-            if not ours and _Reader(layer, owner, frozenset(requests), ()).may_suspend():
+            ours = layer.__globals__["__name__"] == _OWN_WRAPPER
+            if not ours and _Reader(layer, owner, requests, ()).may_suspend():
                 return True
         if not hasattr(layer, "__wrapped__"):
             return not is_async
         layer = layer.__wrapped__
-
-
-def _requests(function: Any, owner: type) -> list[str]:
-    """The names of the arguments that hold the requests: of a method the first after `self`."""
-    if issubclass(owner, FunctionModel):
-        stream = owner.described.arguments.stream
-        return [] if stream is None else [stream.name]
-    return _argument_names(inspect.unwrap(function))[1:2]
 
 
 class _Reader:

@@ -18,6 +18,8 @@ from ...codecs.values.frames import is_frame
 from ...codecs.values.images import is_image
 from ...text.token import Token
 
+INDENT = "    "
+
 BUILTIN = (str, int, float, bool, bytes, list, dict, tuple, set, frozenset, object)
 
 
@@ -127,8 +129,8 @@ class TypeSource:
         head, lines = declare(kind, name)
         text = kind.__doc__ or ""
         generated = text.startswith(f"{kind.__name__}(") or text == enum.Enum.__doc__
-        doc = [quoted(text, "    ")] if text and not generated else []
-        self.classes.append("\n".join([*head, *doc, *(f"    {line}" for line in lines or ["pass"])]))
+        doc = [f"{quoted(text, INDENT)}\n"] if text and not generated else []
+        self.classes.append("\n".join([*head, *doc, *(f"{INDENT}{line}" for line in lines or ["pass"])]))
         return name
 
     def _declaration_of(self, kind: type) -> Any:

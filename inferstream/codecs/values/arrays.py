@@ -196,6 +196,8 @@ def _datatype(dtype: Any, hint: Any) -> str:
 
 def _checked(hint: TensorHint) -> tuple[Dimension, ...] | None:
     for size in hint.dimensions or ():
-        if size is not None and not isinstance(size, int | str):
+        named = isinstance(size, str) and size
+        sized = isinstance(size, int) and not isinstance(size, bool) and size >= -1
+        if size is not None and not named and not sized:
             raise TypeError(f"{hint!r}: {size!r} is neither a size nor a name")
     return hint.dimensions

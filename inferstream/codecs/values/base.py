@@ -1,7 +1,11 @@
 """The base class of values, and the parameters of metadata that describe them."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
+
+import orjson
 
 from ...errors import CodecError
 from ...types import MetadataTensor, Parameters, RequestInput, ResponseOutput, TensorData
@@ -19,6 +23,8 @@ CHOICES = "choices"
 """Parameter of a declared tensor: the allowed values, as a JSON list."""
 DIMENSIONS = "dimensions"
 """Parameter of a declared array: its dimensions as a JSON list of sizes, names and nulls."""
+FORMAT = "format"
+"""Parameter of a declared time: `date` or `time`, for one that is no date with a time."""
 STREAM = "stream"
 """Parameter of an input whose later values arrive in later requests of the same call."""
 
@@ -55,6 +61,10 @@ class Value(ABC):
     def to_json(self, value: Any) -> Any:
         """The JSON value of a Python value, for the JSON writer."""
 
+    def from_flat(self, value: Any) -> tuple[list[int], Any]:
+        """Shape and data of a JSON value that was not converted yet."""
+        return self.write(self.from_json(value))
+
     def facts(self) -> dict[str, Any]:
         """Parameters of the declared tensor beside its content type."""
         return {}
@@ -67,6 +77,14 @@ class Value(ABC):
         if facts:
             fields["parameters"] = Parameters(**facts)
         return MetadataTensor(**fields)
+
+    def optional(self, default: Any) -> dict[str, Any]:
+        """The parameters of an input that a request may omit; without `default` if JSON cannot hold it."""
+        try:
+            shown = orjson.dumps(None if default is None else self.to_json(default)).decode()
+        except (TypeError, ValueError):
+            return {OPTIONAL: True}
+        return {OPTIONAL: True, DEFAULT: shown}
 
     def describe_tensor(self, name: str, hint: Any, is_output: bool) -> MetadataTensor:
         """The declared tensor, as of other codecs."""
@@ -96,6 +114,10 @@ class Value(ABC):
         """The output of a value. Raises CodecError."""
         return ResponseOutput.trusted(self._encoded("output", name, value))
 
+    def input_from_flat(self, name: str, value: Any) -> RequestInput:
+        """The input of a JSON value. Raises TypeError and ValueError."""
+        return RequestInput.trusted(self._fields(name, *self.from_flat(value)))
+
     def _decoded(self, kind: str, tensor: RequestInput | ResponseOutput) -> Any:
         try:
             return self.read(tensor)
@@ -110,7 +132,9 @@ class Value(ABC):
 
     def fields(self, name: str, value: Any) -> dict[str, Any]:
         """The fields of the tensor of a value. Raises the errors of `write`."""
-        shape, data = self.write(value)
+        return self._fields(name, *self.write(value))
+
+    def _fields(self, name: str, shape: list[int], data: Any) -> dict[str, Any]:
         fields: dict[str, Any] = {
             "name": name,
             "datatype": self.datatype,
@@ -122,6 +146,43 @@ class Value(ABC):
         return fields
 
 
+class Single(Value):
+    """A value that is one element of a tensor. Lists of it are tensors of one dimension."""
+
+    @abstractmethod
+    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
+        """What makes values of the elements of this tensor. Raises ValueError for another datatype."""
+
+    @abstractmethod
+    def element(self, value: Any) -> Any:
+        """The element that holds a value."""
+
+    def read(self, tensor: RequestInput | ResponseOutput) -> Any:
+        return self.reader(tensor)(single(tensor))
+
+    def write(self, value: Any) -> tuple[list[int], Any]:
+        return [1], [self.element(value)]
+
+    def read_all(self, tensor: RequestInput | ResponseOutput) -> list[Any]:
+        """The values of all elements."""
+        return each(self.reader(tensor), tensor.data.flat())
+
+    def elements(self, values: Sequence[Any]) -> Any:
+        """The elements that hold these values."""
+        return each(self.element, values)
+
+
+def each(convert: Callable[[Any], Any], elements: Sequence[Any]) -> list[Any]:
+    """Convert each element. Errors name its index."""
+    found = []
+    for index, element in enumerate(elements):
+        try:
+            found.append(convert(element))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"element {index} {reason(error)}") from None
+    return found
+
+
 UNWRITTEN = ("str", "base64")
 """Content types that metadata name and tensors do not: their data is text or bytes, as the wire says."""
 
@@ -131,17 +192,23 @@ def reason(error: Exception) -> str:
     return error.message if isinstance(error, CodecError) else str(error)
 
 
+JSON_NAMES = {None: "null", True: "true", False: "false"}
+
+
 def brief(value: Any) -> str:
     """A value in an error message."""
-    text = repr(value)
+    text = JSON_NAMES[value] if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
 def single(tensor: RequestInput | ResponseOutput) -> Any:
     """The only element of a tensor. Raises ValueError unless there is exactly one."""
-    values = tensor.data.peek()
-    if type(values) is not list or len(values) != 1 or type(values[0]) is list:
-        values = tensor.data.flat()
-        if len(values) != 1:
-            raise ValueError(f"takes one value, got {len(values)}")
+    values = tensor.data.values
+    if type(values) is list and len(values) == 1 and type(values[0]) is not list:
+        return values[0]
+    if tensor.datatype != "BYTES" and (count := prod(tensor.shape)) != 1:
+        raise ValueError(f"takes one value, got {count}")  # before an array becomes a list
+    values = tensor.data.flat()
+    if len(values) != 1:
+        raise ValueError(f"takes one value, got {len(values)}")
     return values[0]

@@ -1,18 +1,23 @@
 """Chooses the value of a declared tensor: what clients and typed services know of a model."""
 
-from datetime import datetime
+from datetime import date, datetime, time
 from typing import Any
 
 import orjson
 
 from ...types import MetadataTensor
 from .arrays import Array
-from .base import CHOICES, DIMENSIONS, Value
+from .base import CHOICES, DIMENSIONS, FORMAT, Single, Value
+from .choices import Choice
 from .frames import Frame
 from .images import Image
 from .lists import ListOf
 from .objects import Json
-from .scalars import Binary, Boolean, Choice, Number, Text, Time
+from .scalars import Binary, Boolean, Number, Text, Time
+
+TIMES = {"date": date, "time": time}
+
+FILES: dict[str | None, Single] = {"json": Json(Any), "pd_json": Frame(), "image": Image()}
 
 
 def value_of_tensor(tensor: MetadataTensor) -> Value:
@@ -23,24 +28,22 @@ def value_of_tensor(tensor: MetadataTensor) -> Value:
     """
     parameters = tensor.parameters
     content = None if parameters is None else parameters.content_type
-    if content == "json":
-        return Json(Any)
-    if content == "pd_json":
-        return Frame()
-    if content == "image":
-        return Image()
     if tensor.datatype != "BYTES" and (content == "np" or tensor.shape not in ([1], [-1])):
         return Array(tensor.datatype, _dimensions(tensor))
-    single = _single(tensor.datatype, content)
+    single = _single(tensor.datatype, content, None if parameters is None else parameters.get(FORMAT))
     choices = None if parameters is None else parameters.get(CHOICES)
     if choices is not None:
         single = Choice(single, [single.from_json(value) for value in orjson.loads(choices)])
     return single if tensor.shape == [1] else ListOf(single)
 
 
-def _single(datatype: str, content: str | None) -> Value:
+def _single(datatype: str, content: str | None, form: str | None) -> Single:
     if datatype == "BYTES":
-        return Binary() if content == "base64" else Time(datetime) if content == "datetime" else Text()
+        if content in FILES:
+            return FILES[content]
+        if content == "datetime":
+            return Time(TIMES.get(form or "", datetime))
+        return Binary() if content == "base64" else Text()
     return Boolean() if datatype == "BOOL" else Number(datatype)
 
 

@@ -12,6 +12,7 @@ from .arrays import Array
 from .base import OPTIONAL, STREAM, Value, reason
 from .declared import value_of_tensor
 from .lists import ListOf
+from .objects import Json
 from .scalars import Number
 from .tensor_objects import array_of_object
 
@@ -46,8 +47,11 @@ class FlatArguments:
             if kind is None:
                 raise InvalidRequest(f'"{name}" is no argument of the model; {self._known()}')
             given.add(name)
-            if value is None and name in self._optional:
-                continue
+            if value is None:
+                if name in self._optional:
+                    continue
+                if not isinstance(kind, Json):
+                    raise InvalidRequest(f'argument "{name}" must not be null')
             tensors.append(self._tensor(name, kind, value))
         for name in self._required:
             if name not in given:
@@ -67,10 +71,8 @@ class FlatArguments:
                 return kind.encode_input(name, array)
             if not self._strict and isinstance(kind, ListOf) and not isinstance(value, list):
                 value = [value]
-            return kind.encode_input(name, kind.from_json(value))
-        except CodecError as error:
-            raise InvalidRequest(error.message) from None
-        except (TypeError, ValueError) as error:
+            return kind.input_from_flat(name, value)
+        except (TypeError, ValueError, CodecError) as error:
             raise InvalidRequest(f'argument "{name}" {reason(error)}') from None
 
     def _known(self) -> str:

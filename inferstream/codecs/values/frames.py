@@ -1,47 +1,58 @@
 """Pandas data frames, as JSON of their columns."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from ...types import RequestInput, ResponseOutput
 from ..json import encode_to_json_bytes
-from .base import Value, brief, single
+from .base import Single, brief
 from .scalars import as_text, expect
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Frame(Value):
+class Frame(Single):
     """A `pandas.DataFrame` as one element of JSON: `{"column": [values, ...], ...}`, or a list of rows as objects."""
 
     datatype = "BYTES"
     content = "pd_json"
 
-    def read(self, tensor: RequestInput | ResponseOutput) -> "pd.DataFrame":
+    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
         expect(tensor, "BYTES")
-        try:
-            document = orjson.loads(as_text(single(tensor)))
-        except orjson.JSONDecodeError as error:
-            raise ValueError(f"not valid JSON ({error})") from None
-        return self.from_json(document)
+        return self._loaded
 
-    def write(self, value: Any) -> tuple[list[int], Any]:
-        return [1], [encode_to_json_bytes(_columns(value)).decode()]
+    def element(self, value: Any) -> str:
+        return encode_to_json_bytes(_columns(value)).decode()
 
     def from_json(self, value: Any) -> "pd.DataFrame":
         import pandas as pd  # late: pandas is an extra
 
-        if not isinstance(value, dict | list):
-            raise TypeError(f"takes an object of columns or a list of rows, got {brief(value)}")
         try:
-            return pd.DataFrame(value)
+            return pd.DataFrame(_document(value))
         except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"no data frame: {error}") from None
 
+    def from_flat(self, value: Any) -> tuple[list[int], Any]:
+        return [1], [orjson.dumps(_document(value)).decode()]
+
+    def _loaded(self, element: Any) -> "pd.DataFrame":
+        try:
+            document = orjson.loads(as_text(element))
+        except orjson.JSONDecodeError as error:
+            raise ValueError(f"not valid JSON ({error})") from None
+        return self.from_json(document)
+
     def to_json(self, value: Any) -> Any:
         return orjson.Fragment(encode_to_json_bytes(_columns(value)))
+
+
+def _document(value: Any) -> Any:
+    if not isinstance(value, dict | list):
+        raise TypeError(f"takes an object of columns or a list of rows, got {brief(value)}")
+    return value
 
 
 def _columns(frame: Any) -> dict[str, list[Any]]:
@@ -52,4 +63,8 @@ def _columns(frame: Any) -> dict[str, list[Any]]:
 
 def is_frame(hint: Any) -> bool:
     """Whether `hint` is pandas' class of frames. Does not import pandas."""
-    return isinstance(hint, type) and hint.__module__.startswith("pandas.") and hint.__name__ == "DataFrame"
+    return (
+        isinstance(hint, type)
+        and hint.__module__.partition(".")[0] == "pandas"
+        and hint.__name__ == "DataFrame"
+    )

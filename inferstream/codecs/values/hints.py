@@ -3,20 +3,23 @@
 import enum
 import types
 import typing
+from collections.abc import Sequence
 from datetime import date, datetime, time
 from typing import Any, Literal, Union
 
 import numpy as np
 
 from .arrays import array_of
-from .base import Value
+from .base import Single, Value
+from .choices import Choice
+from .constraints import Constrained, constrains
 from .frames import Frame, is_frame
 from .images import Image, is_image
 from .lists import ListOf
 from .objects import Json, is_object
-from .scalars import Binary, Boolean, Choice, Number, Text, Time, number_of
+from .scalars import Binary, Boolean, Number, Text, Time, number_of
 
-SINGLE: dict[Any, Value] = {
+SINGLE: dict[Any, Single] = {
     str: Text(),
     bytes: Binary(),
     int: Number("INT64"),
@@ -29,8 +32,12 @@ SINGLE: dict[Any, Value] = {
 }
 
 
-def value_of(hint: Any) -> Value:
-    """The value of an annotation without `None`. Raises TypeError, with the reason, for one that cannot be sent."""
+def value_of(hint: Any, by_item: bool = False) -> Value:
+    """The value of an annotation without `None`. Raises TypeError, with the reason, for one that cannot be sent.
+
+    If `by_item`, each item of a list is an element of its own, also where it travels as JSON.
+    """
+    hint = _meant(hint)
     if typing.get_origin(hint) is typing.Annotated:
         return _annotated(hint)
     known = _single(hint)
@@ -38,20 +45,23 @@ def value_of(hint: Any) -> Value:
         return known
     if (array := array_of(hint)) is not None:
         return array
-    if is_image(hint):
-        return Image()
-    if is_frame(hint):
-        return Frame()
-    if typing.get_origin(hint) is list:
-        (element,) = typing.get_args(hint)
-        of = _single(element)
+    if typing.get_origin(hint) in (list, Sequence) and typing.get_args(hint):
+        item = typing.get_args(hint)[0]
+        of = _single(_meant(item)) or (Json(item) if by_item else None)
         return Json(hint) if of is None else ListOf(of)
     if is_object(hint):
         return Json(hint)
     raise TypeError(f"{shown(hint)} is no type that can be sent")
 
 
-def _single(hint: Any) -> Value | None:
+def _meant(hint: Any) -> Any:
+    """The type behind a `NewType` or a `type` statement."""
+    while (behind := getattr(hint, "__supertype__", None) or getattr(hint, "__value__", None)) is not None:
+        hint = behind
+    return hint
+
+
+def _single(hint: Any) -> Single | None:
     try:
         if hint in SINGLE:
             return SINGLE[hint]
@@ -63,7 +73,7 @@ def _single(hint: Any) -> Value | None:
         return _choice([member.value for member in hint], hint, hint)
     if isinstance(hint, type) and issubclass(hint, np.number):
         return number_of(hint)
-    return None
+    return Image() if is_image(hint) else Frame() if is_frame(hint) else None
 
 
 def _choice(values: Any, hint: Any, members: type[enum.Enum] | None = None) -> Choice:
@@ -75,19 +85,27 @@ def _choice(values: Any, hint: Any, members: type[enum.Enum] | None = None) -> C
 
 
 def _annotated(hint: Any) -> Value:
-    """`Annotated[T, ...]`: what pydantic knows of it counts, if T travels as JSON."""
-    bare, *extra = typing.get_args(hint)
-    value = value_of(bare)
-    return Json(hint) if isinstance(value, Json) and extra else value
+    """`Annotated[T, ...]`: pydantic checks constraints such as `Field(gt=0)`."""
+    value = value_of(typing.get_args(hint)[0])
+    if not constrains(hint):
+        return value
+    return Json(hint) if isinstance(value, Json) else Constrained(value, hint)
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:
     """The hint without `None`, and whether the hint allowed `None`."""
-    if typing.get_origin(hint) not in (Union, types.UnionType):
+    hint = _meant(hint)
+    origin, members = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        bare, optional = without_none(members[0])
+        return (typing.Annotated[(bare, *members[1:])], True) if optional else (hint, False)
+    if origin is Literal:
+        kept = tuple(member for member in members if member is not None)
+        return (Literal[kept], True) if 0 < len(kept) < len(members) else (hint, False)
+    if origin not in (Union, types.UnionType):
         return hint, False
-    members = [member for member in typing.get_args(hint) if member is not type(None)]
-    optional = len(members) < len(typing.get_args(hint))
-    return (members[0], optional) if len(members) == 1 else (Union[tuple(members)], optional)  # noqa: UP007
+    kept = tuple(member for member in members if member is not type(None))
+    return (kept[0] if len(kept) == 1 else Union[kept], len(kept) < len(members))  # noqa: UP007
 
 
 def shown(hint: Any) -> str:

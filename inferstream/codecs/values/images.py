@@ -2,11 +2,12 @@
 
 import base64
 import io
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...types import RequestInput, ResponseOutput
-from .base import Value, brief, single
+from .base import Single, brief
 from .scalars import expect, from_base64
 
 if TYPE_CHECKING:
@@ -16,25 +17,31 @@ FORMAT = "PNG"
 """The format of images that models return."""
 
 
-class Image(Value):
+class Image(Single):
     """A `PIL.Image.Image` as one element of BYTES: a file of any format that Pillow reads, base64 in JSON."""
 
     datatype = "BYTES"
     content = "image"
 
-    def read(self, tensor: RequestInput | ResponseOutput) -> "PillowImage":
+    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
         expect(tensor, "BYTES")
-        element = single(tensor)
-        return _opened(element if isinstance(element, bytes) else from_base64(element))
+        return _opened_element
 
-    def write(self, value: Any) -> tuple[list[int], Any]:
-        return [1], [_file_of(value)]
+    def element(self, value: Any) -> bytes:
+        return _file_of(value)
 
     def from_json(self, value: Any) -> "PillowImage":
         return _opened(from_base64(value))
 
+    def from_flat(self, value: Any) -> tuple[list[int], Any]:
+        return [1], [from_base64(value)]  # only the model's own process opens it
+
     def to_json(self, value: Any) -> str:
         return base64.b64encode(_file_of(value)).decode()
+
+
+def _opened_element(element: Any) -> "PillowImage":
+    return _opened(element if isinstance(element, bytes) else from_base64(element))
 
 
 def _opened(file: bytes) -> "PillowImage":

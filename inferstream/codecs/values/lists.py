@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from ...types import RequestInput, ResponseOutput, TensorData
-from .base import Value, brief, reason
+from ...types import RequestInput, ResponseOutput
+from .base import Single, Value, brief, each
 
 
 class ListOf(Value):
     """`list[T]` as a tensor of shape [-1]. Reading accepts any shape and gives a flat list."""
 
-    def __init__(self, of: Value) -> None:
+    def __init__(self, of: Single) -> None:
         self.of = of
         self.datatype = of.datatype
         self.content = of.content
@@ -22,38 +22,32 @@ class ListOf(Value):
         return self.of.facts()
 
     def read(self, tensor: RequestInput | ResponseOutput) -> list[Any]:
-        kind = type(tensor)
-        element = kind.trusted({**tensor.__dict__, "shape": [1]})
-        values = []
-        for index, value in enumerate(tensor.data.flat()):
-            element.__dict__["data"] = TensorData([value])
-            try:
-                values.append(self.of.read(element))
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"element {index} {reason(error)}") from None
-        return values
+        return self.of.read_all(tensor)
 
     def write(self, value: Any) -> tuple[list[int], Any]:
-        elements = [self.of.write(element)[1][0] for element in self._listed(value)]
+        elements = self.of.elements(_listed(value))
         return [len(elements)], elements
 
     def from_json(self, value: Any) -> list[Any]:
-        if not isinstance(value, list):
-            raise TypeError(f"takes a list, got {brief(value)}")
-        found = []
-        for index, element in enumerate(value):
-            try:
-                found.append(self.of.from_json(element))
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"element {index} {reason(error)}") from None
-        return found
+        return each(self.of.from_json, _json_list(value))
+
+    def from_flat(self, value: Any) -> tuple[list[int], Any]:
+        elements = each(lambda element: self.of.from_flat(element)[1][0], _json_list(value))
+        return [len(elements)], elements
 
     def to_json(self, value: Any) -> list[Any]:
-        return [self.of.to_json(element) for element in self._listed(value)]
+        return [self.of.to_json(element) for element in _listed(value)]
 
-    def _listed(self, value: Any) -> Any:
-        if hasattr(value, "tolist"):
-            value = value.tolist()
-        if not isinstance(value, list | tuple):
-            raise TypeError(f"takes a list, got {brief(value)}")
-        return value
+
+def _json_list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"takes a list, got {brief(value)}")
+    return value
+
+
+def _listed(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"takes a list, got {brief(value)}")
+    return value

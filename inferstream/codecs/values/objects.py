@@ -2,18 +2,20 @@
 
 import dataclasses
 import typing
+from collections.abc import Callable
 from typing import Any
 
 import orjson
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
+from typing_extensions import is_typeddict
 
 from ...types import RequestInput, ResponseOutput
-from .base import SCHEMA, Value, single
+from .base import SCHEMA, Single
 from .scalars import as_text, expect
 
 
-class Json(Value):
+class Json(Single):
     """A value of any type that pydantic can validate, as one element of JSON text."""
 
     datatype = "BYTES"
@@ -26,53 +28,53 @@ class Json(Value):
         except (PydanticSchemaGenerationError, PydanticUserError, NameError) as error:
             raise TypeError(f"{hint!r} is no type that can be sent: {str(error).splitlines()[0]}") from None
         self._any = hint is Any
+        try:
+            self._schema = orjson.dumps(self._adapter.json_schema()).decode()
+        except (PydanticInvalidForJsonSchema, PydanticUserError):
+            raise TypeError(f"{hint!r} is no type that can be sent: no JSON schema describes it") from None
 
     def facts(self) -> dict[str, Any]:
-        if self._any:
-            return {}
-        try:
-            return {SCHEMA: orjson.dumps(self._adapter.json_schema()).decode()}
-        except PydanticInvalidForJsonSchema:
-            return {}
+        return {} if self._any else {SCHEMA: self._schema}
 
-    def read(self, tensor: RequestInput | ResponseOutput) -> Any:
+    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
         expect(tensor, "BYTES")
-        text = as_text(single(tensor))
-        try:
-            document = orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            raise ValueError(f"not valid JSON ({error})") from None
-        return self.from_json(document)
+        return self._loaded if self._any else lambda element: self._validated(as_text(element))
 
-    def write(self, value: Any) -> tuple[list[int], Any]:
-        return [1], [self._text(value)]
+    def element(self, value: Any) -> str:
+        return self._text(value)
 
     def from_json(self, value: Any) -> Any:
-        try:
-            return self._adapter.validate_python(value) if self._any else self._validated(value)
-        except ValidationError as error:
-            raise ValueError(_faults(error)) from None
+        # JSON's rules, so that a text may stand for a time and a list for a tuple.
+        return value if self._any else self._validated(orjson.dumps(value))
 
     def to_json(self, value: Any) -> Any:
         return orjson.Fragment(self._text(value))
 
-    def _validated(self, value: Any) -> Any:
-        # JSON's rules, so that a text may stand for a time and a list for a tuple.
-        return self._adapter.validate_json(orjson.dumps(value))
+    def _loaded(self, element: Any) -> Any:
+        try:
+            return orjson.loads(as_text(element))
+        except orjson.JSONDecodeError as error:
+            raise ValueError(f"not valid JSON ({error})") from None
+
+    def _validated(self, text: str | bytes) -> Any:
+        try:
+            return self._adapter.validate_json(text)
+        except ValidationError as error:
+            raise ValueError(faults(error)) from None
 
     def _text(self, value: Any) -> str:
         try:
-            checked = value if self._any else self._adapter.validate_python(value, from_attributes=True)
             if self._any:
-                return orjson.dumps(checked, option=orjson.OPT_SERIALIZE_NUMPY).decode()
-            return self._adapter.dump_json(checked).decode()
+                return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+            checked = self._adapter.validate_python(value, from_attributes=True)
+            return self._adapter.dump_json(checked, by_alias=True).decode()
         except ValidationError as error:
-            raise ValueError(_faults(error)) from None
+            raise ValueError(faults(error)) from None
         except (TypeError, ValueError) as error:  # pydantic's own error of serialisation is a ValueError
             raise TypeError(f"cannot be written as JSON: {error}") from None
 
 
-def _faults(error: ValidationError) -> str:
+def faults(error: ValidationError) -> str:
     """Each fault with its place: `field "age" should be a valid integer`."""
     said = []
     for fault in error.errors(include_url=False, include_context=False)[:5]:
@@ -87,6 +89,8 @@ def is_object(hint: Any) -> bool:
         return True
     if typing.get_origin(hint) is not None:
         return True
-    return isinstance(hint, type) and (
-        dataclasses.is_dataclass(hint) or typing.is_typeddict(hint) or issubclass(hint, BaseModel | dict)
-    )
+    if not isinstance(hint, type):
+        return False
+    named = issubclass(hint, tuple) and hasattr(hint, "_fields")
+    known = dataclasses.is_dataclass(hint) or is_typeddict(hint)
+    return named or known or issubclass(hint, BaseModel | dict)

@@ -1,64 +1,63 @@
-"""Single values: text, bytes, numbers, booleans, times and choices."""
+"""Single values: text, bytes, numbers, booleans and times."""
 
 import base64
 import binascii
-import enum
-from collections.abc import Sequence
+import math
+from collections.abc import Callable
 from datetime import date, datetime, time
 from typing import Any
 
 import numpy as np
-import orjson
 
 from ...types import RequestInput, ResponseOutput
 from ...types.conversion import array_from_values
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
-from .base import CHOICES, Value, brief, single
+from .base import FORMAT, Single, brief, single
 
 
-class Text(Value):
+class Text(Single):
     """`str` as one element of BYTES, UTF-8 on the wire."""
 
     datatype = "BYTES"
     content = "str"
 
+    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
+        expect(tensor, "BYTES")
+        return as_text
+
     def read(self, tensor: RequestInput | ResponseOutput) -> str:
         expect(tensor, "BYTES")
         return as_text(single(tensor))
 
-    def write(self, value: Any) -> tuple[list[int], Any]:
-        if not isinstance(value, str):
-            raise TypeError(f"takes text, got {brief(value)}")
-        return [1], [value]
-
-    def from_json(self, value: Any) -> str:
+    def element(self, value: Any) -> str:
         if not isinstance(value, str):
             raise TypeError(f"takes text, got {brief(value)}")
         return value
+
+    def from_json(self, value: Any) -> str:
+        return self.element(value)
 
     def to_json(self, value: Any) -> Any:
         return value
 
 
-class Binary(Value):
+class Binary(Single):
     """`bytes` as one element of BYTES. JSON holds them as base64."""
 
     datatype = "BYTES"
     content = "base64"
 
-    def read(self, tensor: RequestInput | ResponseOutput) -> bytes:
+    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
         expect(tensor, "BYTES")
-        element = single(tensor)
         parameters = tensor.parameters
-        encoded = parameters is not None and parameters.content_type == "base64"
-        if isinstance(element, bytes | bytearray | memoryview) and not encoded:
-            return bytes(element)
-        return from_base64(element)
+        if parameters is not None and parameters.content_type == "base64":
+            return from_base64
+        return _bytes_of_output if isinstance(tensor, ResponseOutput) else _bytes_of_input
 
-    def write(self, value: Any) -> tuple[list[int], Any]:
+    def element(self, value: Any) -> bytes:
         if not isinstance(value, bytes | bytearray | memoryview):
             raise TypeError(f"takes bytes, got {brief(value)}")
-        return [1], [bytes(value)]
+        return bytes(value)
 
     def from_json(self, value: Any) -> bytes:
         return from_base64(value)
@@ -67,36 +66,66 @@ class Binary(Value):
         return base64.b64encode(value).decode()
 
 
-class Number(Value):
+def _bytes_of_input(element: Any) -> bytes:
+    if isinstance(element, bytes | bytearray | memoryview):
+        return bytes(element)
+    return from_base64(element)
+
+
+def _bytes_of_output(element: Any) -> bytes:
+    """Servers name base64 in an output that needs it; other texts are the bytes themselves."""
+    return element.encode() if isinstance(element, str) else bytes(memoryview(element))
+
+
+PLAIN: dict[str, type[Any]] = {"INT64": int, "FP64": float}
+"""The types of numbers that need no conversion."""
+
+LEAST, LARGEST = -(2**63), 2**63 - 1
+
+
+class Number(Single):
     """`int`, `float` or a number of NumPy, as one element of a numeric datatype."""
 
     def __init__(self, datatype: str) -> None:
         self.datatype = datatype
         self._integer = datatype in INTEGERS
-        self._wide = datatype in ("INT64", "FP64")
+        self._plain = PLAIN.get(datatype)
+
+    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
+        self._expect(tensor)
+        return self.from_json
 
     def read(self, tensor: RequestInput | ResponseOutput) -> Any:
+        if tensor.datatype != self.datatype:
+            self._expect(tensor)
+        return self.from_json(single(tensor))
+
+    def read_all(self, tensor: RequestInput | ResponseOutput) -> list[Any]:
+        self._expect(tensor)
+        found: list[Any] = tensor.data.to_numpy(self.datatype).reshape(-1).tolist()
+        return found
+
+    def element(self, value: Any) -> Any:
+        return self._exact(value.item() if isinstance(value, np.generic) else value)
+
+    def from_json(self, value: Any) -> Any:
+        if type(value) is self._plain and (not self._integer or LEAST <= value <= LARGEST):
+            return value
+        if value is None and not self._integer:
+            return math.nan  # JSON has no NaN; both directions of the wire use null
+        return self._exact(value)
+
+    def to_json(self, value: Any) -> Any:
+        return self.element(value)
+
+    def _expect(self, tensor: RequestInput | ResponseOutput) -> None:
         if tensor.datatype != self.datatype and not (
             tensor.datatype in INTEGERS or (tensor.datatype in FLOATS and not self._integer)
         ):
             raise ValueError(f"takes {self.datatype}, got {tensor.datatype}")
-        return self._exact(single(tensor))
-
-    def write(self, value: Any) -> tuple[list[int], Any]:
-        if isinstance(value, np.generic):
-            value = value.item()
-        return [1], [self._exact(value)]
-
-    def from_json(self, value: Any) -> Any:
-        return self._exact(value)
-
-    def to_json(self, value: Any) -> Any:
-        return value
 
     def _exact(self, value: Any) -> Any:
         """The number, in the range of the datatype."""
-        if value is None and not self._integer:
-            return float("nan")  # JSON has no NaN; both directions of the wire use null
         if isinstance(value, bool) or not isinstance(value, int if self._integer else int | float):
             if self._integer and isinstance(value, float) and value.is_integer():
                 value = int(value)
@@ -104,39 +133,43 @@ class Number(Value):
                 wanted = "an integer" if self._integer else "a number"
                 raise TypeError(f"takes {wanted}, got {brief(value)}")
         if not self._integer:
-            value = float(value)
-        elif self._wide and -(2**63) <= value < 2**63:
-            return value
+            try:
+                value = float(value)
+            except OverflowError:
+                raise ValueError(f"{brief(value)} is out of range for {self.datatype}") from None
         if self.datatype != "FP64":
             array_from_values([value], self.datatype)
         return value
 
 
-class Boolean(Value):
+class Boolean(Single):
     """`bool` as one element of BOOL."""
 
     datatype = "BOOL"
 
-    def read(self, tensor: RequestInput | ResponseOutput) -> bool:
-        if tensor.datatype != "BOOL":
-            raise ValueError(f"takes BOOL, got {tensor.datatype}")
-        return bool(single(tensor))
+    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
+        expect(tensor, "BOOL")
+        return _truth
 
-    def write(self, value: Any) -> tuple[list[int], Any]:
+    def element(self, value: Any) -> bool:
         if not isinstance(value, bool | np.bool_):
             raise TypeError(f"takes true or false, got {brief(value)}")
-        return [1], [bool(value)]
+        return bool(value)
 
     def from_json(self, value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise TypeError(f"takes true or false, got {brief(value)}")
-        return value
+        return self.element(value)
 
     def to_json(self, value: Any) -> Any:
         return bool(value)
 
 
-class Time(Value):
+def _truth(element: Any) -> bool:
+    if element is None:
+        raise TypeError("takes true or false, got null")
+    return bool(element)
+
+
+class Time(Single):
     """`datetime`, `date` or `time` as ISO 8601 text."""
 
     datatype = "BYTES"
@@ -145,12 +178,15 @@ class Time(Value):
     def __init__(self, kind: type[datetime] | type[date] | type[time] = datetime) -> None:
         self._kind = kind
 
-    def read(self, tensor: RequestInput | ResponseOutput) -> Any:
-        expect(tensor, "BYTES")
-        return self.from_json(as_text(single(tensor)))
+    def facts(self) -> dict[str, Any]:
+        return {} if self._kind is datetime else {FORMAT: self._kind.__name__}
 
-    def write(self, value: Any) -> tuple[list[int], Any]:
-        return [1], [self.to_json(value)]
+    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
+        expect(tensor, "BYTES")
+        return lambda element: self.from_json(as_text(element))
+
+    def element(self, value: Any) -> str:
+        return self.to_json(value)
 
     def from_json(self, value: Any) -> Any:
         if not isinstance(value, str):
@@ -161,49 +197,9 @@ class Time(Value):
             raise ValueError(f"not an ISO 8601 {self._kind.__name__} ({error})") from None
 
     def to_json(self, value: Any) -> str:
-        if not isinstance(value, date | time):
+        if not isinstance(value, self._kind) or (self._kind is date and isinstance(value, datetime)):
             raise TypeError(f"takes a {self._kind.__name__}, got {brief(value)}")
         return value.isoformat()
-
-
-class Choice(Value):
-    """One of several values: `Literal`, an `Enum`, or the `choices` of a declared tensor.
-
-    An enum travels as the values of its members. All values have one type, which `of` converts.
-    """
-
-    def __init__(self, of: Value, values: Sequence[Any], members: type[enum.Enum] | None = None) -> None:
-        self._of = of
-        self._values = [*values]
-        self._members = members
-        self.datatype = of.datatype
-        self.content = of.content
-
-    def facts(self) -> dict[str, Any]:
-        return {CHOICES: orjson.dumps([self._of.to_json(value) for value in self._values]).decode()}
-
-    def read(self, tensor: RequestInput | ResponseOutput) -> Any:
-        return self._chosen(self._of.read(tensor))
-
-    def write(self, value: Any) -> tuple[list[int], Any]:
-        return self._of.write(self._plain(value))
-
-    def from_json(self, value: Any) -> Any:
-        return self._chosen(self._of.from_json(value))
-
-    def to_json(self, value: Any) -> Any:
-        return self._of.to_json(self._plain(value))
-
-    def _chosen(self, value: Any) -> Any:
-        if value not in self._values:
-            raise ValueError(f"{brief(value)} is none of {', '.join(map(repr, self._values))}")
-        return value if self._members is None else self._members(value)
-
-    def _plain(self, value: Any) -> Any:
-        if isinstance(value, enum.Enum):
-            value = value.value
-        self._chosen(value)
-        return value
 
 
 def expect(tensor: RequestInput | ResponseOutput, datatype: str) -> None:

@@ -116,7 +116,7 @@ def test_a_stub_runs_without_the_code_of_the_app(stub: Path) -> None:
 def test_classes_are_declared_again(stub: Path) -> None:
     source = stub.read_text()
     for part in (
-        'class Color(enum.Enum):\n    """A color of a light."""\n    RED = "red"\n    BLUE = "blue"\n',
+        'class Color(enum.Enum):\n    """A color of a light."""\n\n    RED = "red"\n    BLUE = "blue"\n',
         "@dataclasses.dataclass\nclass Point:\n    x: int\n    y: int = 0\n",
         "class User(BaseModel):\n    name: str\n    tags: list[str] = []\n",
         "class Move(TypedDict):\n    by: NotRequired[int]\n",

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import List, Optional, Tuple  # noqa: UP035  # as older model code spells them
+from datetime import datetime
+from typing import Annotated, List, Literal, Optional, Tuple  # noqa: UP035  # as older model code spells them
 
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import Field
 
 from inferstream import MLModel, ModelSettings
 from inferstream.codecs import NumpyCodec, PandasCodec, StringCodec, decode_args
-from inferstream.errors import CodecNotFound, InputsNotFound, InvalidOutput
+from inferstream.codecs.values.hints import value_of
+from inferstream.errors import CodecError, CodecNotFound, InputsNotFound, InvalidOutput
 from inferstream.types import InferenceRequest
 
 
@@ -120,7 +123,73 @@ def test_hints_without_a_codec_fail_when_the_class_is_made() -> None:
 
         class Wrong(MLModel):
             @decode_args
-            def predict(self, a: set) -> np.ndarray: ...
+            def predict(self, a: complex) -> np.ndarray: ...
+
+
+class Adds(MLModel):
+    @decode_args
+    def predict(
+        self,
+        a: int,
+        b: Annotated[float, Field(ge=0)] = 1.0,
+        names: Annotated[list[str], "said"] | None = None,
+    ) -> float:
+        return a + b + len(names or [])
+
+    @decode_args
+    async def predict_stream(self, a: int, word: Literal["x", "y"] = "x") -> AsyncIterator[tuple[str, int]]:
+        for index in range(a):
+            yield word, index
+
+
+def whole(**values) -> InferenceRequest:
+    return request(*(value_of(type(value)).encode_input(name, value) for name, value in values.items()))
+
+
+def test_single_values_are_arguments_and_results() -> None:
+    model = made(Adds)
+    [output] = model.predict(whole(a=2)).outputs
+    assert (output.name, output.datatype, output.shape, output.data.root) == ("output-0", "FP64", [1], [3.0])
+    assert model.predict(whole(a=2, b=0.5)).outputs[0].data.root == [2.5]
+    assert model.predict(request(whole(a=2).inputs[0], StringCodec.encode_input("names", ["n"]))).outputs[
+        0
+    ].data.root == [4.0]
+    with pytest.raises(CodecError, match='input "a": takes INT64, got BYTES'):
+        model.predict(whole(a="2"))
+    with pytest.raises(CodecError, match=r'input "b": .*greater than or equal to 0'):
+        model.predict(whole(a=1, b=-1.0))
+    with pytest.raises(InputsNotFound, match=r"a \(int\)"):
+        model.predict(whole(b=1.0))
+
+
+def test_streams_take_and_give_single_values() -> None:
+    async def found() -> list:
+        async def payloads():
+            yield whole(a=2, word="y")
+
+        return [
+            [output.data.root for output in response.outputs]
+            async for response in made(Adds).predict_stream(payloads())
+        ]
+
+    assert asyncio.run(found()) == [[["y"], [0]], [["y"], [1]]]
+
+
+def test_single_values_are_declared_like_those_of_functions() -> None:
+    class Declares(MLModel):
+        @decode_args
+        def predict(self, a: int, b: float = 1.0, when: datetime | None = None) -> bool:
+            return True
+
+    model = made(Declares)
+    assert [(t.name, t.datatype, t.shape) for t in model.inputs] == [
+        ("a", "INT64", [1]),
+        ("b", "FP64", [1]),
+        ("when", "BYTES", [1]),
+    ]
+    assert model.inputs[1].parameters.get("default") == "1.0"
+    assert model.inputs[2].parameters.get("optional")
+    assert [(t.name, t.datatype, t.shape) for t in model.outputs] == [("output-0", "BOOL", [1])]
 
 
 def test_a_pair_of_types_is_a_tuple_of_them() -> None:

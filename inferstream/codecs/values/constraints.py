@@ -1,0 +1,90 @@
+"""Constraints of single values and lists: `Annotated[int, Field(gt=0)]`, with a description for people."""
+
+from typing import Any, get_args
+
+import orjson
+from annotated_types import BaseMetadata, GroupedMetadata
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    WrapValidator,
+)
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic.fields import FieldInfo
+
+from ...types import RequestInput, ResponseOutput
+from .base import SCHEMA, Value
+from .objects import faults
+
+CONSTRAINTS = (
+    FieldInfo,
+    BaseMetadata,
+    GroupedMetadata,
+    AfterValidator,
+    BeforeValidator,
+    PlainValidator,
+    WrapValidator,
+)
+"""What may follow a type in `Annotated` that pydantic takes for a rule."""
+
+
+class Constrained(Value):
+    """Values of `of` that also obey the constraints of an annotation."""
+
+    def __init__(self, of: Value, hint: Any) -> None:
+        """Raises TypeError for constraints that cannot be those of the type."""
+        self._of = of
+        self.datatype = of.datatype
+        self.content = of.content
+        try:
+            self._adapter: TypeAdapter[Any] = TypeAdapter(hint)
+            self._schema = orjson.dumps(self._adapter.json_schema()).decode()
+        except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
+            raise TypeError(f"{hint!r}: {str(error).splitlines()[0]}") from None
+
+    @property
+    def shape(self) -> list[int]:
+        return self._of.shape
+
+    def facts(self) -> dict[str, Any]:
+        return {**self._of.facts(), SCHEMA: self._schema}
+
+    def read(self, tensor: RequestInput | ResponseOutput) -> Any:
+        return self._obeying(self._of.read(tensor))
+
+    def write(self, value: Any) -> tuple[list[int], Any]:
+        return self._of.write(self._obeying(value))
+
+    def from_json(self, value: Any) -> Any:
+        return self._obeying(self._of.from_json(value))
+
+    def to_json(self, value: Any) -> Any:
+        return self._of.to_json(value)
+
+    def _obeying(self, value: Any) -> Any:
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError as error:
+            raise ValueError(faults(error)) from None
+
+
+def constrains(hint: Any) -> bool:
+    """Whether `Annotated[...]` holds a constraint."""
+    return any(isinstance(part, CONSTRAINTS) and not _only_describes(part) for part in get_args(hint)[1:])
+
+
+def description_of(hint: Any) -> str | None:
+    """The description in `Annotated[T, "for people"]`, `Field(description=...)` or `Doc(...)`; None without one."""
+    for part in getattr(hint, "__metadata__", ()):
+        said = part if isinstance(part, str) else getattr(part, "description", None)
+        said = said or getattr(part, "documentation", None)
+        if isinstance(said, str):
+            return said
+    return None
+
+
+def _only_describes(part: Any) -> bool:
+    return isinstance(part, FieldInfo) and not part.metadata

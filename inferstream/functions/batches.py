@@ -1,0 +1,83 @@
+"""Functions of batches: they take lists and return lists, with an exception where an item failed."""
+
+from typing import TYPE_CHECKING, Any
+
+from ..codecs.values.arrays import Array
+from ..codecs.values.lists import ListOf
+from ..errors import InferstreamError, InvalidOutput, InvalidSettings, ModelError
+from ..rows import RowErrors
+from ..types import InferenceRequest
+
+if TYPE_CHECKING:
+    from .arguments import Arguments
+    from .function import Function
+    from .results import Results
+
+
+def check_batch(place: str, arguments: "Arguments", results: "Results") -> None:
+    """Raises InvalidSettings for a function that does not take and return lists."""
+    if not arguments.arguments:
+        raise InvalidSettings(f"{place}: a function of batches takes a list")
+    for argument in arguments.arguments:
+        if not isinstance(argument.value, ListOf | Array):
+            raise InvalidSettings(
+                f'{place}: parameter "{argument.name}": a function of batches takes lists: write list[T]'
+            )
+    if not results.values or not all(isinstance(value, ListOf | Array) for value in results.values.values()):
+        raise InvalidSettings(f"{place}: return value: a function of batches returns lists: write list[T]")
+
+
+class Rows:
+    """Checks that a function of lists returned as many items as it got, and splits off the items that failed."""
+
+    def __init__(self, function: "Function") -> None:
+        self._function = function
+        self._results = function.results
+
+    def __call__(self, model: Any, payload: InferenceRequest, returned: Any) -> None:
+        """Raises RowErrors if items failed, InvalidOutput unless there are as many as there should be."""
+        several = self._results.several and isinstance(returned, tuple)
+        parts = [*returned] if several else [returned]
+        count = max((tensor.shape[0] if tensor.shape else 1 for tensor in payload.inputs), default=None)
+        failed: dict[int, Exception] = {}
+        for part in parts:
+            self._count(model, part, count)
+            if isinstance(part, list):
+                failed |= {index: item for index, item in enumerate(part) if isinstance(item, Exception)}
+        if not failed:
+            return
+        filled = [_filled(part, failed) for part in parts]
+        response = None
+        if all(part is not None for part in filled):
+            response = model.writer().write(tuple(filled) if several else filled[0], payload.id)
+        raise RowErrors({index: self._error(error) for index, error in failed.items()}, response)
+
+    def _count(self, model: Any, part: Any, count: int | None) -> None:
+        try:
+            found = len(part)
+        except TypeError:
+            raise InvalidOutput(
+                f"Model {model.name} returned a {type(part).__name__}, not a list, for a batch."
+            ) from None
+        if count is not None and found != count:
+            raise InvalidOutput(f"Model {model.name} returned {found} items for a batch of {count}.")
+
+    def _error(self, error: Exception) -> ModelError:
+        """The error of one item, as its client sees it. Exceptions that are not meant for clients tell nothing."""
+        if self._function.app is not None:
+            error = self._function.app.errors.translated(error)
+        if isinstance(error, ModelError):
+            return error
+        if isinstance(error, InferstreamError):
+            return ModelError(error.message)
+        return ModelError(f"Model {self._function.name} failed on this item: {type(error).__name__}.", 500)
+
+
+def _filled(part: Any, failed: dict[int, Exception]) -> Any:
+    """The items, with a good one in the place of each that failed; None if there is no good one."""
+    if not isinstance(part, list):
+        return part
+    good = next((item for index, item in enumerate(part) if index not in failed), None)
+    if good is None:
+        return None
+    return [good if index in failed else item for index, item in enumerate(part)]
