@@ -216,7 +216,8 @@ class App:
         file = self._globals.get("__file__")
         if name is None or file is None or self._module == "__main__":
             return None, None
-        root = Path(file).resolve().parents[self._module.count(".")]
+        is_package = Path(file).name == "__init__.py"
+        root = Path(file).resolve().parents[self._module.count(".") + is_package]
         return f"{self._module}:{name}", str(root / Path(file).name)
 
     def settings(self, path: str | None = None, source: str | None = None) -> list[ModelSettings]:

@@ -44,17 +44,17 @@ def read_lock(file: Path) -> Lock:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidSettings(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+        raise InvalidSettings(f"{file.name}: {getattr(error, 'strerror', None) or error}") from None
     try:
         lock = {
             str(model): {str(name): _field(**written) for name, written in fields.items()}
             for model, fields in json.loads(text)["requests"].items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidSettings(f"{file}: not a lock file of `server proto`: {error!r}") from None
+        raise InvalidSettings(f"{file.name}: not a lock file of `server proto`: {error!r}") from None
     for model, fields in lock.items():
         if len({field.number for field in fields.values()}) < len(fields):
-            raise InvalidSettings(f"{file}: two arguments of {model} share a field number")
+            raise InvalidSettings(f"{file.name}: two arguments of {model} share a field number")
     return lock
 
 

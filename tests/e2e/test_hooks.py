@@ -18,6 +18,7 @@ from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.frontends import clients, followers
 from tests.serving import Running, eventually
+from tests.typed import Reflected
 
 APP = """
 import os
@@ -181,6 +182,22 @@ def test_grpc(app: Running, stub: GRPCInferenceServiceStub) -> None:
         assert refused.value.details() == "who are you?"
     assert len([*stub.ModelStreamInfer(iter([message("count", n=4)]), metadata=keys, timeout=20)]) == 4
     told(app, "count", "grpc", "ann", "success", 4)
+
+
+def test_typed_grpc(app: Running) -> None:
+    keys = tuple(ANN.items())
+    with grpc.insecure_channel(app.grpc) as channel:
+        service = Reflected(channel).service()
+        assert service.call("PredictAdd", a=5, metadata=keys).result == 6
+        with pytest.raises(grpc.RpcError) as refused:
+            service.call("PredictAdd", a=5)
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        with pytest.raises(grpc.RpcError) as failed:
+            service.call("PredictAdd", a=-2, metadata=keys)
+        assert failed.value.code() is grpc.StatusCode.ALREADY_EXISTS
+        items = service.call("PredictCount", n=6, metadata=keys)
+        assert [item.result for item in items] == [0, 1, 2, 3, 4, 5]
+    told(app, "count", "grpc", "ann", "success", 6)
 
 
 def test_a_stream_of_tritons(app: Running, stub: GRPCInferenceServiceStub) -> None:

@@ -90,6 +90,8 @@ class Array(Value):
         if tensor.datatype != self.datatype and not _widens(tensor.datatype, self.datatype):
             raise ValueError(f"takes {self.datatype}, got {tensor.datatype}")
         self.sizes(tensor.shape)
+        if tensor.datatype == "BOOL" and tensor.data.is_raw:
+            tensor.data.check("BOOL", tensor.shape)  # a byte above 1 is no boolean, and NumPy would keep it
         return tensor.data.to_numpy(self.datatype, tensor.shape)
 
     def write(self, value: Any) -> tuple[list[int], Any]:

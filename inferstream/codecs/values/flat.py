@@ -8,6 +8,7 @@ import numpy as np
 from ...errors import CodecError, InvalidOutput, InvalidRequest
 from ...signature import Signature
 from ...types import InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
+from ...types.value_response import ValueResponse
 from .arrays import Array
 from .base import OPTIONAL, STREAM, Value, reason
 from .declared import value_of_tensor
@@ -87,9 +88,6 @@ class FlatResults:
     """
 
     def __init__(self, outputs: Sequence[MetadataTensor]) -> None:
-        from ...types.value_response import ValueResponse  # late: it needs msgspec, and no start does
-
-        self._of_one = ValueResponse
         self._values: dict[str, Value] = {tensor.name: value_of_tensor(tensor) for tensor in outputs}
 
     def document(self, response: InferenceResponse) -> dict[str, Any]:
@@ -98,7 +96,7 @@ class FlatResults:
 
     def result(self, response: InferenceResponse) -> Any:
         """One JSON value: that of the only output, an object of several, null of none. Raises InvalidOutput."""
-        if isinstance(response, self._of_one) and (kind := self._values.get(response.form.name)) is not None:
+        if type(response) is ValueResponse and (kind := self._values.get(response.form.name)) is not None:
             return kind.to_json(response.value)
         document = self.document(response)
         if len(document) == 1 and len(self._values) < 2:

@@ -88,7 +88,7 @@ class TypedRpc:
         more: AsyncIterator[InferenceRequest] | None = None,
     ) -> Call:
         metadata = headers_of(context)
-        return admission.call(
+        call = admission.call(
             operation,
             request,
             metadata,
@@ -96,6 +96,8 @@ class TypedRpc:
             deadline=deadline_of(context),
             priority=priority_of(metadata),
         )
+        call.face = "grpc"
+        return call
 
     async def _later(
         self, admission: Admission, exchange: RpcExchange[bytes], first: InferenceRequest

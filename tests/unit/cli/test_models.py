@@ -170,4 +170,4 @@ def test_classes_are_found_however_a_module_comes_by_them(tmp_path: Path) -> Non
 def test_no_folder_is_one_line(tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, ["models", str(tmp_path / "none")])
     assert ran.exit_code == 1
-    assert ran.stderr.strip().endswith("is not a folder")
+    assert ran.stderr.strip().endswith("is not a folder, nor an app (app.py or module:app)")

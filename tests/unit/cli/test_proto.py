@@ -93,7 +93,7 @@ def test_another_type_under_the_same_number_is_refused_here_and_at_load(folder: 
         assert run("priced:app", folder, check=check) == 1
         [line] = capsys.readouterr().err.splitlines()
         for part in (
-            f"{folder}/priced.py, line 7, function add",
+            "error: priced.py, line 7, function add",
             'model "add"',
             '"a" was int64 and is now string',
         ):

@@ -72,7 +72,7 @@ def test_arguments_by_name_and_by_position(document: Any, expected: dict[str, An
         ({"a": "1"}, 'argument "a" takes an integer'),
         ({"a": None}, 'argument "a"'),
         ({"a": [1]}, 'argument "a" takes an integer'),
-        ({"a": 1, "why": "play"}, "argument \"why\" 'play' is none of 'fun', 'work'"),
+        ({"a": 1, "why": "play"}, "argument \"why\" takes one of 'fun', 'work', got 'play'"),
     ],
 )
 def test_what_is_wrong_is_named(document: Any, fault: str) -> None:

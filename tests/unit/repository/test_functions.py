@@ -110,7 +110,14 @@ def model(function: Callable[..., Any], mapped: bool) -> type[FunctionModel]:
     own = App()
     if mapped:
         own.error(KeyError, status=404)
-    return model_class(Function(function, "f", app=own))
+    return class_of(own, function)
+
+
+def class_of(own: App, function: Callable[..., Any]) -> type[FunctionModel]:
+    own.model("f")(function)
+    described = own["f"]
+    assert isinstance(described, Function)
+    return model_class(described)
 
 
 @pytest.mark.parametrize("mapped", [False, True], ids=["plain", "with errors"])
@@ -162,4 +169,4 @@ def test_these_keep_nothing(function: Callable[..., Any], mapped: bool) -> None:
 def test_a_hook_of_the_app_may_keep_objects() -> None:
     own = App()
     own.on_load(slow)
-    assert not keeps_nothing(model_class(Function(blocks, "f", app=own)))
+    assert not keeps_nothing(class_of(own, blocks))

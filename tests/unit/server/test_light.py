@@ -7,7 +7,6 @@ LATE = {
     "fastapi",
     "starlette",
     "rich",
-    "msgspec",
     "tarfile",
     "httpx",
     "pandas",
