@@ -265,7 +265,11 @@ async def test_arrays_without_annotation(client: BlazeClient) -> None:
 def test_context_and_dependencies(app: Running) -> None:
     url = f"{app.url}/v2/models/who/generate"
     response = httpx.post(url, json={"greeting": "hi"}, headers={"authorization": "tok"})
-    assert response.json()["output"][:3] == ["hi", "ann", "/blazerpc.InferenceService/PredictWho"]
+    path = "/blazerpc.InferenceService/PredictWho"
+    assert response.json()["output"] == ["hi", "ann", path, str(not app.workers())]
+    # In chunks, it goes through uvicorn's cycle.
+    chunks = httpx.post(url, content=iter([b'{"greeting":', b' "hi"}'])).json()["output"]
+    assert chunks == ["hi", "None", path, str(not app.workers())]
 
 
 async def test_the_peer_is_known_where_the_ports_are(app: Running, client: BlazeClient) -> None:
