@@ -156,6 +156,34 @@ async def grpc_infer(port: int, callers: int, seconds: float) -> int:
         return sum(await asyncio.gather(*(caller(stub) for _ in range(callers))))
 
 
+async def grpc_add(port: int, callers: int, seconds: float, typed: bool) -> int:
+    """How many sums of a function were answered, as V2's ModelInfer or as its typed RPC."""
+    if typed:
+        path, message, expected = "/inferstream.App/PredictAddAsync", b"\x08\x03\x10\x03", b"\x08\x06"
+    else:
+        inputs = [{**term, "contents": {"int64_contents": [3]}} for term in TERMS]
+        for tensor in inputs:
+            del tensor["data"]
+        request = ModelInferRequest(model_name="add-async", id="0", inputs=inputs)
+        path, message, expected = (
+            "/inference.GRPCInferenceService/ModelInfer",
+            request.SerializeToString(),
+            b"\x06",
+        )
+
+    async def caller(call: grpc.aio.UnaryUnaryMultiCallable) -> int:
+        answered = 0
+        while time.perf_counter() < until:
+            assert expected in await call(message)
+            answered += 1
+        return answered
+
+    until = time.perf_counter() + seconds
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call = channel.unary_unary(path)
+        return sum(await asyncio.gather(*(caller(call) for _ in range(callers))))
+
+
 async def grpc_tokens(port: int, callers: int, seconds: float) -> int:
     """How many messages arrived."""
     message = _message(

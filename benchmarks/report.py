@@ -158,7 +158,11 @@ def tables(found: dict[str, Any]) -> str:
     ]
     for work in WORKS:
         cells = found["works"][work.name]
-        bare, ours = cells["bare"]["cpu_us"], cells["inferstream"]["cpu_us"]
+        ours = cells["inferstream"]["cpu_us"]
+        if "bare" not in cells:
+            lines.append(f"| {work.name}, per {work.unit} |  |  | {ours:,.1f} |  |  |  |  |")
+            continue
+        bare = cells["bare"]["cpu_us"]
         theirs = cells.get("MLServer")
         there = ("", "") if theirs is None else (f"{theirs['cpu_us']:,.1f}", f"{theirs['cpu_us'] / ours:.1f}")
         framework = f"{cells['FastAPI']['cpu_us']:,.1f}" if "FastAPI" in cells else ""
@@ -248,7 +252,7 @@ def plot(works: Figures) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "inferstream"
     from matplotlib import pyplot
 
-    names = [work.name for work in WORKS][::-1]
+    names = [work.name for work in WORKS if "bare" in works[work.name]][::-1]
     figure, axes = pyplot.subplots(figsize=(9, 5.5))
     for offset, server, colour in ((0.2, "inferstream", "#1f77b4"), (-0.2, "MLServer", "#bbbbbb")):
         ratios = [

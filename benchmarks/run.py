@@ -115,7 +115,12 @@ def show(figures: Figures, works: list[Work], cores: int) -> None:
     for column in ("work", "unit", "bare µs", "inferstream µs", "ratio", "goal", "bare /s", "inferstream /s"):
         table.add_column(column, justify="left" if column in ("work", "unit") else "right")
     for work in works:
-        bare, ours = figures[work.name]["bare"], figures[work.name]["inferstream"]
+        bare, ours = figures[work.name].get("bare"), figures[work.name]["inferstream"]
+        if bare is None:
+            table.add_row(
+                work.name, work.unit, "", f"{ours['cpu_us']:,.1f}", "", "", "", f"{ours['per_second']:,.0f}"
+            )
+            continue
         ratio = ours["cpu_us"] / bare["cpu_us"]
         table.add_row(
             work.name,

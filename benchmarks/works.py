@@ -18,7 +18,7 @@ class Work(NamedTuple):
     unit: str
     transport: str
     bare: str
-    """The kind of bare server that does the same."""
+    """The kind of bare server that does the same; empty where another row is the measure."""
     goal: float
     """The server's CPU at most, as a multiple of the bare server's."""
     run: Callable[[int, float], Coroutine[None, None, int]]
@@ -96,6 +96,26 @@ WORKS = (
         "rest",
         1.5,
         lambda port, seconds: load.rest_infer(port, CALLERS, seconds, load.ADD),
+        elsewhere=False,
+        quick=True,
+    ),
+    Work(
+        "gRPC infer of a function, two numbers, V2",
+        "request",
+        "functions-grpc",
+        "",
+        1.0,
+        lambda port, seconds: load.grpc_add(port, CALLERS, seconds, typed=False),
+        elsewhere=False,
+        quick=True,
+    ),
+    Work(
+        "gRPC infer of a function, two numbers, typed",
+        "request",
+        "functions-grpc",
+        "",
+        1.0,
+        lambda port, seconds: load.grpc_add(port, CALLERS, seconds, typed=True),
         elsewhere=False,
         quick=True,
     ),

@@ -46,8 +46,8 @@ class Choice(Single):
         return value if self._members is None else self._members(value)
 
     def _plain(self, value: Any) -> Any:
-        if self._members is not None and isinstance(value, self._members):
-            return value.value
+        if isinstance(value, enum.Enum) and (self._members is None or isinstance(value, self._members)):
+            value = value.value  # a client that knows metadata alone takes any enum for its value
         plain = self._of.element(value)
         self._chosen(plain)
         return plain
