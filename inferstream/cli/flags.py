@@ -1,15 +1,17 @@
-"""The flags of `server start` that are no settings: those of `blaze serve`."""
+"""The flags of `server start`. Some are no settings: those that `blaze serve` has besides."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import InvalidSettings
+from ..settings import Settings, load_settings
 
 BLAZERPC_PORT = 50051
 """The port of gRPC where BlazeRPC's clients expect it."""
 
 TRANSPORTS = {"grpc": "http_port", "jsonrpc": "grpc_port", "both": None}
-"""Each transport, and the port that is any free one if nothing else is said."""
+"""Each transport, and the port that may be any free one."""
 
 
 class Flags(NamedTuple):
@@ -19,16 +21,23 @@ class Flags(NamedTuple):
     port: int | None = None
     transport: str | None = None
 
-    def of_target(self, classic: bool) -> dict[str, Any]:
-        """The settings that the flags mean for a target. Raises InvalidSettings."""
-        found = {name: value for name, value in self.settings.items() if value is not None}
-        if self.transport is not None and self.transport not in TRANSPORTS:
+    def load_settings(self, folder: Path, classic: bool) -> Settings:
+        """The settings of a server of this folder. `classic` is for an app of BlazeRPC. Raises InvalidSettings."""
+        settings = load_settings(folder, self._settings(classic))
+        defaults = {"grpc_port": BLAZERPC_PORT} if classic else {}
+        if self.transport is not None and (free := TRANSPORTS[self.transport]) is not None:
+            defaults[free] = 0
+        for name in defaults.keys() - settings.model_fields_set:
+            setattr(settings, name, defaults[name])
+        return settings
+
+    def _settings(self, classic: bool) -> dict[str, Any]:
+        if self.transport not in (None, *TRANSPORTS):
             raise InvalidSettings(f'--transport "{self.transport}" is not grpc, jsonrpc or both')
-        if self.port is not None:
-            name = "grpc_port" if classic else "http_port"
-            if found.setdefault(name, self.port) != self.port:
-                raise InvalidSettings(f"--port and --{name.replace('_', '-')} are the same port here")
-        free = TRANSPORTS[self.transport] if self.transport else None
-        if free is not None:
-            found.setdefault(free, 0)
+        found = {name: value for name, value in self.settings.items() if value is not None}
+        if self.port is None:
+            return found
+        name = "grpc_port" if classic else "http_port"
+        if found.setdefault(name, self.port) != self.port:
+            raise InvalidSettings(f"--port and --{name.replace('_', '-')} are the same port here")
         return found

@@ -16,10 +16,10 @@ from ..concurrency.event_loop import new_event_loop
 from ..errors import InferstreamError, InvalidSettings
 from ..garbage import settle
 from ..imports.folders import share_folders
-from ..settings import Settings, load_settings
+from ..settings import Settings
 from ..telemetry.logs import configure_logging
 from .banner import show
-from .flags import BLAZERPC_PORT, Flags
+from .flags import Flags
 from .target import targeted
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
         folder, app = targeted(str(target))
         repository = _repository(app, folder.resolve())
         classic = repository is not None and repository.app.classic
-        settings = load_settings(folder.resolve(), flags.of_target(classic))
-        if classic and "grpc_port" not in settings.model_fields_set:
-            settings.grpc_port = BLAZERPC_PORT
+        settings = flags.load_settings(folder.resolve(), classic)
         _configure_logging(settings)
         killed = _serve(settings, repository, watch, say)
     except InferstreamError as error:

@@ -34,7 +34,7 @@ DatatypeName = Annotated[
 
 
 class Origin(Protocol):
-    """The context of an RPC, as far as headers need it."""
+    """The context of an RPC or the exchange of a request, as far as headers need it."""
 
     def peer(self) -> str: ...
 

@@ -161,6 +161,7 @@ def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("blazerpc")
     (folder / "app.py").write_text(APP)
     running = Running(folder / "app.py", "--workers", str(request.param), "--transport", "both")
+    assert len(running.workers()) >= request.param
     yield running
     assert running.stop() == 0, running.text()
 
@@ -264,7 +265,11 @@ async def test_arrays_without_annotation(client: BlazeClient) -> None:
 def test_context_and_dependencies(app: Running) -> None:
     url = f"{app.url}/v2/models/who/generate"
     response = httpx.post(url, json={"greeting": "hi"}, headers={"authorization": "tok"})
-    assert response.json()["output"][:3] == ["hi", "ann", "/blazerpc.InferenceService/PredictWho"]
+    path = "/blazerpc.InferenceService/PredictWho"
+    assert response.json()["output"] == ["hi", "ann", path, str(not app.workers())]
+    # In chunks, it goes through uvicorn's cycle.
+    chunks = httpx.post(url, content=iter([b'{"greeting":', b' "hi"}'])).json()["output"]
+    assert chunks == ["hi", "None", path, str(not app.workers())]
 
 
 async def test_the_peer_is_known_where_the_ports_are(app: Running, client: BlazeClient) -> None:
@@ -290,6 +295,21 @@ async def test_errors_have_their_status_and_their_class(client: BlazeClient) -> 
             await client.predict("absent", n=1)
         with pytest.raises(TypeError, match='"m" is no argument'):
             await client.predict("optional", m=1)
+
+
+async def test_a_client_that_is_closed_opens_again(client: BlazeClient) -> None:
+    for _ in range(2):
+        assert await client.predict("optional", n=2) == 6
+        client.close()
+    async with client:
+        assert await client.predict("optional", n=2) == 6
+    await asyncio.to_thread(client.close)  # nothing is open
+
+
+async def test_without_a_registry_types_come_from_the_server(app: Running) -> None:
+    async with BlazeClient("127.0.0.1", app.grpc_port) as client:
+        assert await client.predict("optional", n=2) == 6
+        assert [item async for item in client.stream("generate", prompt="a b")] == ["a ", "b "]
 
 
 async def test_no_server_is_a_connection_error() -> None:

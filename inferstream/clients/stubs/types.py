@@ -85,7 +85,10 @@ class TypeSource:
         return None
 
     def _array(self, dtype: Any) -> str:
-        self.imports |= {"import numpy as np", "import numpy.typing as npt"}
+        self.imports.add("import numpy.typing as npt")
+        if dtype is None:
+            return f"npt.NDArray[{self._any()}]"
+        self.imports.add("import numpy as np")
         name = np.dtype(dtype).type.__name__
         return f"npt.NDArray[np.{'bool_' if name == 'bool' else name}]"
 

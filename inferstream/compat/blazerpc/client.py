@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from importlib import import_module
 from typing import Any
 
@@ -47,11 +47,13 @@ class BlazeClient:
 
     def close(self) -> None:
         """Close the channel. Another call opens it again."""
-        if self._client is not None:
-            task = asyncio.ensure_future(self._client.aclose())
+        client, self._client = self._client, None
+        if client is None:
+            return
+        with suppress(RuntimeError):  # without a running loop, the channel ends with the client
+            task = asyncio.get_running_loop().create_task(client.aclose())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
-            self._client = None
 
     async def predict(self, model_name: str, **kwargs: Any) -> Any:
         """The result of a model."""

@@ -68,5 +68,5 @@ def maker(method: str, state: AppState) -> MakeContext:
 
 
 def peer_of(headers: Mapping[str, str]) -> Peer:
-    """The client that sent these headers. Only headers of gRPC know it, in the process of the ports."""
+    """The client that sent these headers. Headers of gRPC and HTTP know it, in the process of the ports."""
     return Peer(getattr(headers, "peer", None) or "")

@@ -7,7 +7,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from .dialects.base import Route
-from .exchange import CLOSE
+from .exchange import CLOSE, address
 from .messages import ClientLeft, Head, RawHeaders
 
 
@@ -58,6 +58,9 @@ class DirectExchange:
     @property
     def left(self) -> bool:
         return bool(self.connection.lost)
+
+    def peer(self) -> str:
+        return address(self.connection.client)
 
     def take(self, piece: bytes) -> None:
         self._pieces.append(piece)

@@ -38,6 +38,9 @@ class Exchange(Protocol):
     def left(self) -> bool:
         """Whether the client has closed the connection."""
 
+    def peer(self) -> str:
+        """The address of the client in gRPC's form, or an empty text."""
+
     def body(self, limit: int) -> bytes | Awaitable[bytes]:
         """The whole body, or the beginning of one larger than `limit`. Raises ClientLeft."""
 
@@ -54,6 +57,14 @@ class Exchange(Protocol):
         """Drop the client."""
 
 
+def address(client: tuple[str, int] | None) -> str:
+    """A client as gRPC shows it: `ipv4:127.0.0.1:50322`."""
+    if client is None:
+        return ""
+    host, port = client
+    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
 class AsgiExchange:
     """An exchange over ASGI: under any server, and here for chunked, pipelined and large requests.
 
@@ -67,6 +78,7 @@ class AsgiExchange:
         self.task: asyncio.Task[Any] | None = task
         self._serving = task
         self._connection: OwnConnection | None = scope.get(SCOPE_KEY)
+        self._client: tuple[str, int] | None = scope.get("client")
         self._multiplexed = scope.get("http_version", "1.1") >= "2"
         self._receive = receive
         self._send = send
@@ -92,6 +104,9 @@ class AsgiExchange:
     @property
     def left(self) -> bool:
         return self._left if self._connection is None else self._connection.lost
+
+    def peer(self) -> str:
+        return address(self._client)
 
     def body(self, limit: int) -> Awaitable[bytes]:
         received = receive_all(self._receive, limit)

@@ -43,7 +43,13 @@ class InferenceDoor:
             deadline = None if limit is None else asyncio.get_running_loop().time() + limit
             priority = 0 if said is None else header_priority(said)
             call = admission.call(
-                operation, asked.request, Headers(exchange.headers), None, deadline, exchange.task, priority
+                operation,
+                asked.request,
+                Headers(exchange.headers, None, exchange),
+                None,
+                deadline,
+                exchange.task,
+                priority,
             )
             call.face = route.dialect.name
             reply = await asked.open(call)

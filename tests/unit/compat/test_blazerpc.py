@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from inferstream import compat, testing
+from inferstream.clients.stubs.source import stub_source
 from inferstream.compat.blazerpc.frameworks import converting
 from inferstream.compat.blazerpc_names import MODULES
 from inferstream.compat.finder import Replaced
@@ -188,6 +189,14 @@ async def test_functions_without_annotations_take_and_return_arrays() -> None:
             await models.infer("free", image="a")
         with pytest.raises(Exception, match="annotate it"):
             await models.infer("text", image=np.ones(1))
+
+
+def test_a_stub_takes_any_array() -> None:
+    app = BlazeApp()
+    app.model("free")(lambda image: image)
+    assert "def free(self, image: npt.NDArray[Any]) -> npt.NDArray[Any] | None:" in stub_source(
+        app, "app:app"
+    )
 
 
 async def test_streams_need_no_generator() -> None:

@@ -1,0 +1,48 @@
+"""Ports of `server start`, as its flags, its files and BlazeRPC's customs say."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from inferstream.cli.flags import Flags
+from inferstream.errors import InvalidSettings
+
+
+def ports(flags: Flags, folder: Path, classic: bool) -> tuple[int, int]:
+    settings = flags.load_settings(folder, classic)
+    return settings.http_port, settings.grpc_port
+
+
+@pytest.mark.parametrize(
+    ("flags", "classic", "others"),
+    [
+        (Flags({}), (8080, 50051), (8080, 8081)),
+        (Flags({}, port=7), (8080, 7), (7, 8081)),
+        (Flags({"grpc_port": 7}), (8080, 7), (8080, 7)),
+        (Flags({"http_port": 6}, port=6, transport="both"), (6, 6), (6, 8081)),
+        (Flags({}, transport="grpc"), (0, 50051), (0, 8081)),
+        (Flags({}, transport="jsonrpc"), (8080, 0), (8080, 0)),
+        (Flags({}, port=7, transport="grpc"), (0, 7), (7, 8081)),
+        (Flags({"http_port": 6}, transport="jsonrpc"), (6, 0), (6, 0)),
+    ],
+    ids=str,
+)
+def test_ports(tmp_path: Path, flags: Flags, classic: tuple[int, int], others: tuple[int, int]) -> None:
+    assert (ports(flags, tmp_path, True), ports(flags, tmp_path, False)) == (classic, others)
+
+
+def test_the_file_and_the_environment_say_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INFERSTREAM_HTTP_PORT", "5")
+    (tmp_path / "settings.json").write_text(json.dumps({"grpc_port": 4}))
+    for transport in (None, "grpc", "jsonrpc", "both"):
+        assert ports(Flags({}, transport=transport), tmp_path, True) == (5, 4)
+
+
+def test_wrong_flags(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSettings, match='--transport "http" is not grpc, jsonrpc or both'):
+        Flags({}, transport="http").load_settings(tmp_path, True)
+    with pytest.raises(InvalidSettings, match="--port and --grpc-port are the same port here"):
+        Flags({"grpc_port": 1}, port=2).load_settings(tmp_path, True)
+    with pytest.raises(InvalidSettings, match="--port and --http-port are the same port here"):
+        Flags({"http_port": 1}, port=2).load_settings(tmp_path, False)
