@@ -81,6 +81,9 @@ class Registry(Serving):
 
     async def names_at(self, paths: Sequence[Path]) -> list[str]:
         """Names of models whose folders hold, or lie in, any of these absolute paths. Code outside belongs to all."""
+        paths = [path for path in paths if self._repository.concerns(path)]
+        if not paths:
+            return []
         sources = {(name, source) for (name, _), source in self._sources.items()}
         sources |= {(found.name, found.source or "") for found in await self._repository.list()}
         sources |= {(model.name, model.source) for model in await self._repository.broken()}

@@ -54,6 +54,10 @@ class AppRepository(ModelRepository):
     async def broken(self) -> BrokenModels:
         return self._broken
 
+    def concerns(self, path: Path) -> bool:
+        """Code and settings. The folder of an app holds other files too, such as the server's own log."""
+        return path.suffix in (".py", ".json")
+
     async def find(self, name: str) -> Versions:
         found = [settings for settings in await self.list() if settings.name == name]
         if self._broken:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import ModelNotFound
@@ -34,6 +35,10 @@ class ModelRepository(ABC):
     @abstractmethod
     async def find(self, name: str) -> Versions:
         """The settings of every version of one model. Raises ModelNotFound, InvalidSettings."""
+
+    def concerns(self, path: Path) -> bool:
+        """Whether a change of this file may change a model, under `--reload`. The default is every file."""
+        return True
 
     async def broken(self) -> BrokenModels:
         """Models with settings that the last `list` could not use. The default is none."""

@@ -341,7 +341,7 @@ def test_steps_admit_and_release_each_stream(served: Running) -> None:
         ("everything", {**EVERYTHING, "words": ["a", 1]}, 'argument "words" element 1 takes text'),
         ("everything", {**EVERYTHING, "choice": "c"}, 'argument "choice"'),
         ("everything", {**EVERYTHING, "color": "green"}, 'argument "color"'),
-        ("everything", {**EVERYTHING, "point": {"y": 1}}, 'argument "point" field "x": Field required'),
+        ("everything", {**EVERYTHING, "point": {"y": 1}}, 'argument "point" field "x": field required'),
         ("everything", {**EVERYTHING, "free": []}, 'argument "free"'),
         ("scaled", {"x": [[1, 2]], "w": [1, 2]}, 'dimension "n" is 2, and 1 in argument "x"'),
         ("scaled", {"x": [[1]], "w": [1]}, 'argument "x" takes shape [n, 2], got [1, 1]'),
