@@ -516,7 +516,9 @@ async def test_a_value_of_another_type_is_an_error_of_the_model(hint: Any) -> No
 
     wrong.__annotations__["return"] = hint
     app.model(wrong)
-    with pytest.raises(InferenceFailed, match=f"returned a object where its annotation says {hint.__name__}"):
+    with pytest.raises(
+        InferenceFailed, match=f"returned a value of type object where its annotation says {hint.__name__}"
+    ):
         await answer(app, "wrong")
 
 
