@@ -522,6 +522,19 @@ async def test_a_value_of_another_type_is_an_error_of_the_model(hint: Any) -> No
         await answer(app, "wrong")
 
 
+async def test_an_integer_that_is_too_large_is_an_error_that_says_so() -> None:
+    app = App()
+
+    @app.model
+    def large() -> int:
+        return 2**63
+
+    with pytest.raises(
+        InferenceFailed, match=r"a value of type int that does not fit: .* is out of range for INT64"
+    ):
+        await answer(app, "large")
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_steps_map_exceptions_and_read_their_arguments(is_async: bool) -> None:
     app, released = App(), []
