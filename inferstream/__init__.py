@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from .context import RequestContext, request_context
     from .errors import CodecError, InferstreamError, ModelError
     from .functions.app import App
-    from .functions.injection import Depends, State
+    from .functions.injection import State
+    from .functions.injection import depends as Depends  # noqa: N812  # checkers see a function
     from .functions.middleware import CallEnd, CallInfo, Refused
     from .handlers import custom_handler
     from .model import Finished, MLModel, StepModel

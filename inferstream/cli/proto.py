@@ -40,9 +40,9 @@ def run(target: str, output_dir: Path, check: bool) -> int:
         for file, text in files.items():
             if _text_of(file) != text:
                 file.write_text(text, "utf-8")
-                typer.echo(f"wrote {file}")
+                typer.echo(f"wrote {_shown(file)}")
             else:
-                typer.echo(f"{file} has not changed")
+                typer.echo(f"{_shown(file)} has not changed")
     except InferstreamError as error:
         typer.echo(f"error: {error.message}", err=True)
         return 1
@@ -88,6 +88,11 @@ def _lock_of(app: App) -> Lock:
     return lock
 
 
+def _shown(file: Path) -> Path:
+    """A file as a user in the working folder writes it."""
+    return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+
+
 def _text_of(file: Path) -> str | None:
     try:
         return file.read_text("utf-8")
@@ -99,12 +104,12 @@ def _differences(exported: Exported) -> Iterator[str]:
     """What would change, one line for each field of the lock file and one for the `.proto` file."""
     if _text_of(exported.lock_file) != written(exported.lock):
         changes = [*_changes(exported.before, exported.lock)] or ["its form"]
-        yield from (f"{exported.lock_file} would change: {change}" for change in changes)
+        yield from (f"{_shown(exported.lock_file)} would change: {change}" for change in changes)
     text = _text_of(exported.proto)
     if text is None:
-        yield f"{exported.proto} is missing"
+        yield f"{_shown(exported.proto)} is missing; `server proto` without --check writes it, to --output-dir"
     elif text != exported.text:
-        yield f"{exported.proto} would change: {_first_change(text, exported.text)}"
+        yield f"{_shown(exported.proto)} would change: {_first_change(text, exported.text)}"
 
 
 def _changes(before: Lock, after: Lock) -> Iterator[str]:

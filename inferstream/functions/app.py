@@ -15,8 +15,8 @@ from ..settings.sources import unknown_fields, validated
 from ..settings.versions import newest
 from ..signature import Rpc
 from .errors import ErrorMap
-from .function import Batching, Function, pascal
-from .hooks import Hook, Hooks
+from .function import Batching, Function, pascal, place_of
+from .hooks import Hook, Hooks, check_hook
 from .injection import State
 from .lock import Lock, Locked, TypeChanged, lock_path, merged, read_lock
 from .middleware import Middleware
@@ -151,7 +151,7 @@ class App:
         if not inspect.iscoroutinefunction(function) and not inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004  # its kind is meant, not whether it is there
         ):
-            raise InvalidSettings(f"middleware {function!r} is no `async def`")
+            raise InvalidSettings(f"{place_of(function)}: a middleware is an `async def`")
         self.middlewares.append(function)
         return function
 
@@ -163,12 +163,17 @@ class App:
         self.errors.add(exception, status, message)
 
     def on_load(self, hook: H) -> H:
-        """Run a function before the first model of the app loads, in each process that runs any."""
+        """Run a function before the first model of the app loads, in each process that runs any.
+
+        Raises InvalidSettings for a hook that takes arguments or yields.
+        """
+        check_hook(hook)
         self.hooks.load.append(hook)
         return hook
 
     def on_unload(self, hook: H) -> H:
-        """Run a function after the last model of the app is unloaded."""
+        """Run a function after the last model of the app is unloaded. Raises as `on_load`."""
+        check_hook(hook)
         self.hooks.unload.append(hook)
         return hook
 

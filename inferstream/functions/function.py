@@ -45,7 +45,8 @@ class Function:
     def __post_init__(self) -> None:
         function = self.function
         if not inspect.isroutine(function):
-            raise InvalidSettings(f"{function!r} is no function")
+            raise no_function(function)
+        self._check_batching()
         try:
             self.arguments = Arguments(function, self.state, self.batching.rows > 1)
         except TypeError as error:
@@ -64,6 +65,14 @@ class Function:
         self._check_streams()
         if self.batching.rows > 1:
             check_batch(self.place, self.arguments, self.results)
+
+    def _check_batching(self) -> None:
+        """Raises InvalidSettings for limits of a batch that would have no effect."""
+        rows, within_ms = self.batching.rows, self.batching.within_ms
+        if rows < 0 or within_ms < 0:
+            raise InvalidSettings(f"{self.place}: batch and within_ms cannot be negative")
+        if within_ms and not rows:
+            raise InvalidSettings(f"{self.place}: within_ms needs batch, the most items of one call")
 
     def _check_streams(self) -> None:
         """Raises InvalidSettings for a function that could not read or make its stream."""
@@ -146,6 +155,12 @@ def place_of(function: Callable[..., Any]) -> str:
     if code is None:
         return f"function {name}"
     return f"{Path(code.co_filename).name}, line {code.co_firstlineno}, function {name}"
+
+
+def no_function(thing: Any) -> InvalidSettings:
+    """The error for what is marked as a function and is none."""
+    what = f"class {thing.__module__}.{thing.__qualname__}" if isinstance(thing, type) else repr(thing)
+    return InvalidSettings(f"{what} is no function")
 
 
 def pascal(name: str) -> str:

@@ -7,7 +7,26 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from ..errors import InvalidSettings
+from .function import no_function, place_of
+
 Hook = Callable[[], Any]
+
+
+def check_hook(hook: Hook) -> None:
+    """Raises InvalidSettings, which names file and function, for a hook that could not run to its end."""
+    if not callable(hook):
+        raise no_function(hook)
+    if inspect.isgeneratorfunction(hook) or inspect.isasyncgenfunction(hook):
+        raise InvalidSettings(
+            f"{place_of(hook)}: a hook does not yield; what follows the yield is a hook of on_unload"
+        )
+    try:
+        inspect.signature(hook).bind()
+    except TypeError as error:
+        raise InvalidSettings(f"{place_of(hook)}: a hook takes no arguments: {error}") from None
+    except ValueError:
+        return  # some functions in C do not tell their parameters
 
 
 class Hooks:

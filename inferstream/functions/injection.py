@@ -29,6 +29,11 @@ class Depends:
         return f"Depends({getattr(self.function, '__qualname__', self.function)})"
 
 
+def depends(function: Callable[..., Any] | None = None) -> Any:
+    """What type checkers take for `inferstream.Depends`, so that it may be the default of an argument of any type."""
+    return Depends(function)
+
+
 Made = dict[Any, Any]
 """The results of the dependencies of one call, by function."""
 

@@ -145,9 +145,10 @@ class ResultWriter:
                 if part is not None or name not in results.optional
             ]
         except (TypeError, ValueError, CodecError) as error:
+            kind, annotated = type(value).__name__, shown(results.hint)
+            where = "that does not fit" if kind == annotated else f"where its annotation says {annotated}"
             raise InvalidOutput(
-                f"Model {self._model} returned a {type(value).__name__} where its annotation says "
-                f"{shown(results.hint)}: {reason(error)}."
+                f"Model {self._model} returned a value of type {kind} {where}: {reason(error)}."
             ) from error
 
 

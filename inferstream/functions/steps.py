@@ -10,7 +10,7 @@ from ..model import Finished, StepModel
 from ..signature import Signature
 from ..types import InferenceRequest
 from .arguments import Arguments, hints_of
-from .function import Batching, place_of
+from .function import Batching, no_function, place_of
 from .results import Results, ResultWriter
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class StepFunction:
         self._release: Callable[[Any], Any] | None = None
         self._arguments: Arguments | None = None
         if not inspect.isroutine(function):
-            raise InvalidSettings(f"{function!r} is no function")
+            raise no_function(function)
         try:
             self.results = Results(_item(hints_of(function).get("return")))
         except TypeError as error:

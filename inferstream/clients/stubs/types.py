@@ -22,6 +22,9 @@ INDENT = "    "
 
 BUILTIN = (str, int, float, bool, bytes, list, dict, tuple, set, frozenset, object)
 
+BARE = {list: "{}", dict: "str, {}", tuple: "{}, ...", set: "{}"}
+"""Parameters of containers that an annotation names without any, which strict type checkers refuse."""
+
 
 class TypeSource:
     """The annotations of one stub, with the imports and the classes that they need.
@@ -56,7 +59,8 @@ class TypeSource:
             return self._array(typing.get_args(arguments[1])[0])
         if origin is not None and arguments:
             inner = ("..." if argument is ... else self.written(argument) for argument in arguments)
-            return f"{self._class(origin)}[{', '.join(inner)}]"
+            name = origin.__name__ if origin in BUILTIN else self._class(origin)
+            return f"{name}[{', '.join(inner)}]"
         return self._class(hint) if isinstance(hint, type) else self._any()
 
     def value(self, value: Any) -> str | None:
@@ -97,6 +101,8 @@ class TypeSource:
         return "Any"
 
     def _class(self, kind: Any) -> str:
+        if kind in BARE:
+            return f"{kind.__name__}[{BARE[kind].format(self._any())}]"
         if kind in BUILTIN:
             return str(kind.__name__)
         if kind in self._names:

@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import numpy as np
+from inferstream import Depends
 from stub import App, AsyncApp, Color, Parts, Point, User
 
 
@@ -55,6 +56,10 @@ def blocking() -> None:
         for total in app.total([1, 2]):
             print(total + 1)
         print(app.add(1) + app.summed(range(3)))
+
+
+def served(number: int = Depends(blocking)) -> int:
+    return number
 """
 
 WRONG = """
@@ -182,6 +187,10 @@ async def test_unusual_types_and_names() -> None:
         """Ends with a "quote\""""
         raise NotImplementedError
 
+    @app.model
+    def bare(table: dict, rows: list | None = None) -> tuple[dict, list]:  # type: ignore[type-arg]
+        raise NotImplementedError
+
     @app.model(version="1")
     def versioned(a: int) -> int:
         raise NotImplementedError
@@ -206,6 +215,9 @@ async def test_unusual_types_and_names() -> None:
     assert {"class_", "_2nd_model", "client_", "versioned_1", "versioned_2"} <= {*dir(stub)}
     assert "async def client_(self, *, a: int | None = None, b: int) -> dict[str, Node]:" in source
     assert '@remote("2nd/model", "1")' in source
+    assert "table: dict[str, Any]," in source
+    assert "rows: list[Any] | None = None," in source
+    assert ") -> tuple[dict[str, Any], list[Any]]:" in source
     assert "odd: Odd = DEFAULT" in source
     assert "def versioned_2(self, a: AsyncIterable[int], b: tuple[int, ...] = (1,))" in source
     assert "day: datetime.date = datetime.date(2024, 5, 6)" in source

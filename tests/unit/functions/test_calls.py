@@ -516,8 +516,23 @@ async def test_a_value_of_another_type_is_an_error_of_the_model(hint: Any) -> No
 
     wrong.__annotations__["return"] = hint
     app.model(wrong)
-    with pytest.raises(InferenceFailed, match=f"returned a object where its annotation says {hint.__name__}"):
+    with pytest.raises(
+        InferenceFailed, match=f"returned a value of type object where its annotation says {hint.__name__}"
+    ):
         await answer(app, "wrong")
+
+
+async def test_an_integer_that_is_too_large_is_an_error_that_says_so() -> None:
+    app = App()
+
+    @app.model
+    def large() -> int:
+        return 2**63
+
+    with pytest.raises(
+        InferenceFailed, match=r"a value of type int that does not fit: .* is out of range for INT64"
+    ):
+        await answer(app, "large")
 
 
 @pytest.mark.parametrize("is_async", [False, True])

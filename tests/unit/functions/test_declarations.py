@@ -209,6 +209,43 @@ def test_models_share_neither_names_nor_rpcs_nor_unknown_settings() -> None:
     for thing in (Strange, Strange(), 3):
         with pytest.raises(InvalidSettings, match="is no function"):
             app.model(thing)  # type: ignore[call-overload]
+    with pytest.raises(InvalidSettings, match=rf"class {__name__}\.Strange is no function"):
+        app.model(Strange)
+
+
+def test_middleware_and_hooks_that_cannot_run_are_named() -> None:
+    app = App()
+
+    def blocking(call: Any, call_next: Any) -> Any:
+        return call_next(call)
+
+    def needy(state: Any) -> None: ...
+
+    async def lifespan() -> AsyncIterator[None]:
+        yield
+
+    with pytest.raises(
+        InvalidSettings, match=r"test_declarations\.py, line \d+, function .*blocking: a middl"
+    ):
+        app.middleware(blocking)
+    for mark in (app.on_load, app.on_unload):
+        with pytest.raises(InvalidSettings, match=r"function .*needy: a hook takes no arguments: .*'state'"):
+            mark(needy)
+        with pytest.raises(InvalidSettings, match=r"function .*lifespan: a hook does not yield"):
+            mark(lifespan)
+        with pytest.raises(InvalidSettings, match="3 is no function"):
+            mark(3)  # type: ignore[type-var]
+        mark(dict)
+    assert not app.middlewares
+    assert app.hooks.load == app.hooks.unload == [dict]
+
+
+def test_limits_of_a_batch_need_a_batch() -> None:
+    with pytest.raises(InvalidSettings, match="function number: within_ms needs batch"):
+        App().model(within_ms=5)(number)
+    for limits in ({"batch": -1}, {"batch": 4, "within_ms": -1}):
+        with pytest.raises(InvalidSettings, match="function number: batch and within_ms cannot be negative"):
+            App().model(**limits)(number)  # type: ignore[call-overload]
 
 
 def test_wrong_settings_name_the_function() -> None:
