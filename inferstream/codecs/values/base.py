@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -197,8 +198,22 @@ JSON_NAMES = {None: "null", True: "true", False: "false"}
 
 def brief(value: Any) -> str:
     """A value in an error message."""
-    text = JSON_NAMES[value] if value is None or isinstance(value, bool) else repr(value)
+    text = JSON_NAMES[value] if value is None or isinstance(value, bool) else _shown(value)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _shown(value: Any, level: int = 0) -> str:
+    """The beginning of `repr`. A client may send millions of values, or nest them deeper than Python can follow."""
+    if type(value) in (str, bytes):
+        return repr(value[:41])
+    if type(value) is list:
+        inside = [_shown(item, level + 1) for item in value[:14]] if level < 4 else ["..."] * bool(value)
+        return f"[{', '.join(inside)}]"
+    if type(value) is dict:
+        pairs = islice(value.items(), 7) if level < 4 else ()
+        inside = [f"{_shown(key)}: {_shown(item, level + 1)}" for key, item in pairs]
+        return f"{{{', '.join(inside)}}}"
+    return repr(value)
 
 
 def single(tensor: RequestInput | ResponseOutput) -> Any:
