@@ -170,7 +170,15 @@ class Single(Value):
 
     def elements(self, values: Sequence[Any]) -> Any:
         """The elements that hold these values."""
-        return each(self.element, values)
+        plain = self.plain(values)
+        return each(self.element, values) if plain is None else plain
+
+    def plain(self, values: Sequence[Any]) -> list[Any] | None:
+        """The elements of Python and JSON values, if one look at all of them shows that each is right; else None.
+
+        Embeddings have thousands of numbers, and a look at each number costs 0.6 to 9 µs.
+        """
+        return None
 
 
 def each(convert: Callable[[Any], Any], elements: Sequence[Any]) -> list[Any]:
