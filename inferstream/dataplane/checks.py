@@ -80,7 +80,14 @@ class OfFunction:
             check_outputs(request.outputs, self._outputs)
 
     def counts_rows(self, tensor: RequestInput) -> bool:
-        return tensor.name in self._rows
+        """Whether its shape counts its values: in a batch, one value too many would be the next caller's."""
+        if tensor.name not in self._rows:
+            return False
+        try:
+            tensor.data.check(tensor.datatype, tensor.shape)
+        except (ValueError, TypeError, OverflowError):
+            return False
+        return True
 
 
 class NoDeclaration:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..codecs.values.arrays import Array
 from ..codecs.values.lists import ListOf
-from ..errors import InferstreamError, InvalidOutput, InvalidSettings, ModelError
+from ..errors import InferstreamError, InvalidOutput, InvalidRequest, InvalidSettings, ModelError
 from ..rows import RowErrors
 from ..types import InferenceRequest
 
@@ -35,13 +35,16 @@ class Rows:
         self._results = function.results
 
     def __call__(self, model: Any, payload: InferenceRequest, returned: Any) -> None:
-        """Raises RowErrors if items failed, InvalidOutput unless there are as many as there should be."""
+        """Raises RowErrors if items failed, InvalidOutput unless there are as many as there should be.
+
+        InvalidRequest if the shapes of the request do not count its values.
+        """
         several = self._results.several and isinstance(returned, tuple)
         parts = [*returned] if several else [returned]
         count = max((tensor.shape[0] if tensor.shape else 1 for tensor in payload.inputs), default=None)
         failed: dict[int, Exception] = {}
         for part in parts:
-            self._count(model, part, count)
+            self._count(model, payload, part, count)
             if isinstance(part, list):
                 failed |= {index: item for index, item in enumerate(part) if isinstance(item, Exception)}
         if not failed:
@@ -52,7 +55,7 @@ class Rows:
             response = model.writer().write(tuple(filled) if several else filled[0], payload.id)
         raise RowErrors({index: self._error(error) for index, error in failed.items()}, response)
 
-    def _count(self, model: Any, part: Any, count: int | None) -> None:
+    def _count(self, model: Any, payload: InferenceRequest, part: Any, count: int | None) -> None:
         try:
             found = len(part)
         except TypeError:
@@ -60,6 +63,7 @@ class Rows:
                 f"Model {model.name} returned a {type(part).__name__}, not a list, for a batch."
             ) from None
         if count is not None and found != count:
+            _check_shapes(payload)
             raise InvalidOutput(f"Model {model.name} returned {found} items for a batch of {count}.")
 
     def _error(self, error: Exception) -> ModelError:
@@ -71,6 +75,15 @@ class Rows:
         if isinstance(error, InferstreamError):
             return ModelError(error.message)
         return ModelError(f"Model {self._function.name} failed on this item: {type(error).__name__}.", 500)
+
+
+def _check_shapes(payload: InferenceRequest) -> None:
+    """Raises InvalidRequest for a shape that does not count the values of its input."""
+    for tensor in payload.inputs:
+        try:
+            tensor.data.check(tensor.datatype, tensor.shape)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise InvalidRequest(f'argument "{tensor.name}": {error}') from None
 
 
 def _filled(part: Any, failed: dict[int, Exception]) -> Any:

@@ -6,6 +6,21 @@ from typing import Any
 from ..errors import InvalidRequest
 
 
+def keys_of(value: Any) -> int:
+    """The number of keys of all objects in a JSON value."""
+    keys, level = 0, [value]
+    while level:
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                keys += len(each)
+                inner += each.values()
+            elif isinstance(each, list):
+                inner += each
+        level = inner
+    return keys
+
+
 def has_keys(text: bytes, expected: int) -> bool:
     """Whether colons alone show that a document has `expected` keys.
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InvalidOutput, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestInput, TensorData
 from ..types.value_response import OutputForm, ValueResponse
-from .duplicate_keys import refuse_duplicate_keys
+from .duplicate_keys import keys_of, refuse_duplicate_keys
 from .json_requests import check_id
 from .json_responses import dump, json_value, json_values
 from .json_tensors import Document
@@ -37,7 +37,7 @@ def arguments_of(document: Any, text: bytes, names: Sequence[str]) -> tuple[dict
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object.")
     if not isinstance(document, Document):
-        refuse_duplicate_keys(text, _all_keys(document))
+        refuse_duplicate_keys(text, keys_of(document))
     values = dict(document)
     if "parameters" not in names and isinstance(values.get("parameters"), dict):
         for name, value in values.pop("parameters").items():
@@ -93,21 +93,6 @@ def parse_flat(document: Any, text: bytes, inputs: Sequence[MetadataTensor]) -> 
     if extra:
         fields["parameters"] = Parameters.trusted({}, extra)
     return InferenceRequest.trusted(fields)
-
-
-def _all_keys(value: Any) -> int:
-    """The number of keys of all objects in a JSON value."""
-    keys, level = 0, [value]
-    while level:
-        inner: list[Any] = []
-        for each in level:
-            if isinstance(each, dict):
-                keys += len(each)
-                inner += each.values()
-            elif isinstance(each, list):
-                inner += each
-        level = inner
-    return keys
 
 
 def _keys(document: dict[str, Any]) -> int:

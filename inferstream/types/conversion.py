@@ -87,7 +87,13 @@ def _floats(flat: list[Any], kinds: set[type], datatype: str, dtype: np.dtype[An
         wide = np.array(flat, dtype=np.float64)
     except OverflowError:
         raise ValueError(f"a value is out of range for {datatype}") from None
-    return wide if dtype.itemsize == 8 else wide.astype(dtype)
+    if dtype.itemsize == 8:
+        return wide
+    with np.errstate(over="ignore"):
+        narrow = wide.astype(dtype)
+    if (np.isinf(narrow) & ~np.isinf(wide)).any():
+        raise ValueError(f"a value is out of range for {datatype}")
+    return narrow
 
 
 @lru_cache(256)

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from inferstream import (
+    App,
     InferenceRequest,
     InferenceResponse,
     MLModel,
@@ -76,6 +77,27 @@ async def test_a_class_answers_in_five_lines() -> None:
     async with testing.run(Doubler) as app:
         response = await app.infer("Doubler", x=np.array([1.0, 2.0]))
     assert testing.arrays(response)["output-0"].ravel().tolist() == [2.0, 4.0]
+
+
+async def test_values_of_functions_are_whole_responses() -> None:
+    app = App()
+
+    @app.model
+    def shout(text: str) -> str:
+        return text.upper()
+
+    @app.model
+    def letters(text: str) -> Iterator[str]:
+        yield from text
+
+    async with testing.run(app) as client:
+        found = [await client.infer("shout", text="a")]
+        found += [response async for response in client.stream("letters", text="A")]
+    for response in found:
+        assert isinstance(response, InferenceResponse)
+        assert response.model_dump()["outputs"] == [
+            {"name": "output", "shape": [1], "datatype": "BYTES", "data": ["A"]}
+        ]
 
 
 async def test_a_stream_is_read_as_the_model_makes_it() -> None:

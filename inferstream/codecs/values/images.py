@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 FORMAT = "PNG"
 """The format of images that models return."""
 
+PROGRAM = "EPS"
+"""The format for which Pillow starts Ghostscript."""
+
 
 class Image(Single):
     """A `PIL.Image.Image` as one element of BYTES: a file of any format that Pillow reads, base64 in JSON."""
@@ -48,10 +51,22 @@ def _opened(file: bytes) -> "PillowImage":
     pillow: Any = import_module("PIL.Image")  # late: Pillow is an extra
     try:
         image: PillowImage = pillow.open(io.BytesIO(file))
-        image.load()
-    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
-        raise ValueError(f"not an image that can be read ({type(error).__name__})") from None
+        if (fault := _fault(image, pillow.MAX_IMAGE_PIXELS)) is None:
+            image.load()
+    except Exception as error:  # decoders raise anything for wrong files
+        fault = type(error).__name__
+    if fault is not None:
+        raise ValueError(f"not an image that can be read ({fault})")
     return image
+
+
+def _fault(image: "PillowImage", most: int | None) -> str | None:
+    """Why an image must not be decoded, if there is a reason. Pillow itself refuses twice as many pixels as `most`."""
+    if image.format == PROGRAM:
+        return f"{PROGRAM} is a program, not pixels"
+    if most and image.width * image.height > most:
+        return f"it has more than {most} pixels"
+    return None
 
 
 def _file_of(image: Any) -> bytes:

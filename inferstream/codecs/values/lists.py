@@ -32,7 +32,10 @@ class ListOf(Value):
         return each(self.of.from_json, _json_list(value))
 
     def from_flat(self, value: Any) -> tuple[list[int], Any]:
-        elements = each(lambda element: self.of.from_flat(element)[1][0], _json_list(value))
+        values = _json_list(value)
+        elements = self.of.plain(values)
+        if elements is None:
+            elements = each(lambda element: self.of.from_flat(element)[1][0], values)
         return [len(elements)], elements
 
     def to_json(self, value: Any) -> list[Any]:

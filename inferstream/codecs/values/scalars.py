@@ -3,7 +3,7 @@
 import base64
 import binascii
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, time
 from typing import Any
 
@@ -33,6 +33,9 @@ class Text(Single):
         if not isinstance(value, str):
             raise TypeError(f"takes text, got {brief(value)}")
         return value
+
+    def plain(self, values: Sequence[Any]) -> list[Any] | None:
+        return [*values] if {*map(type, values)} == {str} else None
 
     def from_json(self, value: Any) -> str:
         return self.element(value)
@@ -108,6 +111,21 @@ class Number(Single):
     def element(self, value: Any) -> Any:
         return self._exact(value.item() if isinstance(value, np.generic) else value)
 
+    def plain(self, values: Sequence[Any]) -> list[Any] | None:
+        integer = self._integer
+        for kind in {*map(type, values)}:
+            if not (kind is int or issubclass(kind, np.integer)) and (
+                integer or not (kind is float or issubclass(kind, np.floating))
+            ):
+                return None
+        try:
+            found: list[Any] = [*map(int if integer else float, values)]
+            if self.datatype != "FP64":
+                array_from_values(found, self.datatype)
+        except (ValueError, OverflowError):  # the look at each number says which one
+            return None
+        return found
+
     def from_json(self, value: Any) -> Any:
         if type(value) is self._plain and (not self._integer or LEAST <= value <= LARGEST):
             return value
@@ -155,6 +173,9 @@ class Boolean(Single):
         if not isinstance(value, bool | np.bool_):
             raise TypeError(f"takes true or false, got {brief(value)}")
         return bool(value)
+
+    def plain(self, values: Sequence[Any]) -> list[Any] | None:
+        return [*values] if {*map(type, values)} == {bool} else None
 
     def from_json(self, value: Any) -> bool:
         return self.element(value)

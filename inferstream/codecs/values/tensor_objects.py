@@ -2,11 +2,14 @@
 
 import base64
 import binascii
+import re
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from .base import brief
 
 KINDS = {
     "float": "float32",
@@ -23,6 +26,8 @@ NAMES = {dtype: name for name, dtype in KINDS.items()}
 
 KEYS = {"shape", "dtype", "data"}
 
+_NAME = re.compile(r"[<>=|]?[A-Za-z]\w{0,15}", re.ASCII)
+
 
 def array_of_object(value: Any) -> npt.NDArray[Any] | None:
     """The array of such an object; None for any other value. Raises ValueError for a wrong one."""
@@ -31,12 +36,7 @@ def array_of_object(value: Any) -> npt.NDArray[Any] | None:
     shape, name, data = value["shape"], value["dtype"], value["data"]
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError("has a shape that is no list of sizes")
-    try:
-        dtype = np.dtype(KINDS.get(name, name) if isinstance(name, str) else None)
-    except TypeError:
-        dtype = np.dtype(object)
-    if not isinstance(name, str) or dtype.kind not in "biuf":
-        raise ValueError(f"has an unknown dtype: {name!r}")
+    dtype = _dtype_of(name)
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError, TypeError):
@@ -44,7 +44,21 @@ def array_of_object(value: Any) -> npt.NDArray[Any] | None:
     wanted = prod(shape) * dtype.itemsize
     if len(raw) != wanted:
         raise ValueError(f"has {len(raw)} bytes for shape {shape} of {name}, which takes {wanted}")
+    if dtype.kind == "b" and raw and max(raw) > 1:
+        raise ValueError("has bytes that are neither 0 nor 1, and are no booleans")
     return np.frombuffer(raw, dtype.newbyteorder("<")).reshape(shape)
+
+
+def _dtype_of(name: Any) -> np.dtype[Any]:
+    """The dtype of a name. Raises ValueError for another one, and for NumPy's notation of structures."""
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        try:
+            dtype = np.dtype(KINDS.get(name, name))
+        except TypeError:
+            dtype = np.dtype(object)
+        if dtype.kind in "biuf":
+            return dtype
+    raise ValueError(f"has an unknown dtype: {brief(name)}")
 
 
 def object_of(array: npt.NDArray[Any]) -> dict[str, Any]:

@@ -139,6 +139,8 @@ class WorkerClient:
             remote.came(response)
 
     def _form(self, frame: frames.Form) -> None:
+        if len(self._forms) >= frames.MOST_FORMS:
+            self._forms.clear()
         self._forms[frame.number] = OutputForm(
             frame.model_name, frame.model_version, frame.name, frame.datatype, frame.shape, frame.base64
         )

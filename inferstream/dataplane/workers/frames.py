@@ -9,6 +9,9 @@ from ...telemetry.meter_set import Changes
 from ..checks import Strictness
 from ..execution.base import Capabilities
 
+MOST_FORMS = 1024
+"""Forms that each side of a link remembers. Both forget all of them before one more, so that loads do not add up."""
+
 
 class PackedTensor(Frame):
     """A tensor. By `form`, `data` holds the values, their raw bytes, or their place in the arena."""

@@ -26,7 +26,7 @@ from ..execution.local import Local
 from ..handler import Handler
 from ..reply import Reply
 from ..stages.limits import Limits
-from .frames import Completed, Ended, Failed, Form, Full, Item, ItemOf, Open, Partly, Wanted
+from .frames import MOST_FORMS, Completed, Ended, Failed, Form, Full, Item, ItemOf, Open, Partly, Wanted
 from .packing import pack_response, places_in, unencodable
 
 if TYPE_CHECKING:
@@ -218,6 +218,8 @@ class ResponseSender:
     def _send_value(self, response: ValueResponse, last: bool = False) -> int:
         form = response.form
         if form.number not in self._forms:
+            if len(self._forms) >= MOST_FORMS:
+                self._forms.clear()
             self._forms.add(form.number)
             self._link.send(
                 Form(

@@ -100,8 +100,12 @@ def test_an_array_is_nested_lists_or_an_object_with_base64() -> None:
         ({"dtype": "object"}, "unknown dtype: 'object'"),
         ({"dtype": "string"}, "unknown dtype"),
         ({"dtype": "<U4"}, "unknown dtype"),
-        ({"dtype": None}, "unknown dtype: None"),
+        ({"dtype": None}, "unknown dtype: null"),
         ({"dtype": [1]}, "unknown dtype"),
+        ({"dtype": "(3,f4"}, "unknown dtype"),  # NumPy evaluates the part before the comma
+        ({"dtype": "()f4"}, "unknown dtype"),
+        ({"dtype": "a" * 10_000}, "unknown dtype: 'aaaa"),
+        ({"dtype": "bool", "shape": [1], "data": "Ag=="}, "neither 0 nor 1"),
     ],
 )
 def test_a_wrong_object_is_an_error_that_names_the_argument(change: dict[str, Any], fault: str) -> None:
@@ -110,6 +114,23 @@ def test_a_wrong_object_is_an_error_that_names_the_argument(change: dict[str, An
         interface("scale").arguments.read({"x": written})
     assert wrong.value.message.startswith('argument "x" has ')
     assert fault in wrong.value.message
+    assert len(wrong.value.message) < 150
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (b"[" * 1000 + b"]" * 1000, "[[[[[...]]]]]"),
+        (b"[" + b"1.5," * 100_000 + b"1]", "[1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1..."),
+        (b'"' + b"a" * 100_000 + b'"', "'" + "a" * 36 + "..."),
+        (b'{"a": [1, null], "b": {}}', "{'a': [1, None], 'b': {}}"),
+        (b"[]", "[]"),
+    ],
+)
+def test_a_wrong_value_is_shown_in_short_however_large_or_deep_it_is(value: bytes, shown: str) -> None:
+    with pytest.raises(InvalidRequest) as wrong:
+        interface("add").arguments.read({"a": orjson.loads(value)})
+    assert wrong.value.message == f'argument "a" takes an integer, got {shown}'
 
 
 def test_objects_have_the_names_of_blazerpc() -> None:

@@ -452,6 +452,37 @@ async def test_the_items_of_a_batch_fail_alone() -> None:
     assert len(sizes) < len(asked)
 
 
+async def test_values_beyond_a_shape_do_not_reach_the_next_caller_of_a_batch() -> None:
+    app = App()
+    begun = threading.Semaphore(0)
+    go_on = threading.Event()
+
+    @app.model(batch=8, within_ms=1)
+    def shout(texts: list[str]) -> list[str]:
+        begun.release()
+        go_on.wait(10)
+        return [text.upper() for text in texts]
+
+    def request(shape: list[int], *texts: str) -> InferenceRequest:
+        fields = {"name": "texts", "shape": shape, "datatype": "BYTES", "data": [*texts]}
+        return InferenceRequest.model_validate({"inputs": [fields]})
+
+    async with testing.run(app) as client:
+        first = asyncio.create_task(client.infer("shout", request([1], "first")))
+        await asyncio.to_thread(begun.acquire)  # so that the others wait for a batch
+        wrong = asyncio.create_task(client.infer("shout", request([1], "a", "b")))
+        right = asyncio.create_task(client.infer("shout", request([2], "c", "d")))
+        short = asyncio.create_task(client.infer("shout", request([2], "e")))
+        await asyncio.sleep(0)
+        go_on.set()
+        assert values_of(client, "shout", await first) == ["FIRST"]
+        assert values_of(client, "shout", await right) == ["C", "D"]
+        with pytest.raises(InvalidRequest, match=r'argument "texts": shape \[1\] needs 1 values, got 2'):
+            await wrong
+        with pytest.raises(InvalidRequest, match=r'argument "texts": shape \[2\] needs 2 values, got 1'):
+            await short
+
+
 async def test_batches_of_other_sizes_and_batches_that_fail() -> None:
     app = App()
 

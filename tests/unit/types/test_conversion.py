@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.types import TensorData
-from inferstream.types.conversion import cast_exactly, flatten, join_bytes, split_bytes
+from inferstream.types.conversion import array_from_values, cast_exactly, flatten, join_bytes, split_bytes
 from inferstream.types.datatypes import DTYPES, INTEGERS, narrow_bf16, widen_bf16
 
 
@@ -70,3 +70,9 @@ def test_raw_values_are_views_until_somebody_asks_for_more() -> None:
     assert bytes(data.to_raw("FP32")) == raw
     assert data.root == [0, 1, 2, 3]
     assert (len(data), data[1], list(data)) == (4, 1, [0, 1, 2, 3])
+
+
+def test_a_number_that_is_too_large_beside_a_missing_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="a value is out of range for FP32"):
+        array_from_values([None, 3.5e38], "FP32")
+    assert np.isinf(array_from_values([None, float("inf")], "FP32")).tolist() == [False, True]

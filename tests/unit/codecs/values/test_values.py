@@ -1,8 +1,10 @@
 """Every type of argument: its declared tensor, round trips in each form of the wire, and its errors."""
 
+import base64
 import dataclasses
 import enum
 import math
+import struct
 import types
 import typing
 from collections.abc import Sequence
@@ -437,6 +439,25 @@ def test_images_travel_and_only_the_model_opens_them() -> None:
         value.decode_input(no_image)
 
 
+@pytest.mark.filterwarnings("ignore:Image size")
+@pytest.mark.parametrize(
+    ("file", "fault"),
+    [
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 3 3\n%%EndComments\n%%EOF\n", "EPS is a program"),
+        (b"P5 4 4 255 " + bytes(16), "more than 15 pixels"),
+        (b"DDS " + struct.pack("<7I44x8I20x", 124, 0, 1, 1, 0, 0, 0, 32, 1, 0, 0, 0, 0, 0, 0), "Error"),
+    ],
+)
+def test_images_that_cost_more_than_pixels_are_refused(
+    file: bytes, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    monkeypatch.setattr(pillow, "MAX_IMAGE_PIXELS", 15)
+    value = value_of(pillow.Image)
+    with pytest.raises(CodecError, match=rf'input "x": not an image that can be read \(.*{fault}'):
+        value.decode_input(value.input_from_flat("x", base64.b64encode(file).decode()))
+
+
 VALUES = st.one_of(
     st.none(),
     st.booleans(),
@@ -486,3 +507,52 @@ def test_outputs_of_bytes_are_told_from_texts() -> None:
             {"name": "y", "datatype": "BYTES", "shape": [1], "data": TensorData(["aGVsbG8="])}
         )
     ) == [b"aGVsbG8="]
+
+
+@pytest.mark.parametrize(
+    ("hint", "values"),
+    [
+        (list[str], ["a", ""]),
+        (list[bool], [True, False]),
+        (list[int], [1, np.int8(-3), 2**63 - 1]),
+        (list[float], [1, 0.5, np.float32(0.25), math.inf]),
+        (list[np.float32], [0.5, np.float32(0.25)]),
+        (list[np.int8], [127, -128]),
+    ],
+)
+def test_the_elements_of_a_list_are_looked_at_together(
+    hint: Any, values: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value: Any = value_of(hint)
+    one_by_one = [value.of.element(each) for each in values]
+
+    def costly(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(type(value.of), "element", costly)
+    monkeypatch.setattr(type(value.of), "from_json", costly)
+    for shape, elements in (value.write(values), value.from_flat(values)):
+        assert (shape, elements) == ([len(values)], one_by_one)
+        assert [*map(type, elements)] == [*map(type, one_by_one)]
+        assert elements is not values
+
+
+@pytest.mark.parametrize(
+    ("hint", "values", "fault"),
+    [
+        (list[int], [1, 2**63], "element 1 "),
+        (list[int], [1, True], "element 1 takes an integer, got true"),
+        (list[np.int8], [1, 128], "element 1 "),
+        (list[np.float32], [1.0, 3.5e38], "element 1 a value is out of range for FP32"),
+        (list[float], [1.0, 10**400], "element 1 "),
+        (list[float], [1.0, "2"], "element 1 takes a number, got '2'"),
+        (list[str], ["a", 1], "element 1 takes text, got 1"),
+        (list[bool], [True, 1], "element 1 takes true or false, got 1"),
+    ],
+)
+def test_a_wrong_element_of_a_list_is_named(hint: Any, values: list[Any], fault: str) -> None:
+    value: Any = value_of(hint)
+    for convert in (value.write, value.from_flat):
+        with pytest.raises((TypeError, ValueError)) as wrong:
+            convert(values)
+        assert str(wrong.value).startswith(fault)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from .....errors import Code, InferstreamError, InvalidRequest, ModelNotFound
+from .....protos.duplicate_keys import keys_of, refuse_duplicate_keys
 from .....protos.json_responses import dump
 from ....status import retry_after, status_of
 
@@ -44,9 +45,13 @@ class Message(NamedTuple):
 def load(body: bytes) -> Any:
     """The JSON of a body. Raises WrongMessage."""
     try:
-        return orjson.loads(body)
+        document = orjson.loads(body)
+        refuse_duplicate_keys(body, keys_of(document))
     except orjson.JSONDecodeError as error:
         raise WrongMessage(f"Parse error: {error}", PARSE_ERROR) from None
+    except InvalidRequest as error:
+        raise WrongMessage(error.message) from None
+    return document
 
 
 def batch_of(document: Any) -> list[Any] | None:

@@ -89,6 +89,12 @@ async def test_arguments_by_position_and_by_name(served) -> None:
         (b'{"jsonrpc": "2.0", "method": "foobar, "params": "bar"', -32700, None, "Parse error"),
         (b"\xff", -32700, None, "Parse error"),
         (b"", -32700, None, "Parse error"),
+        (
+            b'{"jsonrpc": "2.0", "method": "subtract", "params": {"minuend": 1, "minuend": 2}}',
+            -32600,
+            None,
+            '"minuend"',
+        ),
         ({"jsonrpc": "2.0", "method": 1, "params": "bar"}, -32600, None, '"method"'),
         ({"method": "subtract", "id": 7}, -32600, 7, '"jsonrpc"'),
         ({"jsonrpc": "2.0", "method": "subtract", "id": {}}, -32600, None, '"id"'),
