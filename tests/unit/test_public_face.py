@@ -23,7 +23,8 @@ def test_a_name_is_the_object_that_its_home_has(name: str) -> None:
 def test_type_checkers_see_the_same_names() -> None:
     tree = ast.parse(inspect.getsource(inferstream))
     [block] = [node for node in tree.body if isinstance(node, ast.If)]
-    imported = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    nodes = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    imported = {alias.asname or alias.name for node in nodes for alias in node.names}
     assert imported == {*inferstream._HOMES, *MODULES}
     assert {*inferstream.__all__} == imported - {"PandasCodec"}
 
