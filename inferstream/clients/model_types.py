@@ -9,7 +9,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..codecs.undeclared import decode, encode
 from ..codecs.values.arrays import Array
-from ..codecs.values.base import DEFAULT, DIMENSIONS, OPTIONAL, STREAM, Value, reason
+from ..codecs.values.base import DEFAULT, DIMENSIONS, OPTIONAL, STREAM, Value, fault_of
 from ..codecs.values.declared import value_of_tensor
 from ..codecs.values.objects import Json
 from ..errors import CallFailed, CodecError
@@ -189,7 +189,7 @@ class ModelTypes:
             return RequestInput.trusted(_fields(name, known.value, value))
         except (TypeError, ValueError, CodecError) as error:
             kind = ValueError if isinstance(error, ValueError) else TypeError
-            raise kind(f'model "{self.model}": argument "{name}" {reason(error)}') from None
+            raise kind(f'model "{self.model}": {fault_of(name, error)}') from None
 
 
 def types_of_metadata(metadata: MetadataModelResponse) -> ModelTypes:

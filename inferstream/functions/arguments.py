@@ -10,7 +10,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from ..codecs.values.arrays import Array
-from ..codecs.values.base import DESCRIPTION, STREAM, Value, reason
+from ..codecs.values.base import DESCRIPTION, STREAM, Value, fault_of
 from ..codecs.values.constraints import description_of
 from ..codecs.values.hints import shown, value_of, without_none
 from ..errors import CodecError, InvalidRequest
@@ -147,7 +147,7 @@ class Arguments:
                 return None
             return argument.value.read(tensor)
         except (TypeError, ValueError, CodecError) as error:
-            raise InvalidRequest(f'argument "{tensor.name}" {reason(error)}') from None
+            raise InvalidRequest(fault_of(tensor.name, error)) from None
 
     def _known(self) -> str:
         names = ", ".join(

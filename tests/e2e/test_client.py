@@ -120,7 +120,7 @@ async def test_what_a_server_has(client: AsyncClient) -> None:
     [
         ("none", {}, 404, "Model none not found"),
         ("refuses", {"status": 429}, 429, "not today"),
-        ("shift", {"point": {"y": 1}}, 400, 'argument "point" field "x"'),
+        ("shift", {"point": {"y": 1}}, 400, 'argument "point": field "x"'),
         ("generate", {"prompt": "a"}, 501, "call it as a stream"),
     ],
 )

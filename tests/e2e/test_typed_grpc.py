@@ -110,7 +110,7 @@ def test_an_error_within_a_stream_follows_the_responses(service: Service) -> Non
         ("PredictAdd", {"b": 1}, 'argument "a" is missing'),
         ("PredictGenerate", {}, 'argument "prompt" is missing'),
         ("PredictEcho", {"text": "a", "kind": "c"}, "argument \"kind\" takes one of 'a', 'b', got 'c'"),
-        ("PredictEcho", {"text": "a", "more": "{"}, 'argument "more" not valid JSON'),
+        ("PredictEcho", {"text": "a", "more": "{"}, 'argument "more": not valid JSON'),
         (
             "PredictMyArray",
             {"x": {"shape": [2, 2], "dtype": "float", "data": bytes(16)}},

@@ -201,6 +201,14 @@ def reason(error: Exception) -> str:
     return error.message if isinstance(error, CodecError) else str(error)
 
 
+def fault_of(argument: str, error: Exception) -> str:
+    """What is wrong with an argument: `argument "a" takes an integer, got 'x'`, `argument "a": not valid JSON`."""
+    said = reason(error)
+    return f'argument "{argument}"{" " if said.startswith(VERBS) else ": "}{said}'
+
+
+VERBS = ("takes ", "must ", "has ", "needs ")
+
 JSON_NAMES = {None: "null", True: "true", False: "false"}
 
 

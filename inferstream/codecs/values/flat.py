@@ -10,7 +10,7 @@ from ...signature import Signature
 from ...types import InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
 from ...types.value_response import ValueResponse
 from .arrays import Array
-from .base import OPTIONAL, STREAM, Value, reason
+from .base import OPTIONAL, STREAM, Value, fault_of, reason
 from .declared import value_of_tensor
 from .lists import ListOf
 from .objects import Json
@@ -74,7 +74,7 @@ class FlatArguments:
                 value = [value]
             return kind.input_from_flat(name, value)
         except (TypeError, ValueError, CodecError) as error:
-            raise InvalidRequest(f'argument "{name}" {reason(error)}') from None
+            raise InvalidRequest(fault_of(name, error)) from None
 
     def _known(self) -> str:
         names = ", ".join(f"{name} (optional)" if name in self._optional else name for name in self._values)

@@ -210,7 +210,7 @@ async def test_unusual_types_and_names() -> None:
     ):
         with pytest.raises(ConnectionFailed):
             await call
-    with pytest.raises(ValueError, match=r'argument "odd" field "made\.0"'):
+    with pytest.raises(ValueError, match=r'argument "odd": field "made\.0"'):
         await stub.class_(node, {"made": ["x"]})
     assert {"class_", "_2nd_model", "client_", "versioned_1", "versioned_2"} <= {*dir(stub)}
     assert "async def client_(self, *, a: int | None = None, b: int) -> dict[str, Node]:" in source

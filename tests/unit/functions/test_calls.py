@@ -213,7 +213,7 @@ async def test_arguments_are_strict_and_the_function_does_not_run() -> None:
         ({"a": 1, "c": 2}, '"c" is no argument of the model; it takes a, b'),
         ({"a": "x"}, 'argument "a" takes INT64, got BYTES'),
         ({"a": [1, 2]}, 'argument "a" takes one value, got 2'),
-        ({"a": 1, "b": -1}, 'argument "b" .* greater than 0'),
+        ({"a": 1, "b": -1}, 'argument "b": .* greater than 0'),
     ]:
         async with testing.run(app) as client:
             with pytest.raises(InvalidRequest, match=message):
@@ -523,7 +523,7 @@ async def test_batches_of_other_sizes_and_batches_that_fail() -> None:
         assert values_of(client, "embed", first) == [[0.5] * 3]
         assert values_of(client, "embed", third) == [[0.5]]
     assert await answer(app, "turned", points=[{"x": 1}, {"x": 2}]) == [{"x": -1}, {"x": -2}]
-    with pytest.raises(InvalidRequest, match='argument "points" element 1 field "x"'):
+    with pytest.raises(InvalidRequest, match='argument "points": element 1 field "x"'):
         await answer(app, "turned", points=[{"x": 1}, {"x": "a"}])
     with pytest.raises(InferenceFailed, match="returned 0 items for a batch of 1"):
         await answer(app, "short", xs=[1])
