@@ -3,10 +3,12 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -121,6 +123,7 @@ def start_litserve(cpus: set[int]) -> Target:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+        start_new_session=True,
     )
     wait_for(port)
     return Target("LitServe", process, {"chat": port})
@@ -134,6 +137,9 @@ def stop(targets: list[Target]) -> None:
             target.process.wait(10)
         except subprocess.TimeoutExpired:
             target.process.kill()
+        if target.name == "LitServe":  # its workers outlive it
+            with suppress(ProcessLookupError):
+                os.killpg(target.process.pid, signal.SIGKILL)
 
 
 def free_port() -> int:
