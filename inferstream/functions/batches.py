@@ -1,5 +1,6 @@
 """Functions of batches: they take lists and return lists, with an exception where an item failed."""
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..codecs.values.arrays import Array
@@ -33,6 +34,9 @@ class Rows:
     def __init__(self, function: "Function") -> None:
         self._function = function
         self._results = function.results
+        self._lists = {
+            argument.name for argument in function.arguments.arguments if isinstance(argument.value, ListOf)
+        }
 
     def __call__(self, model: Any, payload: InferenceRequest, returned: Any) -> None:
         """Raises RowErrors if items failed, InvalidOutput unless there are as many as there should be.
@@ -63,8 +67,21 @@ class Rows:
                 f"Model {model.name} returned a {type(part).__name__}, not a list, for a batch."
             ) from None
         if count is not None and found != count:
-            _check_shapes(payload)
+            self._check_shapes(payload)
             raise InvalidOutput(f"Model {model.name} returned {found} items for a batch of {count}.")
+
+    def _check_shapes(self, payload: InferenceRequest) -> None:
+        """Raises InvalidRequest for a shape that does not count the values, or not the items, of its input."""
+        for tensor in payload.inputs:
+            try:
+                tensor.data.check(tensor.datatype, tensor.shape)
+            except (ValueError, TypeError, OverflowError) as error:
+                raise InvalidRequest(f'argument "{tensor.name}": {error}') from None
+            if tensor.name in self._lists and prod(tensor.shape) != tensor.shape[0]:
+                raise InvalidRequest(
+                    f'argument "{tensor.name}" takes shape [items], got {tensor.shape}, which holds several '
+                    "values for each"
+                )
 
     def _error(self, error: Exception) -> ModelError:
         """The error of one item, as its client sees it. Exceptions that are not meant for clients tell nothing."""
@@ -75,15 +92,6 @@ class Rows:
         if isinstance(error, InferstreamError):
             return ModelError(error.message)
         return ModelError(f"Model {self._function.name} failed on this item: {type(error).__name__}.", 500)
-
-
-def _check_shapes(payload: InferenceRequest) -> None:
-    """Raises InvalidRequest for a shape that does not count the values of its input."""
-    for tensor in payload.inputs:
-        try:
-            tensor.data.check(tensor.datatype, tensor.shape)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise InvalidRequest(f'argument "{tensor.name}": {error}') from None
 
 
 def _filled(part: Any, failed: dict[int, Exception]) -> Any:

@@ -483,6 +483,24 @@ async def test_values_beyond_a_shape_do_not_reach_the_next_caller_of_a_batch() -
             await short
 
 
+async def test_a_list_of_a_batch_holds_one_value_for_each_item() -> None:
+    app = App()
+
+    @app.model(batch=8)
+    def doubled(xs: list[int]) -> list[int]:
+        return [2 * x for x in xs]
+
+    def request(shape: list[int], *xs: int) -> InferenceRequest:
+        fields = {"name": "xs", "datatype": "INT64", "shape": shape, "data": [*xs]}
+        return InferenceRequest.model_validate({"inputs": [fields]})
+
+    async with testing.run(app) as client:
+        with pytest.raises(InvalidRequest, match=r'argument "xs" takes shape \[items\], got \[2, 3\]'):
+            await client.infer("doubled", request([2, 3], 1, 2, 3, 4, 5, 6))
+        response = await client.infer("doubled", request([2, 1], 1, 2))
+        assert response.outputs[0].data == [2, 4]
+
+
 async def test_batches_of_other_sizes_and_batches_that_fail() -> None:
     app = App()
 
