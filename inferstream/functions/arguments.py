@@ -22,6 +22,12 @@ from .injection import Injection, State
 STREAMS = (AsyncIterator, AsyncIterable, Iterator, Iterable)
 REQUIRED = inspect.Parameter.empty
 
+LARGE = 65_536
+"""Bytes of an argument that are read in a thread, where the function itself runs on an event loop."""
+
+VALUE = 16
+"""Bytes that one value of a list counts."""
+
 Sizes = dict[str, tuple[int, str]]
 """The size of each named dimension of a call, and the argument that has it."""
 
@@ -71,6 +77,7 @@ class Arguments:
             for argument in self.arguments
             if argument.default is None and argument.takes_none
         }
+        self._converted = {argument.name for argument in every if not isinstance(argument.value, Array)}
         self.names_sizes = any(
             isinstance(argument.value, Array) and argument.value.dimensions for argument in every
         )
@@ -107,6 +114,10 @@ class Arguments:
         if self.names_sizes:
             self.sizes(request)
         return found
+
+    def takes_long(self, request: InferenceRequest) -> bool:
+        """Whether `read` would hold an event loop noticeably: arrays are views, other values are converted."""
+        return any(_weight(tensor) > LARGE for tensor in request.inputs if tensor.name in self._converted)
 
     def later(self, request: InferenceRequest, sizes: Sizes | None = None) -> Any:
         """The value that a later request adds to the stream. `sizes` are those of the requests before it.
@@ -181,6 +192,14 @@ class Arguments:
         self.arguments.append(
             Argument(parameter.name, value_of(bare, self._by_item), default, takes_none, hint, said)
         )
+
+
+def _weight(tensor: RequestInput) -> int:
+    """Roughly the bytes of a tensor that is not an array."""
+    if prod(tensor.shape) != 1:
+        return VALUE * prod(tensor.shape)
+    values = tensor.data.peek()
+    return len(values[0]) if len(values) == 1 and isinstance(values[0], str | bytes) else VALUE
 
 
 def _is_null(tensor: RequestInput) -> bool:

@@ -5,9 +5,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..context import request_context
+from ..types import InferenceRequest
+
+if TYPE_CHECKING:
+    from .arguments import Arguments
 
 THREADS = 64
 """Threads of a function whose settings have no number."""
@@ -28,6 +32,14 @@ class Threads:
         except asyncio.CancelledError:
             context.cancelled = True
             raise
+
+
+async def read(model: Any, arguments: "Arguments", request: InferenceRequest) -> dict[str, Any]:
+    """The arguments of a request, read in a thread of the model if they are large. Raises InvalidRequest."""
+    if not arguments.takes_long(request):
+        return arguments.read(request)
+    given: dict[str, Any] = await model.waiting.run(arguments.read, {"request": request})
+    return given
 
 
 def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from ..model import MLModel
 from ..signature import Signature
 from ..types import InferenceRequest
 from .awaited import Threads
+from .awaited import read as read_apart
 from .batches import Rows
 from .dimensions import returned_sizes
 from .function import Function
@@ -75,14 +76,26 @@ def model_class(function: Function) -> type[FunctionModel]:
 
 
 def _predict(function: Function) -> Method:
-    call, read = function.function, function.arguments.read
-    injection, is_async = function.arguments.injection, function.is_async
+    call, arguments = function.function, function.arguments
+    read, injection, is_async = arguments.read, arguments.injection, function.is_async
     predict: Method
     if function.awaits:
 
         async def predict(self: Any, payload: InferenceRequest) -> Any:
-            given = read(payload) | await injection.filled(payload, self.waiting.run)
+            given = await read_apart(self, arguments, payload)
+            given |= await injection.filled(payload, self.waiting.run)
             return await (call(**given) if is_async else self.waiting.run(call, given))
+
+    elif is_async:
+
+        async def large(self: Any, payload: InferenceRequest) -> Any:
+            given = await read_apart(self, arguments, payload)
+            return await call(**given, **injection.fill(payload))
+
+        def predict(self: Any, payload: InferenceRequest) -> Any:
+            if arguments.takes_long(payload):
+                return large(self, payload)
+            return call(**read(payload), **injection.fill(payload)) if injection else call(**read(payload))
 
     elif injection:
 

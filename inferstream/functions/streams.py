@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .arguments import Arguments, Sizes
+from .awaited import read
 from .dimensions import returned_sizes
 
 if TYPE_CHECKING:
@@ -59,17 +60,20 @@ class _Calls:
         """Whether the items of the function need nothing more."""
         return self._check is None and not self._errors
 
-    def begin(self, payloads: Any) -> Given:
-        payload = payloads.take()
+    def begin(self, payloads: Any, first: Any = None) -> Given:
+        payload = first or payloads.take()
         given = self._arguments.read(payload)
         if self._arguments.injection:
             given |= self._arguments.injection.fill(payload)
         return self._with_stream(payloads, payload, given)
 
-    async def begin_awaiting(self, model: Any, payloads: Any) -> Given:
-        payload = payloads.take()
-        given = self._arguments.read(payload)
-        given |= await self._arguments.injection.filled(payload, model.waiting.run)
+    async def begin_awaiting(self, model: Any, payloads: Any, first: Any = None) -> Given:
+        payload = first or payloads.take()
+        given = await read(model, self._arguments, payload)
+        if self._function.awaits:
+            given |= await self._arguments.injection.filled(payload, model.waiting.run)
+        elif self._arguments.injection:
+            given |= self._arguments.injection.fill(payload)
         return self._with_stream(payloads, payload, given)
 
     def items(self, model: Any, begin: Callable[[], Given]) -> Iterator[Any]:
@@ -115,7 +119,15 @@ def stream_method(function: "Function") -> Method:
     call, calls = function.function, _Calls(function)
 
     def start(self: Any, payloads: Any) -> Any:
-        return call(**calls.begin(payloads)[0])
+        first = payloads.take()
+        if not function.blocks and function.arguments.takes_long(first):
+            return large(self, payloads, first)
+        return call(**calls.begin(payloads, first)[0])
+
+    async def large(self: Any, payloads: Any, first: Any) -> Any:
+        given, _ = await calls.begin_awaiting(self, payloads, first)
+        items = call(**given)
+        return await items if inspect.isawaitable(items) else items
 
     def blocking(self: Any, payloads: Any) -> Iterator[Any]:
         yield from calls.items(self, lambda: calls.begin(payloads))
@@ -123,7 +135,7 @@ def stream_method(function: "Function") -> Method:
     async def on_loop(self: Any, payloads: Any) -> AsyncIterator[Any]:
         items = None
         try:
-            begun = await calls.begin_awaiting(self, payloads) if function.awaits else calls.begin(payloads)
+            begun = await calls.begin_awaiting(self, payloads)
             items = call(**begun[0])
             if inspect.isawaitable(items):
                 items = await items

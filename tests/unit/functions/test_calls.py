@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import orjson
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field, PrivateAttr
 
 from inferstream import (
     App,
@@ -481,6 +482,45 @@ async def test_values_beyond_a_shape_do_not_reach_the_next_caller_of_a_batch() -
             await wrong
         with pytest.raises(InvalidRequest, match=r'argument "texts": shape \[2\] needs 2 values, got 1'):
             await short
+
+
+class Noted(BaseModel):
+    """Knows the thread in which it was validated."""
+
+    text: str
+    _thread: str = PrivateAttr(default_factory=lambda: threading.current_thread().name)
+
+
+@pytest.mark.parametrize("count", [1, 20_000])
+async def test_large_arguments_of_coroutines_are_read_beside_the_event_loop(count: int) -> None:
+    app = App()
+
+    @app.model
+    async def whole(notes: list[Noted], context: RequestContext) -> str:
+        await asyncio.sleep(0)
+        return notes[0]._thread
+
+    @app.model
+    async def items(notes: list[Noted]) -> AsyncIterator[str]:
+        await asyncio.sleep(0)
+        yield notes[0]._thread
+
+    @app.model
+    async def with_a_dependency(notes: list[Noted], one: int = Depends(lambda: 1)) -> str:
+        await asyncio.sleep(0)
+        return notes[0]._thread
+
+    text = orjson.dumps([{"text": "a"}] * count).decode()
+    fields = {"name": "notes", "datatype": "BYTES", "shape": [1], "data": [text]}
+    async with testing.run(app) as client:
+        for name in ("whole", "items", "with_a_dependency"):
+            request = InferenceRequest.model_validate({"inputs": [fields]})
+            (thread,) = (await client.infer(name, request)).outputs[0].data
+            assert (thread == threading.current_thread().name) is (count == 1), name
+        wrong = {**fields, "data": [text.replace('"a"', "1", 1)]}
+        for name in ("whole", "items"):
+            with pytest.raises(InvalidRequest, match=r'argument "notes": field "0.text"'):
+                await client.infer(name, InferenceRequest.model_validate({"inputs": [wrong]}))
 
 
 async def test_a_list_of_a_batch_holds_one_value_for_each_item() -> None:
