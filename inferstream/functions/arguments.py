@@ -77,7 +77,7 @@ class Arguments:
             for argument in self.arguments
             if argument.default is None and argument.takes_none
         }
-        self._converted = {argument.name for argument in every if not isinstance(argument.value, Array)}
+        self._read_apart = {argument.name for argument in every if argument.value.reads_apart}
         self.names_sizes = any(
             isinstance(argument.value, Array) and argument.value.dimensions for argument in every
         )
@@ -116,8 +116,10 @@ class Arguments:
         return found
 
     def takes_long(self, request: InferenceRequest) -> bool:
-        """Whether `read` would hold an event loop noticeably: arrays are views, other values are converted."""
-        return any(_weight(tensor) > LARGE for tensor in request.inputs if tensor.name in self._converted)
+        """Whether `read` would hold an event loop noticeably, and would not if a thread did it."""
+        return bool(self._read_apart) and any(
+            _weight(tensor) > LARGE for tensor in request.inputs if tensor.name in self._read_apart
+        )
 
     def later(self, request: InferenceRequest, sizes: Sizes | None = None) -> Any:
         """The value that a later request adds to the stream. `sizes` are those of the requests before it.
@@ -195,11 +197,14 @@ class Arguments:
 
 
 def _weight(tensor: RequestInput) -> int:
-    """Roughly the bytes of a tensor that is not an array."""
-    if prod(tensor.shape) != 1:
-        return VALUE * prod(tensor.shape)
-    values = tensor.data.peek()
-    return len(values[0]) if len(values) == 1 and isinstance(values[0], str | bytes) else VALUE
+    """Roughly the bytes of a tensor."""
+    values = tensor.data.values
+    if values is None and tensor.data.is_raw:
+        return len(tensor.data.to_raw(tensor.datatype))
+    count = len(values) if isinstance(values, list) else 1
+    if count == 1 and isinstance(values, list) and isinstance(values[0], str | bytes):
+        return len(values[0])
+    return VALUE * max(count, prod(tensor.shape))
 
 
 def _is_null(tensor: RequestInput) -> bool:

@@ -38,6 +38,9 @@ class Value(ABC):
     """
 
     datatype: str
+    reads_apart: bool = False
+    """Whether `read` may take long and releases the interpreter's lock meanwhile, so that a thread helps."""
+
     content: str | None = None
     """Content type of the tensor in metadata."""
 

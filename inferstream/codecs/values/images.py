@@ -25,6 +25,7 @@ class Image(Single):
 
     datatype = "BYTES"
     content = "image"
+    reads_apart = True
 
     def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
         expect(tensor, "BYTES")

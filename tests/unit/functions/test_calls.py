@@ -26,8 +26,12 @@ from inferstream import (
     testing,
 )
 from inferstream.codecs.values.declared import value_of_tensor
+from inferstream.codecs.values.images import Image
+from inferstream.codecs.values.lists import ListOf
+from inferstream.codecs.values.objects import Json
 from inferstream.errors import InferenceFailed, InvalidOutput, InvalidRequest
-from inferstream.types import InferenceRequest
+from inferstream.types import InferenceRequest, TensorData
+from inferstream.types.conversion import join_bytes
 
 INT64 = TensorInput[np.int64, "n"]
 
@@ -492,7 +496,10 @@ class Noted(BaseModel):
 
 
 @pytest.mark.parametrize("count", [1, 20_000])
-async def test_large_arguments_of_coroutines_are_read_beside_the_event_loop(count: int) -> None:
+async def test_large_arguments_of_coroutines_are_read_beside_the_event_loop(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Json, "reads_apart", True)  # as of images, whose library is not always installed
     app = App()
 
     @app.model
@@ -517,10 +524,19 @@ async def test_large_arguments_of_coroutines_are_read_beside_the_event_loop(coun
             request = InferenceRequest.model_validate({"inputs": [fields]})
             (thread,) = (await client.infer(name, request)).outputs[0].data
             assert (thread == threading.current_thread().name) is (count == 1), name
+        raw = InferenceRequest.model_validate({"inputs": [fields]})
+        raw.inputs[0].data = TensorData.from_raw(join_bytes([text]), "BYTES")
+        (thread,) = (await client.infer("whole", raw)).outputs[0].data
+        assert (thread == threading.current_thread().name) is (count == 1)
         wrong = {**fields, "data": [text.replace('"a"', "1", 1)]}
         for name in ("whole", "items"):
             with pytest.raises(InvalidRequest, match=r'argument "notes": field "0.text"'):
                 await client.infer(name, InferenceRequest.model_validate({"inputs": [wrong]}))
+
+
+def test_images_are_read_beside_the_event_loop() -> None:
+    assert Image().reads_apart
+    assert ListOf(Image()).reads_apart
 
 
 async def test_a_list_of_a_batch_holds_one_value_for_each_item() -> None:
