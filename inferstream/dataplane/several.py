@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Self
 
 from ..concurrency.interruption import Interruption
@@ -73,8 +74,9 @@ class SeveralReplies(Reply):
 
     def _begin(self) -> None:
         call = self._unbegun.popleft()
-        task = self._tasks[str(call.request.id)] = asyncio.create_task(self._run(call))
-        task.add_done_callback(self._ended)
+        id = str(call.request.id)
+        task = self._tasks[id] = asyncio.create_task(self._run(call))
+        task.add_done_callback(partial(self._ended, id))
 
     async def _run(self, call: Call) -> None:
         call.task = asyncio.current_task()
@@ -95,12 +97,15 @@ class SeveralReplies(Reply):
         if not self._opened.done():
             self._opened.set_result(None)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, id: str, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
-        if error is not None and not self._opened.done():
+        if error is not None and id not in self._replies and not self._opened.done():
             self._opened.set_exception(error)
         else:
             self._arrived.put_nowait(error)
+        if error is not None:
+            # A call that fails after its first response must not cost the reader the responses before it.
+            self._readable()
         if self._unbegun:
             self._begin()
 

@@ -24,6 +24,8 @@ class Counting(MLModel):
         try:
             if asked.get("refuse"):
                 raise ModelError("refused", 418)
+            if asked.get("wait"):
+                await asyncio.Event().wait()
             for number in range(asked.get("most", 3)):
                 yield str(number)
                 await asyncio.sleep(0)
@@ -162,3 +164,14 @@ async def test_a_model_that_swallows_the_cancel_does_not_outlive_its_client(monk
         async with asyncio.timeout(5), await SeveralReplies(admission).open(calls) as reply:
             await anext(reply)
         assert ended.is_set()
+
+
+async def test_a_call_that_fails_before_the_others_have_opened_keeps_its_responses():
+    async with run(Counting) as app:
+        seen = []
+        with pytest.raises(InferenceFailed):
+            async with await opened(app, request("a", fail=True), request("b", wait=True)) as reply:
+                async for response in reply:
+                    seen.append(response.outputs[0].data.flat()[0])
+        assert sorted(model(app).closed) == ["a", "b"]
+    assert seen == ["0", "1", "2"]
