@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from . import frames, settings
 from .abuse import Allowance, Pings
@@ -18,10 +18,11 @@ from .stream import Accept, Stream, TooLarge
 
 logger = logging.getLogger("inferstream.http2")
 
-Headers = tuple[Header, ...] | list[Header]
-
-KNOWN_HEADS = 256
+KNOWN_HEADS = 16
 """Checked heads that a connection keeps."""
+
+SHORT_BLOCK = 512
+"""Bytes of a header block whose head a connection keeps."""
 
 KNOWN_RESETS = 1024
 """Streams reset by the server, whose frames may still arrive."""
@@ -52,15 +53,15 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         lost: Callable[["Connection"], None],
     ) -> None:
         """`made` may refuse a connection, by False; `lost` gets it when it has ended."""
-        clock = asyncio.get_running_loop().time
         FrameReader.__init__(self, limits)
-        Sender.__init__(self, clock)
+        Sender.__init__(self)
+        clock = self.clock
         self._accept = accept
         self._too_large = too_large
         self._made = made
         self._lost = lost
         self._decoder = Decoder(max_list_size=limits.max_header_list)
-        self._heads: dict[int, tuple[object, Request]] = {}
+        self._heads: dict[int, tuple[tuple[Header, ...], Request]] = {}
         """Checked heads by the identity of their header lists, which the decoder keeps."""
         self.streams: dict[int, Stream] = {}
         self._last_stream = 0
@@ -88,10 +89,9 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
     # The transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self.peername = transport.get_extra_info("peername")
-        limits = self.limits
+        transport, limits = self.transport, self.limits
         transport.set_write_buffer_limits(high=limits.max_unsent)
         ours = {
             settings.MAX_CONCURRENT_STREAMS: limits.max_streams,
@@ -155,7 +155,7 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         try:
             headers = self._decode(block)
             known = self._heads.get(id(headers))
-            request = self._request(headers) if known is None else known[1]
+            request = self._request(headers, block) if known is None else known[1]
         except HeaderListTooLarge:
             request = None
         except StreamFault as fault:
@@ -175,15 +175,15 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         else:
             raise ConnectionFault(ErrorCode.STREAM_CLOSED, "HEADERS on a closed stream")
 
-    def _request(self, headers: Headers) -> Request:
+    def _request(self, headers: tuple[Header, ...], block: bytes) -> Request:
         request = Request(headers)
-        if isinstance(headers, tuple):  # the decoder gives it again for the same block
+        if len(block) <= SHORT_BLOCK:  # the decoder gives the same headers for the same block
             if len(self._heads) >= KNOWN_HEADS:
                 self._heads.clear()
             self._heads[id(headers)] = (headers, request)
         return request
 
-    def _decode(self, block: bytes) -> Headers:
+    def _decode(self, block: bytes) -> tuple[Header, ...]:
         try:
             return self._decoder.decode(block)
         except HpackError as error:

@@ -30,6 +30,10 @@ class Limits:
     """Time to the acknowledgement of the server's SETTINGS."""
     header_timeout: float = 10.0
     """Time to the end of a frame or a header block that has begun."""
+    body_timeout: float = 60.0
+    """Time to the end of what a receiver waits for, beside what the size adds at `slowest_rate`."""
+    slowest_rate: float = 16 * 1024
+    """Bytes per second below which a client is too slow."""
     stall_timeout: float | None = 60.0
     """Time for which a client may leave a sender without progress."""
 

@@ -155,15 +155,17 @@ def look(connection: Connection, limits: Limits, age: float | None, now: float) 
 
 
 def _look_at_streams(connection: Connection, limits: Limits, now: float) -> None:
-    if limits.stall_timeout is None:
-        return
-    for stream in [*connection.waiting]:
-        if stream.stalled_since is not None and now - stream.stalled_since > limits.stall_timeout:
-            logger.warning("a client has read nothing of a stream for %g s; dropping it", limits.stall_timeout)
-            receiver = stream.receiver
-            stream.reset(ErrorCode.CANCEL)
-            if receiver is not None:
-                receiver.lost()
+    for stream in [*connection.streams.values()]:
+        since, receiver = stream.expecting_since, stream.receiver
+        if since is not None and receiver is not None:
+            if now - since > limits.body_timeout + stream.taken / limits.slowest_rate:
+                receiver.overdue()
+        elif stream.stalled_since is not None and limits.stall_timeout is not None:
+            if now - stream.stalled_since > limits.stall_timeout:
+                logger.warning("a client has read nothing of a stream for %g s; dropping it", limits.stall_timeout)
+                stream.reset(ErrorCode.CANCEL)
+                if receiver is not None:
+                    receiver.lost()
 
 
 def _keep_alive(connection: Connection, limits: Limits, now: float) -> None:

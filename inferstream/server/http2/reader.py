@@ -44,8 +44,8 @@ class FrameReader(ABC):
 
     @property
     def waits_for_more(self) -> bool:
-        """Whether a preface, a frame or a header block is incomplete."""
-        return bool(self._rest or self._data_left or self._padding_left or self._block or not self._configured)
+        """Whether the preface, a header block or a frame except DATA is incomplete."""
+        return bool(self._rest or self._block or not self._configured)
 
     def read(self, data: bytes) -> bool:
         """Read the next bytes. False if they do not begin with the preface. Raises ConnectionFault."""

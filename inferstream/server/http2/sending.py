@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import frames
@@ -27,8 +26,9 @@ class Sender:
     limits: Limits
     transport: asyncio.Transport
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = clock
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.clock = self.loop.time
         self.send_window = DEFAULT_WINDOW
         self.largest_frame = frames.SMALLEST_MAX_FRAME
         self.paused = False

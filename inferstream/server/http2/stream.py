@@ -24,12 +24,15 @@ class Receiver(Protocol):
     def received(self, data: bytes, end: bool) -> None:
         """Take the next bytes of the body. The receiver calls `stream.consumed` for all of them, sooner or later."""
 
+    def overdue(self) -> None:
+        """The client takes too long to send what the stream is `expecting_since`."""
+
     def lost(self) -> None:
         """The client has reset the stream, or its connection has ended: nothing can be received or sent."""
 
 
-Accept = Callable[["Stream", Request, bool], Receiver]
-"""Begins a request: its stream, its head, and whether it has no body."""
+Accept = Callable[["Stream", Request, bool], Receiver | None]
+"""Begins a request: its stream, its head, and whether it has no body. None for one that has its response."""
 
 TooLarge = Callable[["Stream"], None]
 """Responds to a request whose head is larger than the limit. Its body is not wanted."""
@@ -46,6 +49,7 @@ class Stream:
         "connection",
         "content_left",
         "ended",
+        "expecting_since",
         "id",
         "opened_at",
         "receive_window",
@@ -54,6 +58,7 @@ class Stream:
         "responded",
         "send_window",
         "stalled_since",
+        "taken",
         "unread",
     )
 
@@ -73,6 +78,10 @@ class Stream:
         """Whether the response is complete or the stream is reset: no frame may follow."""
         self.responded = False
         self.opened_at = now
+        self.taken = 0
+        """Bytes of the body so far."""
+        self.expecting_since: float | None = None
+        """Since when the receiver waits for the rest of what the client has begun to send."""
         self.stalled_since: float | None = None
         """When the client stopped reading a response that waits for it."""
         self._pending: deque[memoryview] = deque()
@@ -92,6 +101,7 @@ class Stream:
                 raise StreamFault(ErrorCode.PROTOCOL_ERROR, "the body's length is not the content-length")
         if end:
             self.remote_ended = True
+        self.taken += len(data)
         if self.receiver is not None:
             self.receiver.received(data, end)
         else:
