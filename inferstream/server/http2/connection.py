@@ -12,7 +12,7 @@ from .errors import ConnectionFault, ErrorCode, StreamFault
 from .hpack import Decoder, Header, HeaderListTooLarge, HpackError
 from .limits import Limits
 from .reader import FrameReader
-from .request import Request, check_trailers
+from .request import Request, check_fields
 from .sending import LARGEST_FRAME, Sender
 from .stream import Accept, Stream, TooLarge
 
@@ -229,7 +229,7 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
                 raise StreamFault(ErrorCode.STREAM_CLOSED, "HEADERS follow the end of the stream")
             if not end:
                 raise StreamFault(ErrorCode.PROTOCOL_ERROR, "trailers do not end the stream")
-            check_trailers(headers)
+            check_fields(headers)
             stream.take(b"", True)
         except StreamFault as fault:
             self._fault(stream, fault)

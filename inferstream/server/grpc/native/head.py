@@ -32,29 +32,20 @@ class CallHead:
     __slots__ = ("_accepted", "_fields", "_metadata", "encoding", "path", "refusal", "timeout")
 
     def __init__(self, request: Request) -> None:
+        fields = dict(request.fields)
         self._fields = request.fields
         self._metadata: Metadata | None = None
-        self._accepted = b""
+        self._accepted = fields.get(b"grpc-accept-encoding", b"")
         self.path = request.path.decode("latin-1")
-        self.encoding = IDENTITY
-        self.timeout: float | None = None
-        """Seconds that the call may take."""
+        self.encoding = fields.get(b"grpc-encoding", IDENTITY)
+        timeout = fields.get(b"grpc-timeout")
+        self.timeout = None if timeout is None else _seconds(timeout)
+        """Seconds that the call may take; negative for a timeout that is malformed."""
         self.refusal: bytes | None = None
         """The response to a request that is no call."""
-        content_type = b""
-        for name, value in request.fields:
-            if name == b"content-type":
-                content_type = value
-            elif name == b"grpc-timeout":
-                # Raised when the call begins, as every other failure of it.
-                self.timeout = _seconds(value)
-            elif name == b"grpc-encoding":
-                self.encoding = value
-            elif name == b"grpc-accept-encoding":
-                self._accepted = value
         if request.method != b"POST":
             self.refusal = NOT_POST
-        elif not _is_grpc(content_type):
+        elif not _is_grpc(fields.get(b"content-type", b"")):
             self.refusal = NOT_GRPC
 
     @property
