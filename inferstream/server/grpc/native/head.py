@@ -69,7 +69,11 @@ def _seconds(value: bytes) -> float:
 
 def _is_grpc(content_type: bytes) -> bool:
     """Whether it is `application/grpc`, perhaps with a subtype or parameters."""
-    return content_type.startswith(CONTENT_TYPE) and content_type[len(CONTENT_TYPE) :][:1] in (b"", b"+", b";")
+    return content_type.startswith(CONTENT_TYPE) and content_type[len(CONTENT_TYPE) :][:1] in (
+        b"",
+        b"+",
+        b";",
+    )
 
 
 def opened(metadata: Pairs, encoding: bytes | None) -> bytes:

@@ -3,6 +3,7 @@
 import asyncio
 import struct
 from collections.abc import Callable
+from itertools import pairwise
 
 import h2.config
 import h2.connection
@@ -219,7 +220,7 @@ def cut(data: bytes, random) -> list[bytes]:
     if random.random() < 0.2 and len(data) < 500:
         return [data[at : at + 1] for at in range(len(data))]
     points = sorted({0, len(data), *(random.randrange(len(data)) for _ in range(4))})
-    return [data[begin:end] for begin, end in zip(points, points[1:], strict=False)]
+    return [data[begin:end] for begin, end in pairwise(points)]
 
 
 HEADS = [
