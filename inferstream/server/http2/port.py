@@ -171,9 +171,9 @@ def _end_drain(connection: Connection, limits: Limits, age: float | None, now: f
     assert connection.drain_began is not None
     if now - connection.drain_began > DRAINING:
         connection.stop_accepting()
-    if age is not None and limits.max_age_grace is not None:
-        if now - connection.opened_at > age + limits.max_age_grace:
-            connection.end(ErrorCode.NO_ERROR, "max_age")
+    last = None if age is None or limits.max_age_grace is None else age + limits.max_age_grace
+    if last is not None and now - connection.opened_at > last:
+        connection.end(ErrorCode.NO_ERROR, "max_age")
 
 
 def _look_at_streams(connection: Connection, limits: Limits, now: float) -> None:
