@@ -174,7 +174,7 @@ def test_a_valid_conversation(steps: list, read: bool, random) -> None:
     """Whatever a valid client does, in whatever pieces: what it gets is valid, and every response is whole."""
 
     def converse() -> None:
-        served, client = Served(Limits(max_ping_strikes=0)), Client()
+        served, client = Served(Limits(max_ping_strikes=None)), Client()
 
         def exchange(reading: bool) -> None:
             for _ in range(50):
@@ -296,6 +296,44 @@ def judge(data: bytes, pieces: list[bytes]) -> None:
 def test_any_frames(sent: list, random) -> None:
     data = START + b"".join(frames.frame(*each) for each in sent)
     in_a_loop(lambda: judge(data, cut(data, random)))
+
+
+def refused_by_h2(data: bytes) -> bool:
+    """Whether the package's server ends the connection. It does so where the RFC would end a stream, too."""
+    server = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
+    limits = Limits()
+    server.local_settings.max_frame_size = server.max_inbound_frame_size = limits.max_frame
+    server.initiate_connection()
+    server.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: limits.stream_window})
+    try:
+        server.receive_data(data)
+    except h2.exceptions.ProtocolError:
+        return True
+    return False
+
+
+@settings(deadline=None, max_examples=300)
+@given(FRAMES)
+def test_what_h2_refuses_and_accepts(sent: list) -> None:
+    """Up to the first frame that either refuses, because an end of ours may be a broken stream of theirs."""
+
+    def compare() -> None:
+        served, data = Served(Limits(max_ping_strikes=None)), START
+        served.feed(START)
+        for each in sent:
+            kind, _, _, payload = each
+            if kind == frames.PUSH_PROMISE or (kind == frames.WINDOW_UPDATE and payload[:1] >= b"\x80"):
+                return  # the package lets the first pass, if a CONTINUATION follows, and minds the reserved bit
+            data += frames.frame(*each)
+            answers = [answer for answer, *_ in read_frames(served.feed(frames.frame(*each)))]
+            if served.connection.ended:
+                assert refused_by_h2(data) or kind == frames.GOAWAY
+                return
+            if served.connection.waits_for_more or frames.RST_STREAM in answers:
+                return  # a block without an end is judged at its end
+            assert not refused_by_h2(data)
+
+    in_a_loop(compare)
 
 
 @settings(deadline=None, max_examples=200)
