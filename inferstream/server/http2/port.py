@@ -61,7 +61,11 @@ class Http2Port:
         options: dict[str, Any] = {}
         if self._context is not None:
             self._context.set_alpn_protocols(["h2"])
-            options = {"ssl": self._context, "ssl_handshake_timeout": HANDSHAKE, "ssl_shutdown_timeout": CLOSING}
+            options = {
+                "ssl": self._context,
+                "ssl_handshake_timeout": HANDSHAKE,
+                "ssl_shutdown_timeout": CLOSING,
+            }
         self._server = await loop.create_server(self.connection, sock=sock, backlog=2048, **options)
         self._looking = loop.create_task(self._look())
 
@@ -90,7 +94,13 @@ class Http2Port:
     async def _look(self) -> None:
         """Enforce the time limits, without a timer for each connection."""
         limits = self._limits
-        times = (limits.keepalive_time, limits.keepalive_timeout, limits.max_idle, limits.max_age, LOOK_EVERY * 4)
+        times = (
+            limits.keepalive_time,
+            limits.keepalive_timeout,
+            limits.max_idle,
+            limits.max_age,
+            LOOK_EVERY * 4,
+        )
         interval = max(min(time for time in times if time is not None) / 4, 0.01)
         while True:
             await asyncio.sleep(interval)
@@ -143,21 +153,9 @@ def look(connection: Connection, limits: Limits, age: float | None, now: float) 
         return
     _look_at_streams(connection, limits, now)
     _keep_alive(connection, limits, now)
-<<<<<<< HEAD
     if connection.draining:
         _end_drain(connection, limits, age, now)
     elif _is_old(connection, limits, age, now):
-=======
-    if connection.drain_began is not None:
-        if now - connection.drain_began > DRAINING:
-            connection.stop_accepting()
-        grace = limits.max_age_grace
-        if age is not None and grace is not None and now - connection.opened_at > age + grace:
-            connection.end(ErrorCode.NO_ERROR, "max_age")
-    elif age is not None and now - connection.opened_at > age:
-        connection.drain()
-    elif limits.max_idle is not None and not connection.streams and now - connection.used_at > limits.max_idle:
->>>>>>> hpack
         connection.drain()
 
 
@@ -184,7 +182,6 @@ def _look_at_streams(connection: Connection, limits: Limits, now: float) -> None
         if since is not None and receiver is not None:
             if now - since > limits.body_timeout + stream.taken / limits.slowest_rate:
                 receiver.overdue()
-<<<<<<< HEAD
             continue
         limit, since = limits.stall_timeout, stream.stalled_since
         if limit is not None and since is not None and now - since > limit:
@@ -192,14 +189,6 @@ def _look_at_streams(connection: Connection, limits: Limits, now: float) -> None
             stream.reset(ErrorCode.CANCEL)
             if receiver is not None:
                 receiver.lost()
-=======
-        elif stream.stalled_since is not None and limits.stall_timeout is not None:
-            if now - stream.stalled_since > limits.stall_timeout:
-                logger.warning("a client has read nothing of a stream for %g s; dropping it", limits.stall_timeout)
-                stream.reset(ErrorCode.CANCEL)
-                if receiver is not None:
-                    receiver.lost()
->>>>>>> hpack
 
 
 def _keep_alive(connection: Connection, limits: Limits, now: float) -> None:
