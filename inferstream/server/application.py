@@ -27,6 +27,7 @@ from .stopping import AFTERWARDS, SPARE, UNLOADING, within
 
 if TYPE_CHECKING:
     from .frontends.leader import FrontEnds
+    from .grpc.rpc import Rpcs
     from .rest.asgi import AsgiApp
 
 WORKER = str(Path(__file__).with_name("bootstrap.py"))
@@ -179,6 +180,13 @@ class Application:
 
     def grpc_services(self) -> tuple[Any, ...]:
         """The services, for `add_generic_rpc_handlers` of a `grpc.aio` server."""
+        from .grpc.grpcio.handlers import RpcHandlers  # late: it imports the library
+
+        return (RpcHandlers(self.rpcs),)
+
+    @cached_property
+    def rpcs(self) -> "Rpcs":
+        """The RPCs, for any engine of gRPC."""
         from .grpc.services import build_services  # late: not every application serves gRPC
 
         return build_services(self.dataplane, self.settings, self.meters, self.tracing, self)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ..dataplane.dataplane import DataPlane
 from ..settings import Settings
 from ..telemetry.metrics import Meters
-from .grpc.app import GrpcServer
+from .grpc.engine import build_port
+from .grpc.services import build_services
 from .rest.asgi import build_rest_app
 from .rest.liveness import Liveness
 from .rest.server import HttpServer
@@ -28,7 +29,7 @@ class Doors:
         tracing: "Tracer | None",
         liveness: Liveness,
     ) -> None:
-        self.grpc = GrpcServer(dataplane, settings, meters, tracing)
+        self.grpc = build_port(build_services(dataplane, settings, meters, tracing), settings)
         app = DirectApp(build_rest_app(dataplane, settings, meters, tracing), settings)
         self.rest = HttpServer(app, settings, "rest", liveness)
 

@@ -1,13 +1,8 @@
 """The table from error codes to the status of each transport."""
 
-import re
-from typing import TYPE_CHECKING, Literal, NamedTuple
-from urllib.parse import quote, unquote
+from typing import Literal, NamedTuple
 
 from ..errors import Code, InferstreamError, Overloaded, own_status
-
-if TYPE_CHECKING:
-    import grpc
 
 Profile = Literal["default", "mlserver", "triton"]
 
@@ -50,14 +45,6 @@ PROFILES: dict[Profile, dict[Code, Status]] = {
 }
 """Differences from `TABLE`, for clients that compare with the codes of another server."""
 
-LONGEST_MESSAGE = 4096
-"""Bytes of a gRPC message as a header. Clients refuse a call if its headers exceed 8 KiB together."""
-
-ELLIPSIS = "…"
-
-_AS_IT_IS = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
-"""Characters that gRPC writes into the header unchanged. Every other byte takes three characters."""
-
 
 def status_of(error: InferstreamError, profile: Profile = "default") -> Status:
     """The HTTP and gRPC status of an error."""
@@ -81,24 +68,3 @@ def http_headers(error: InferstreamError) -> list[tuple[bytes, bytes]]:
     if error.code is Code.UNSUPPORTED_ENCODING:
         return [(b"accept-encoding", b"gzip, deflate")]
     return []
-
-
-def grpc_status(error: BaseException, profile: Profile = "default") -> "tuple[grpc.StatusCode, str]":
-    """The gRPC status code and message of an error; INTERNAL without details for one outside our tree."""
-    import grpc
-
-    if not isinstance(error, InferstreamError):
-        return grpc.StatusCode.INTERNAL, "The server failed; its log says why."
-    return grpc.StatusCode[status_of(error, profile).grpc], shortened(error.message)
-
-
-def shortened(message: str) -> str:
-    """The message, cut to the length that a status can carry."""
-    if 3 * 4 * len(message) <= LONGEST_MESSAGE:
-        return message
-    written = quote(message[: LONGEST_MESSAGE + 1], safe=_AS_IT_IS)
-    if len(written) <= LONGEST_MESSAGE:
-        return message
-    beginning = written[: LONGEST_MESSAGE - len(quote(ELLIPSIS))]
-    # The cut may have divided an escape or a character.
-    return unquote(re.sub("%.?$", "", beginning), errors="ignore") + ELLIPSIS

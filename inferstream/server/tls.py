@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import grpc
-
 from ..errors import InvalidSettings
 from ..settings.paths import expanded
 
@@ -36,13 +34,13 @@ class Certificates:
     """
 
     def __init__(self, options: Mapping[str, Any], folder: str, source: str) -> None:
-        self._source = source
+        self.source = source
         self._folder = Path(folder)
         self._certificate = self._path(options, "ssl_certfile")
         self._key = self._path(options, "ssl_keyfile") if options.get("ssl_keyfile") else self._certificate
         self._authority = self._path(options, "ssl_ca_certs") if options.get("ssl_ca_certs") else None
-        self._password = str(options.get("ssl_keyfile_password") or "")
-        self._ciphers = options.get("ssl_ciphers")
+        self.password = str(options.get("ssl_keyfile_password") or "")
+        self.ciphers = options.get("ssl_ciphers")
         self.clients = self._clients(options)
         self._stamps = self._look()
         self.context = self._load()
@@ -50,16 +48,16 @@ class Certificates:
     def _path(self, options: Mapping[str, Any], name: str) -> Path:
         value = options.get(name)
         if not isinstance(value, str) or not value:
-            raise InvalidSettings(f'{self._source}: field "{name}" must name a file, got {value!r}')
+            raise InvalidSettings(f'{self.source}: field "{name}" must name a file, got {value!r}')
         path = self._folder / expanded(value)
         try:
             size = path.stat().st_size
             with path.open("rb"):
                 pass
         except OSError as error:
-            raise InvalidSettings(f"{self._source}: {name} {path}: {error.strerror}") from None
+            raise InvalidSettings(f"{self.source}: {name} {path}: {error.strerror}") from None
         if size > LARGEST:
-            raise InvalidSettings(f"{self._source}: {name} {path}: larger than {LARGEST} bytes")
+            raise InvalidSettings(f"{self.source}: {name} {path}: larger than {LARGEST} bytes")
         return path
 
     def _clients(self, options: Mapping[str, Any]) -> ssl.VerifyMode:
@@ -68,9 +66,9 @@ class Certificates:
         try:
             mode = ssl.VerifyMode(options.get("ssl_cert_reqs", unasked))
         except ValueError:
-            raise InvalidSettings(f'{self._source}: field "ssl_cert_reqs" must be 0, 1 or 2') from None
+            raise InvalidSettings(f'{self.source}: field "ssl_cert_reqs" must be 0, 1 or 2') from None
         if mode is not ssl.CERT_NONE and self._authority is None:
-            raise InvalidSettings(f'{self._source}: "ssl_cert_reqs" needs "ssl_ca_certs"')
+            raise InvalidSettings(f'{self.source}: "ssl_cert_reqs" needs "ssl_ca_certs"')
         return mode
 
     def _look(self) -> Stamps:
@@ -84,23 +82,23 @@ class Certificates:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
             # Without a callable, OpenSSL would ask for the password of a key on the terminal.
-            context.load_cert_chain(self._certificate, self._key, lambda: self._password)
+            context.load_cert_chain(self._certificate, self._key, lambda: self.password)
         except OSError as error:
             files = f"ssl_certfile {self._certificate} and ssl_keyfile {self._key}"
-            raise InvalidSettings(f"{self._source}: {files}: {self._reason(error)}") from None
+            raise InvalidSettings(f"{self.source}: {files}: {self._reason(error)}") from None
         context.verify_mode = self.clients
         if self._authority is not None:
             try:
                 context.load_verify_locations(self._authority)
             except OSError as error:
                 raise InvalidSettings(
-                    f"{self._source}: ssl_ca_certs {self._authority}: {self._reason(error)}"
+                    f"{self.source}: ssl_ca_certs {self._authority}: {self._reason(error)}"
                 ) from None
-        if self._ciphers is not None:
+        if self.ciphers is not None:
             try:
-                context.set_ciphers(self._ciphers)
+                context.set_ciphers(self.ciphers)
             except (ssl.SSLError, TypeError):
-                raise InvalidSettings(f'{self._source}: field "ssl_ciphers" names no cipher') from None
+                raise InvalidSettings(f'{self.source}: field "ssl_ciphers" names no cipher') from None
         return context
 
     def _reason(self, error: OSError) -> str:
@@ -126,23 +124,14 @@ class Certificates:
         return True
 
     def renew(self) -> None:
-        self.context.load_cert_chain(self._certificate, self._key, lambda: self._password)
+        self.context.load_cert_chain(self._certificate, self._key, lambda: self.password)
         if self._authority is not None:
             self.context.load_verify_locations(self._authority)
 
-    def check_grpc(self) -> None:
-        """Raise InvalidSettings for options that gRPC does not have."""
-        if self._password:
-            raise InvalidSettings(f"{self._source}: gRPC reads no key that has a password")
-        if self.clients is ssl.CERT_OPTIONAL:
-            raise InvalidSettings(f'{self._source}: "ssl_cert_reqs" 1 is unknown to gRPC; it takes 0 or 2')
-        if self._ciphers is not None:
-            raise InvalidSettings(f"{self._source}: gRPC takes its ciphers from GRPC_SSL_CIPHER_SUITES")
-
-    def for_grpc(self) -> Any:
+    def read(self) -> tuple[bytes, bytes, bytes | None]:
+        """The files of the key, of the certificate and of the clients' authority. Raises OSError."""
         authority = None if self._authority is None else self._authority.read_bytes()
-        pair = (self._key.read_bytes(), self._certificate.read_bytes())
-        return grpc.ssl_server_certificate_configuration([pair], root_certificates=authority)
+        return self._key.read_bytes(), self._certificate.read_bytes(), authority
 
 
 def certificates(options: Mapping[str, Any], folder: str, source: str) -> Certificates | None:

@@ -13,9 +13,10 @@ UNLOGGED = ("Check", "List", "Watch", "ServerLive", "ServerReady", "ModelReady")
 
 
 class RpcMeters:
-    __slots__ = ("duration", "ends", "labels", "name", "received", "sent", "started", "unlogged")
+    __slots__ = ("duration", "ends", "kind", "labels", "name", "received", "sent", "started", "unlogged")
 
     def __init__(self, kind: str, service: str, method: str) -> None:
+        self.kind = kind
         self.labels = [kind, service, method]
         self.name = f"{service}/{method}"
         self.unlogged = method in UNLOGGED
@@ -25,6 +26,10 @@ class RpcMeters:
         self.sent = 0
         self.ends: dict[str, int] = {}
         self.duration = Histogram(SECONDS)
+
+    @property
+    def path(self) -> str:
+        return f"/{self.name}"
 
     def ended(self, status: str, seconds: float) -> None:
         self.ends[status] = self.ends.get(status, 0) + 1

@@ -36,6 +36,7 @@ DatatypeName = Annotated[
 class Origin(Protocol):
     """The context of an RPC or the exchange of a request, as far as headers need it."""
 
+    @property
     def peer(self) -> str: ...
 
 
@@ -67,7 +68,7 @@ class Headers(MutableMapping[str, str]):
     @property
     def peer(self) -> str | None:
         """The address of the client, in gRPC's form. None where the transport, or this process, does not know it."""
-        return None if self._origin is None else self._origin.peer()
+        return None if self._origin is None else self._origin.peer
 
     def _all(self) -> dict[str, str]:
         if self._decoded is None:

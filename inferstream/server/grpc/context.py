@@ -1,12 +1,9 @@
 """The context of an RPC: the request's headers and deadline, and the headers of the response."""
 
-import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import Never, Protocol
-
-import grpc
+from typing import Protocol
 
 from ...dataplane.cloudevents import CloudEvents
 from ...dataplane.priority import header_priority
@@ -28,31 +25,33 @@ _VALUE = re.compile(r"[ -~]*")
 
 
 class RpcContext(Protocol):
-    """The part of the library's context that is used. Its stubs type neither messages of bytes nor None."""
+    """What an engine gives to each RPC. `read`, `write` and `send_initial_metadata` raise `ClientLeft`."""
 
-    def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]] | None: ...
-    def time_remaining(self) -> float | None: ...
-    def peer(self) -> str: ...
-    def code(self) -> grpc.StatusCode: ...
-    def details(self) -> str: ...
-    def read(self) -> Awaitable[bytes]: ...
-    def write(self, message: bytes, /) -> Awaitable[None]: ...
+    @property
+    def deadline(self) -> float | None:
+        """The client's deadline on the event loop's clock in seconds, or None."""
+
+    @property
+    def peer(self) -> str:
+        """The client's address, such as `ipv4:127.0.0.1:50000`, `ipv6:[::1]:50000` or `unix:…`."""
+
+    def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]]:
+        """The client's metadata; values of names in `-bin` are bytes."""
+
+    def read(self) -> Awaitable[bytes | None]:
+        """The next message, or None when the client has half-closed."""
+
+    def write(self, message: bytes, /) -> Awaitable[None]:
+        """Send a message, and wait while the client does not read."""
+
     def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> Awaitable[None]: ...
+
     def set_trailing_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> None: ...
-    def abort(
-        self, code: grpc.StatusCode, details: str, trailing_metadata: tuple[tuple[str, str], ...], /
-    ) -> Awaitable[Never]: ...
 
 
 def headers_of(context: RpcContext) -> Headers:
     """The call's metadata, decoded when a model reads it."""
-    return Headers(context.invocation_metadata() or (), None, context)
-
-
-def deadline_of(context: RpcContext) -> float | None:
-    """The client's deadline on the event loop's clock in seconds, or None."""
-    remaining = context.time_remaining()
-    return None if remaining is None else asyncio.get_running_loop().time() + remaining
+    return Headers(context.invocation_metadata(), None, context)
 
 
 def priority_of(metadata: Headers) -> int:

@@ -8,7 +8,7 @@ from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataR
 from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_requests import InferMessage
 from ...protos.grpc_responses import dump_response
-from .context import RpcContext, TrailingHeaders, deadline_of, headers_of, priority_of
+from .context import RpcContext, TrailingHeaders, headers_of, priority_of
 
 
 class InferenceService:
@@ -53,7 +53,7 @@ class InferenceService:
             Operation.INFER,
             request_from(request),
             metadata,
-            deadline=deadline_of(context),
+            deadline=context.deadline,
             priority=priority_of(metadata),
         )
         call.face = "grpc"

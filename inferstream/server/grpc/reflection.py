@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-import grpc
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -19,6 +18,7 @@ from ...protos.reflection_pb2 import (
     ServerReflectionResponse,
 )
 from .rpc import RpcExchange
+from .statuses import StatusCode
 from .typed import TypedServices
 
 SERVICES = sorted((SERVICE, HEALTH, *REFLECTION))
@@ -57,8 +57,8 @@ class Reflection:
                     services = ListServiceResponse(service=[{"name": name} for name in names])
                     return ServerReflectionResponse(list_services_response=services)
         except KeyError:
-            return _error(grpc.StatusCode.NOT_FOUND)
-        return _error(grpc.StatusCode.INVALID_ARGUMENT)
+            return _error(StatusCode.NOT_FOUND)
+        return _error(StatusCode.INVALID_ARGUMENT)
 
     def _found(self, look: Callable[[DescriptorPool], Found]) -> Found:
         """What the first pool has that has it. Raises KeyError."""
@@ -109,6 +109,6 @@ def _serialized(file: FileDescriptor, seen: set[str]) -> Iterator[bytes]:
         yield from _serialized(imported, seen)
 
 
-def _error(code: grpc.StatusCode) -> ServerReflectionResponse:
-    number, text = code.value
-    return ServerReflectionResponse(error_response=ErrorResponse(error_code=number, error_message=text))
+def _error(code: StatusCode) -> ServerReflectionResponse:
+    error = ErrorResponse(error_code=code, error_message=code.name.lower().replace("_", " "))
+    return ServerReflectionResponse(error_response=error)

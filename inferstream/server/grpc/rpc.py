@@ -1,30 +1,56 @@
-"""Handlers of RPCs over bytes. They count each RPC, and map each error to a status."""
+"""RPCs over bytes, for any engine. They count each call, and map each error to a status."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-import grpc
-import grpc.aio
 from google.protobuf.message import DecodeError, Message
-from grpc.aio import EOF  # type: ignore[attr-defined]  # missing from the stubs
 
 from ...errors import InferstreamError, InvalidRequest
 from ...telemetry.rpcs import RpcMeters
-from ..status import Profile, grpc_status, retry_after
+from ..status import Profile, retry_after
 from .context import RpcContext
-
-if TYPE_CHECKING:
-    RpcHandler = grpc.RpcMethodHandler[bytes, bytes]
-else:
-    RpcHandler = grpc.RpcMethodHandler  # generic for type checkers alone
+from .statuses import StatusCode, grpc_status
 
 logger = logging.getLogger("inferstream.grpc")
 
 Request = TypeVar("Request")
 Parsed = TypeVar("Parsed", covariant=True)
+
+
+class RpcFailed(Exception):
+    """The status with which a call ends, and its trailing metadata beside that of the context."""
+
+    def __init__(self, code: StatusCode, message: str, trailing: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+        self.trailing = trailing
+
+
+class ClientLeft(Exception):
+    """The client has left its call, and nothing can be sent."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rpc:
+    """One RPC. Its meters, spans and statuses are inside `serve`, so that an engine adds none."""
+
+    path: str
+    """Such as `/inference.GRPCInferenceService/ModelInfer`."""
+    client_streams: bool
+    server_streams: bool
+    serve: "ServeRpc"
+
+
+class Rpcs(Protocol):
+    """The RPCs that an engine serves."""
+
+    def find(self, path: str) -> Rpc | None:
+        """The RPC at this path; None for one that is not implemented."""
 
 
 class RequestType(Protocol[Parsed]):
@@ -44,7 +70,7 @@ class RpcExchange(Generic[Request]):
     async def read(self) -> Request | None:
         """The next request, or None when the client has half-closed. Raises InvalidRequest."""
         data = await self.context.read()
-        if data is EOF:
+        if data is None:
             return None
         self._meters.received += 1
         return parse(self._request, data)
@@ -68,8 +94,12 @@ Unary = Callable[[Request, RpcContext], Awaitable[Message | bytes]]
 
 Streaming = Callable[[RpcExchange[Request]], Awaitable[None]]
 
-ServeRpc = Callable[[bytes, RpcContext], Awaitable[bytes | None]]
-"""Serves an RPC, given the bytes of its request. A streaming RPC reads from the context instead."""
+ServeRpc = Callable[[bytes | None, RpcContext], Awaitable[bytes | None]]
+"""Serves a call. A unary RPC takes and returns the bytes of a message, also in a bytearray or a memoryview.
+
+A streaming RPC takes and returns None. It reads and writes through the context. Raises RpcFailed for each failure
+that the client must see, CancelledError if the engine has cancelled the task, and ClientLeft of the context.
+"""
 
 Around = Callable[[ServeRpc], ServeRpc]
 """Wraps the function that serves an RPC."""
@@ -81,17 +111,17 @@ def unary(
     meters: RpcMeters,
     profile: Profile,
     around: Around,
-) -> RpcHandler:
-    """The handler of an RPC with one request and one response."""
+) -> Rpc:
+    """An RPC with one request and one response."""
 
-    async def serve(data: bytes, context: RpcContext) -> bytes:
+    async def serve(data: bytes | None, context: RpcContext) -> bytes:
+        assert data is not None
         meters.received += 1
-        # Parsed here, because the library's own status would be UNKNOWN with the parser's message.
         response = await behaviour(parse(request, data), context)
         meters.sent += 1
         return response if isinstance(response, bytes) else response.SerializeToString()
 
-    return grpc.unary_unary_rpc_method_handler(around(_ended(serve, meters, profile)))
+    return Rpc(meters.path, False, False, around(_ended(serve, meters, profile)))
 
 
 def streaming(
@@ -100,13 +130,14 @@ def streaming(
     meters: RpcMeters,
     profile: Profile,
     around: Around,
-) -> RpcHandler:
-    """The handler of a streaming RPC; one with a single request reads the first message."""
+) -> Rpc:
+    """An RPC with a stream in one direction or both; one with a single request reads the first message."""
 
-    async def serve(_: object, context: RpcContext) -> None:
+    async def serve(_: bytes | None, context: RpcContext) -> None:
         await behaviour(RpcExchange(context, request, meters))
 
-    return grpc.stream_stream_rpc_method_handler(around(_ended(serve, meters, profile)))
+    client, server = meters.kind != "SERVER_STREAMING", meters.kind != "CLIENT_STREAMING"
+    return Rpc(meters.path, client, server, around(_ended(serve, meters, profile)))
 
 
 def parse(request: RequestType[Request], data: bytes) -> Request:
@@ -120,9 +151,9 @@ def parse(request: RequestType[Request], data: bytes) -> Request:
 
 
 def _ended(serve: ServeRpc, meters: RpcMeters, profile: Profile) -> ServeRpc:
-    """`serve` with meters, and with a status for each error: the library's own would be UNKNOWN with its text."""
+    """`serve` with meters, and with a status for each error."""
 
-    async def ended(incoming: bytes, context: RpcContext) -> bytes | None:
+    async def ended(incoming: bytes | None, context: RpcContext) -> bytes | None:
         meters.started += 1
         began = perf_counter()
         status = "CANCELLED"
@@ -137,8 +168,7 @@ def _ended(serve: ServeRpc, meters: RpcMeters, profile: Profile) -> ServeRpc:
             status = code.name
             seconds_until_retry = retry_after(error)
             trailing = () if seconds_until_retry is None else (("retry-after", str(seconds_until_retry)),)
-            await context.abort(code, message, trailing)
-            raise AssertionError("abort always raises") from None
+            raise RpcFailed(code, message, trailing) from error
         finally:
             seconds = perf_counter() - began
             meters.ended(status, seconds)
@@ -149,17 +179,17 @@ def _ended(serve: ServeRpc, meters: RpcMeters, profile: Profile) -> ServeRpc:
 
 
 def _client_has_left(error: BaseException) -> bool:
-    """Whether the client has left: a message could not be sent, or the library cancelled the call.
+    """Whether the client has left: a message could not be sent, or the engine has cancelled the call.
 
-    A cancellation that the library did not request is a failure, and the client waits for its status.
+    A cancellation that the engine did not request is a failure, and the client waits for its status.
     """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
-    return isinstance(error, grpc.aio.InternalError)
+    return isinstance(error, ClientLeft)
 
 
-def outcome(error: BaseException, profile: Profile) -> tuple[grpc.StatusCode, str]:
+def outcome(error: BaseException, profile: Profile) -> tuple[StatusCode, str]:
     """The status of an error; one outside our tree is logged, and its status has no details."""
     if not isinstance(error, InferstreamError):
         logger.error("a gRPC call failed", exc_info=error)

@@ -1,9 +1,7 @@
-"""The services as handlers for any `grpc.aio` server."""
+"""The services, as the RPCs that any engine serves."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
-
-import grpc
 
 from ...dataplane.dataplane import DataPlane
 from ...errors import NotStarted
@@ -20,7 +18,7 @@ from .health import Health
 from .inference import InferenceService
 from .reflection import Reflection
 from .repository import RepositoryService
-from .rpc import Around, Request, RequestType, RpcHandler, Streaming, Unary, streaming, unary
+from .rpc import Around, Request, RequestType, Rpc, Rpcs, Streaming, Unary, streaming, unary
 from .stream import StreamService
 from .typed import Received, TypedRpc, TypedServices, refuse
 
@@ -53,25 +51,31 @@ def build_services(
     meters: Meters,
     tracing: "Tracer | None",
     startable: Startable | None = None,
-) -> "tuple[grpc.GenericRpcHandler[object, object], ...]":
-    """The handlers of every service. Until `startable` has started, each inference RPC is UNAVAILABLE."""
-    services = Services(settings, meters, tracing, startable)
+) -> Rpcs:
+    """The RPCs of every service. Until `startable` has started, each inference RPC is UNAVAILABLE."""
+    services = Services(dataplane, settings, meters, tracing, startable)
     inference, stream = InferenceService(dataplane), StreamService(dataplane, settings)
     repository = RepositoryService(dataplane)
     services.add_inference(SERVICE, inference, stream, repository)
     services.add_inference(LEGACY_SERVICE, repository)
-    typed = services.typed(dataplane)
-    services.add_health(Health(dataplane, typed))
+    services.add_health(Health(dataplane, services.typed))
     if settings.grpc_reflection:
-        services.add_reflection(Reflection(typed))
-    return (*services.handlers, typed)
+        services.add_reflection(Reflection(services.typed))
+    return services
 
 
 class Services:
+    """RPCs by path: those that every server has, and the typed ones of functions."""
+
     def __init__(
-        self, settings: Settings, meters: Meters, tracing: "Tracer | None", startable: Startable | None
+        self,
+        dataplane: DataPlane,
+        settings: Settings,
+        meters: Meters,
+        tracing: "Tracer | None",
+        startable: Startable | None,
     ) -> None:
-        self.handlers: list[grpc.GenericRpcHandler[object, object]] = []
+        self._rpcs: dict[str, Rpc] = {}
         self._startable = startable
         self._meters = meters.grpc
         self._profile = settings.status_profile
@@ -80,10 +84,13 @@ class Services:
             from .tracing import RpcTracing  # late: it imports OpenTelemetry
 
             self._around = RpcTracing(tracing).around
+        self.typed = self._typed(dataplane)
+
+    def find(self, path: str) -> Rpc | None:
+        return self._rpcs.get(path) or self.typed.find(path)
 
     def add_inference(self, service: str, *parts: object) -> None:
         """Add the methods that one of the parts has."""
-        handlers = {}
         for method in METHODS:
             name = method.name
             behaviour = next((getattr(part, name) for part in parts if hasattr(part, name)), None)
@@ -94,16 +101,15 @@ class Services:
             if request is ModelInferRequest:
                 request = InferRequests
             if method.client_streaming:
-                handlers[name] = self._streaming("BIDI_STREAMING", service, name, request, behaviour)
+                self._add_streaming("BIDI_STREAMING", service, name, request, behaviour)
             else:
-                handlers[name] = self._unary(service, name, request, behaviour)
-        self._add(service, handlers)
+                self._add_unary(service, name, request, behaviour)
 
-    def typed(self, dataplane: DataPlane) -> TypedServices:
+    def _typed(self, dataplane: DataPlane) -> TypedServices:
         """The typed RPCs of functions. The meters of an RPC stay when its model is loaded again."""
         meters: dict[tuple[str, str, str], RpcMeters] = {}
 
-        def build(rpc: TypedRpc) -> RpcHandler:
+        def build(rpc: TypedRpc) -> Rpc:
             service, name = rpc.method.service, rpc.method.name
             kind = KINDS[rpc.method.stream is not None, rpc.method.streams]
             if (kind, service, name) not in meters:
@@ -113,21 +119,21 @@ class Services:
                 return unary(self._when_started(rpc.infer), *rest)
             return streaming(self._when_started(rpc.stream), *rest)
 
-        unready = self._streaming("BIDI_STREAMING", "typed", "unready", Received, self._when_started(refuse))
-        return TypedServices(dataplane, build, unready)
+        unready = self._meters.of("BIDI_STREAMING", "typed", "unready")
+        around = self._around("typed", "unready")
+        refusal = streaming(self._when_started(refuse), Received, unready, self._profile, around)
+        return TypedServices(dataplane, build, refusal)
 
     def add_health(self, health: Health) -> None:
-        watch = self._streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
-        check = self._unary(HEALTH, "Check", HealthCheckRequest, health.Check)
-        listed = self._unary(HEALTH, "List", HealthListRequest, health.List)
-        self._add(HEALTH, {"Check": check, "List": listed, "Watch": watch})
+        self._add_streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
+        self._add_unary(HEALTH, "Check", HealthCheckRequest, health.Check)
+        self._add_unary(HEALTH, "List", HealthListRequest, health.List)
 
     def add_reflection(self, reflection: Reflection) -> None:
         name = "ServerReflectionInfo"
         behaviour = reflection.ServerReflectionInfo
         for service in REFLECTION:
-            handler = self._streaming("BIDI_STREAMING", service, name, ServerReflectionRequest, behaviour)
-            self._add(service, {name: handler})
+            self._add_streaming("BIDI_STREAMING", service, name, ServerReflectionRequest, behaviour)
 
     def _when_started(self, behaviour: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
         startable = self._startable
@@ -141,22 +147,22 @@ class Services:
 
         return when_started
 
-    def _unary(
+    def _add_unary(
         self, service: str, name: str, request: RequestType[Request], behaviour: Unary[Request]
-    ) -> RpcHandler:
+    ) -> None:
         meters = self._meters.of("UNARY", service, name)
-        return unary(behaviour, request, meters, self._profile, self._around(service, name))
+        self._add(unary(behaviour, request, meters, self._profile, self._around(service, name)))
 
-    def _streaming(
+    def _add_streaming(
         self,
         kind: str,
         service: str,
         name: str,
         request: RequestType[Request],
         behaviour: Streaming[Request],
-    ) -> RpcHandler:
+    ) -> None:
         meters = self._meters.of(kind, service, name)
-        return streaming(behaviour, request, meters, self._profile, self._around(service, name))
+        self._add(streaming(behaviour, request, meters, self._profile, self._around(service, name)))
 
-    def _add(self, service: str, handlers: dict[str, RpcHandler]) -> None:
-        self.handlers.append(grpc.method_handlers_generic_handler(service, handlers))
+    def _add(self, rpc: Rpc) -> None:
+        self._rpcs[rpc.path] = rpc

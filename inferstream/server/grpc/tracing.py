@@ -2,12 +2,11 @@
 
 from functools import partial
 
-import grpc
-
 from ...telemetry.rpcs import UNLOGGED
 from ...telemetry.tracing import Tracer
 from .context import RpcContext, headers_of
-from .rpc import Around, ServeRpc
+from .rpc import Around, RpcFailed, ServeRpc
+from .statuses import StatusCode
 
 
 class RpcTracing:
@@ -24,20 +23,20 @@ class RpcTracing:
         name = f"/{service}/{method}"
         values = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
 
-        async def traced(incoming: bytes, context: RpcContext) -> bytes | None:
+        async def traced(incoming: bytes | None, context: RpcContext) -> bytes | None:
             span = self._tracing.door(name, headers_of(context), values)
             failure: str | None = "CANCELLED"
-            code = grpc.StatusCode.CANCELLED
+            code = StatusCode.CANCELLED
             try:
                 response = await serve(incoming, context)
-                code, failure = grpc.StatusCode.OK, None
+                code, failure = StatusCode.OK, None
                 return response
-            except grpc.aio.AbortError:
-                code = context.code()
-                failure = f"{code.name}: {context.details()}"
+            except RpcFailed as failed:
+                code = failed.code
+                failure = f"{code.name}: {failed.message}"
                 raise
             finally:
-                span.note({"rpc.grpc.status_code": code.value[0]})
+                span.note({"rpc.grpc.status_code": code.value})
                 span.end(failure)
 
         return traced

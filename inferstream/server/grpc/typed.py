@@ -2,9 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING
 
-import grpc
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from ...concurrency.interruption import Reminder
@@ -18,13 +16,8 @@ from ...protos.typed_requests import RequestReader
 from ...protos.typed_responses import ResponseWriter
 from ...signature import Signature
 from ...types import InferenceRequest
-from .context import RpcContext, TrailingHeaders, deadline_of, headers_of, priority_of
-from .rpc import RpcExchange, RpcHandler
-
-if TYPE_CHECKING:
-    GenericHandler = grpc.GenericRpcHandler[object, object]
-else:
-    GenericHandler = grpc.GenericRpcHandler  # generic for type checkers alone
+from .context import RpcContext, TrailingHeaders, headers_of, priority_of
+from .rpc import Rpc, RpcExchange
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -93,7 +86,7 @@ class TypedRpc:
             request,
             metadata,
             more=more,
-            deadline=deadline_of(context),
+            deadline=context.deadline,
             priority=priority_of(metadata),
         )
         call.face = "grpc"
@@ -111,32 +104,29 @@ class TypedRpc:
             yield request
 
 
-BuildHandler = Callable[[TypedRpc], RpcHandler]
+BuildRpc = Callable[[TypedRpc], Rpc]
 
 
-class TypedServices(GenericHandler):
-    """The typed RPCs of the models that are loaded now, as a generic handler of gRPC's."""
+class TypedServices:
+    """The typed RPCs of the models that are loaded now."""
 
-    def __init__(self, dataplane: DataPlane, build: BuildHandler, unready: RpcHandler) -> None:
+    def __init__(self, dataplane: DataPlane, build: BuildRpc, unready: Rpc) -> None:
         self._dataplane = dataplane
         self._build = build
         self._unready = unready
         self._models: list[tuple[str, Signature]] = []
-        self._built: dict[str, tuple[Signature, Method, RpcHandler]] = {}
-        self._handlers: dict[str, RpcHandler] = {}
+        self._built: dict[str, tuple[Signature, Method, Rpc]] = {}
+        self._rpcs: dict[str, Rpc] = {}
         self._pools: list[DescriptorPool] | None = None
 
-    def service(  # type: ignore[override]  # handlers of bytes, as of every service here
-        self, handler_call_details: grpc.HandlerCallDetails
-    ) -> RpcHandler | None:
-        """The handler of an RPC; None for one that no model has."""
-        path = handler_call_details.method
+    def find(self, path: str) -> Rpc | None:
+        """The RPC at this path; None for one that no model has."""
         if self._models is not self._dataplane.typed_models():
             self._follow()
-        handler = self._handlers.get(path)
-        if handler is None and f"/{PREFIX}" in path and not self._dataplane.ready:
+        rpc = self._rpcs.get(path)
+        if rpc is None and f"/{PREFIX}" in path and not self._dataplane.ready:
             return self._unready  # the model may be loading
-        return handler
+        return rpc
 
     @property
     def names(self) -> Sequence[str]:
@@ -175,9 +165,9 @@ class TypedServices(GenericHandler):
                 self._built[model] = built
             else:
                 logger.error("model %s has no typed RPC: model %s has one of the same name", model, other)
-        self._handlers = {method.path: handler for _, method, handler in self._built.values()}
+        self._rpcs = {method.path: rpc for _, method, rpc in self._built.values()}
 
-    def _built_of(self, model: str, signature: Signature) -> tuple[Signature, Method, RpcHandler] | None:
+    def _built_of(self, model: str, signature: Signature) -> tuple[Signature, Method, Rpc] | None:
         method = method_of(model, signature)
         if method is None:
             return None

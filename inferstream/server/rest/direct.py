@@ -59,6 +59,7 @@ class DirectExchange:
     def left(self) -> bool:
         return bool(self.connection.lost)
 
+    @property
     def peer(self) -> str:
         return address(self.connection.client)
 

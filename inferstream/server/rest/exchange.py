@@ -38,6 +38,7 @@ class Exchange(Protocol):
     def left(self) -> bool:
         """Whether the client has closed the connection."""
 
+    @property
     def peer(self) -> str:
         """The address of the client in gRPC's form, or an empty text."""
 
@@ -105,6 +106,7 @@ class AsgiExchange:
     def left(self) -> bool:
         return self._left if self._connection is None else self._connection.lost
 
+    @property
     def peer(self) -> str:
         return address(self._client)
 

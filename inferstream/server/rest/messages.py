@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import orjson
 
 from ...errors import Code, InferstreamError, InvalidRequest, PayloadTooLarge, UnsupportedEncoding
+from ..compression import DEFLATE, GZIP, deflate, inflate
 from ..status import Profile, http_headers, status_of
 
 logger = logging.getLogger("inferstream.rest")
@@ -123,25 +123,9 @@ async def receive_all(receive: Receive, limit: int) -> bytes:
 
 def decompress(body: bytes, encoding: bytes, limit: int) -> bytes:
     """The body without one layer of gzip or deflate, of at most `limit` bytes."""
-    if encoding == b"gzip":
-        window = 31
-    elif encoding == b"deflate":
-        # The name is that of RFC 1951, the meaning that of RFC 1950; clients send both.
-        window = zlib.MAX_WBITS if body[:1] and body[0] & 0x0F == 8 else -zlib.MAX_WBITS
-    else:
+    if encoding not in (GZIP, DEFLATE):
         raise UnsupportedEncoding(f"Content-Encoding {encoding.decode('latin-1')!r} is not gzip or deflate.")
-    inflater = zlib.decompressobj(window)
-    try:
-        plain = inflater.decompress(body, limit + 1)
-    except zlib.error as error:
-        raise InvalidRequest(f"The body is not valid {encoding.decode()}: {error}.") from None
-    if len(plain) > limit:
-        raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed once decompressed.")
-    if not inflater.eof:
-        raise InvalidRequest(f"The body is truncated {encoding.decode()}.")
-    if inflater.unused_data:
-        raise InvalidRequest(f"{len(inflater.unused_data)} bytes follow the {encoding.decode()} body.")
-    return plain
+    return inflate(body, encoding, limit, "body")
 
 
 def accepted(accept: bytes) -> bytes | None:
@@ -162,13 +146,8 @@ def accepted(accept: bytes) -> bytes | None:
 async def compress(body: bytes, encoding: bytes) -> bytes:
     """`body` in gzip or deflate (zlib) form; large bodies are compressed in a thread."""
     if len(body) > COMPRESS_IN_THREAD:
-        return await asyncio.to_thread(_deflate, body, encoding)
-    return _deflate(body, encoding)
-
-
-def _deflate(body: bytes, encoding: bytes) -> bytes:
-    deflater = zlib.compressobj(1, wbits=31 if encoding == b"gzip" else zlib.MAX_WBITS)
-    return deflater.compress(body) + deflater.flush()
+        return await asyncio.to_thread(deflate, body, encoding)
+    return deflate(body, encoding)
 
 
 async def respond(send: Send, status: int, body: bytes, headers: RawHeaders) -> None:

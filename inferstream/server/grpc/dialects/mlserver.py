@@ -10,7 +10,7 @@ from ....protos.grpc_requests import InferMessage
 from ....protos.grpc_responses import dump_response
 from ....types import Headers, InferenceRequest
 from ...status import Profile
-from ..context import TrailingHeaders, deadline_of, priority_of
+from ..context import TrailingHeaders, priority_of
 from .dialect import StreamDialect, StreamExchange, StreamRequest
 
 
@@ -36,7 +36,7 @@ class MLServerDialect(StreamDialect):
             request,
             metadata,
             more=_requests_after(admission, exchange, request, metadata),
-            deadline=deadline_of(exchange.context),
+            deadline=exchange.context.deadline,
             priority=priority_of(metadata),
         )
         call.face = "grpc"

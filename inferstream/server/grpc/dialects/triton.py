@@ -12,7 +12,7 @@ from ....protos.grpc_requests import InferMessage
 from ....protos.grpc_responses import dump_response, length
 from ....types import Headers
 from ...status import Profile
-from ..context import deadline_of, priority_of
+from ..context import priority_of
 from ..rpc import outcome
 from .dialect import StreamDialect, StreamExchange, StreamRequest
 
@@ -173,7 +173,7 @@ class TritonStream:
             operation,
             request_from(message),
             self._metadata,
-            deadline=deadline_of(self._exchange.context),
+            deadline=self._exchange.context.deadline,
             priority=self._priority,
         )
         call.face = "grpc"

@@ -84,8 +84,8 @@ class Exchange:
         self._request = request
         self.written: list[bytes] = []
 
-    def invocation_metadata(self) -> None:
-        return None
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
 
     async def read(self) -> ModelInferRequest:
         return self._request

@@ -4,48 +4,31 @@ import asyncio
 import logging
 from typing import Any
 
-import grpc
 import pytest
 
 from inferstream import App, Application, MLModel
 from inferstream.errors import InvalidSettings
+from inferstream.server.grpc.rpc import RpcFailed
+from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.grpc.typed import TypedServices
-
-
-class Details:
-    """What the library tells of a call before it is served."""
-
-    def __init__(self, method: str) -> None:
-        self.method = method
-
-
-class Aborted(Exception):
-    """The end of a call that a handler aborts."""
 
 
 class Context:
     """A call without a client."""
 
-    def __init__(self, seconds: float | None = None) -> None:
+    def __init__(self, deadline: float | None = None) -> None:
         self.trailing: Any = ()
-        self.seconds = seconds
+        self.deadline = deadline
 
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         return (("x-mark", "here"),)
 
-    def time_remaining(self) -> float | None:
-        return self.seconds
-
     def set_trailing_metadata(self, metadata: Any) -> None:
         self.trailing = metadata
 
-    async def abort(self, code: grpc.StatusCode, details: str, trailing: Any) -> None:
-        raise Aborted(code, details)
-
 
 def typed(application: Application) -> TypedServices:
-    [found] = [each for each in application.grpc_services() if isinstance(each, TypedServices)]
-    return found
+    return application.rpcs.typed
 
 
 def app_of(*names: str, service: str = "shop.Prices") -> App:
@@ -61,13 +44,16 @@ def app_of(*names: str, service: str = "shop.Prices") -> App:
 
 async def test_a_call_takes_and_returns_bytes() -> None:
     async with Application(app_of("add"), cloudevents_headers=True) as application:
-        handler = typed(application).service(Details("/shop.Prices/PredictAdd"))
+        rpc = typed(application).find("/shop.Prices/PredictAdd")
         context = Context()
-        assert await handler.unary_unary(b"\x08\x02\x10\x03", context) == b"\x08\x05"
+        assert await rpc.serve(b"\x08\x02\x10\x03", context) == b"\x08\x05"
         assert dict(context.trailing)["ce-specversion"]
-        with pytest.raises(Aborted) as caught:
-            await handler.unary_unary(b"\x10\x03", Context())
-        assert caught.value.args == (grpc.StatusCode.INVALID_ARGUMENT, 'argument "a" is missing: field 1')
+        with pytest.raises(RpcFailed) as caught:
+            await rpc.serve(b"\x10\x03", Context())
+        assert (caught.value.code, caught.value.message) == (
+            StatusCode.INVALID_ARGUMENT,
+            'argument "a" is missing: field 1',
+        )
 
 
 async def test_the_clients_deadline_ends_the_call() -> None:
@@ -78,10 +64,10 @@ async def test_the_clients_deadline_ends_the_call() -> None:
         await asyncio.wait_for(asyncio.Event().wait(), 10)
 
     async with Application(app) as application:
-        handler = typed(application).service(Details("/inferstream.App/PredictWait"))
-        with pytest.raises(Aborted) as caught:
-            await handler.unary_unary(b"", Context(seconds=0.01))
-        assert caught.value.args[0] is grpc.StatusCode.DEADLINE_EXCEEDED
+        rpc = typed(application).find("/inferstream.App/PredictWait")
+        with pytest.raises(RpcFailed) as caught:
+            await rpc.serve(b"", Context(deadline=asyncio.get_running_loop().time() + 0.01))
+        assert caught.value.code is StatusCode.DEADLINE_EXCEEDED
 
 
 async def test_apps_with_the_same_service_serve_one() -> None:
@@ -89,7 +75,7 @@ async def test_apps_with_the_same_service_serve_one() -> None:
         services = typed(application)
         assert [*services.names] == ["Alone", "shop.Prices"]
         for path in ("/shop.Prices/PredictA", "/shop.Prices/PredictB", "/Alone/PredictC"):
-            assert services.service(Details(path)) is not None
+            assert services.find(path) is not None
         [prices] = [pool for pool in services.pools if _has(pool, "shop.Prices")]
         assert [*prices.FindServiceByName("shop.Prices").methods_by_name] == ["PredictA", "PredictB"]
 
@@ -105,8 +91,8 @@ async def test_of_two_rpcs_of_one_name_the_second_is_logged(caplog: pytest.LogCa
     with caplog.at_level(logging.ERROR):
         async with Application([app_of("my-model"), app_of("my_model")]) as application:
             services = typed(application)
-            handler = services.service(Details("/shop.Prices/PredictMyModel"))
-            assert await handler.unary_unary(b"\x08\x02", Context()) == b"\x08\x03"
+            rpc = services.find("/shop.Prices/PredictMyModel")
+            assert await rpc.serve(b"\x08\x02", Context()) == b"\x08\x03"
     assert "model my_model has no typed RPC: model my-model has one of the same name" in caplog.text
 
 
@@ -122,20 +108,20 @@ async def test_only_the_version_of_calls_without_a_version_has_a_typed_rpc() -> 
         return a
 
     async with Application(app) as application:
-        handler = typed(application).service(Details("/inferstream.App/PredictAdd"))
-        assert await handler.unary_unary(b"\x0a\x01x", Context()) == b"\x0a\x01x"
+        rpc = typed(application).find("/inferstream.App/PredictAdd")
+        assert await rpc.serve(b"\x0a\x01x", Context()) == b"\x0a\x01x"
 
 
 async def test_unchanged_rpcs_stay_when_models_come_and_go() -> None:
     async with Application(app_of("a", "b"), allow_open_repository=True) as application:
         services = typed(application)
-        before = services.service(Details("/shop.Prices/PredictA"))
-        await services.service(Details("/shop.Prices/PredictB")).unary_unary(b"\x08\x02", Context())
+        before = services.find("/shop.Prices/PredictA")
+        await services.find("/shop.Prices/PredictB").serve(b"\x08\x02", Context())
         await application.dataplane.unload("b")
-        assert services.service(Details("/shop.Prices/PredictB")) is None
-        assert services.service(Details("/shop.Prices/PredictA")) is before
+        assert services.find("/shop.Prices/PredictB") is None
+        assert services.find("/shop.Prices/PredictA") is before
         await application.dataplane.load("b")
-        await services.service(Details("/shop.Prices/PredictB")).unary_unary(b"\x08\x02", Context())
+        await services.find("/shop.Prices/PredictB").serve(b"\x08\x02", Context())
         [line] = [
             line
             for line in application.meters.exposition().decode().splitlines()
@@ -147,14 +133,14 @@ async def test_unchanged_rpcs_stay_when_models_come_and_go() -> None:
 async def test_until_models_are_loaded_calls_are_unavailable() -> None:
     application = Application(app_of("add"))
     services = typed(application)
-    handler = services.service(Details("/shop.Prices/PredictAdd"))
-    with pytest.raises(Aborted) as caught:
-        await handler.stream_stream(None, Context())
-    assert caught.value.args[0] is grpc.StatusCode.UNAVAILABLE
-    assert services.service(Details("/other.Service/Method")) is None
+    rpc = services.find("/shop.Prices/PredictAdd")
+    with pytest.raises(RpcFailed) as caught:
+        await rpc.serve(None, Context())
+    assert caught.value.code is StatusCode.UNAVAILABLE
+    assert services.find("/other.Service/Method") is None
     async with application:
-        assert services.service(Details("/shop.Prices/PredictAdd")) is not handler
-        assert services.service(Details("/shop.Prices/PredictOther")) is None
+        assert services.find("/shop.Prices/PredictAdd") is not rpc
+        assert services.find("/shop.Prices/PredictOther") is None
 
 
 async def test_models_that_are_no_functions_have_none() -> None:

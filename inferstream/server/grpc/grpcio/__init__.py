@@ -1,0 +1,1 @@
+"""The gRPC engine of the library grpcio, the only part of the server that imports it."""

@@ -1,0 +1,113 @@
+"""RPCs as handlers for any `grpc.aio` server."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Never, Protocol
+
+import grpc
+from grpc.aio import EOF, InternalError  # type: ignore[attr-defined]  # EOF is missing from the stubs
+
+from ..rpc import ClientLeft, Rpc, RpcFailed, Rpcs
+from ..statuses import StatusCode
+
+if TYPE_CHECKING:
+    Handler = grpc.RpcMethodHandler[bytes, bytes]
+    GenericHandler = grpc.GenericRpcHandler[object, object]
+else:
+    Handler = grpc.RpcMethodHandler  # generic for type checkers alone
+    GenericHandler = grpc.GenericRpcHandler
+
+CODES = {code: grpc.StatusCode[code.name] for code in StatusCode}
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+class LibraryContext(Protocol):
+    """The part of the library's context that is used. Its stubs type neither messages of bytes nor None."""
+
+    def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]] | None: ...
+    def time_remaining(self) -> float | None: ...
+    def peer(self) -> str: ...
+    async def read(self) -> bytes: ...
+    async def write(self, message: bytes, /) -> None: ...
+    async def send_initial_metadata(self, metadata: Metadata, /) -> None: ...
+    def set_trailing_metadata(self, metadata: Metadata, /) -> None: ...
+    async def abort(self, code: grpc.StatusCode, details: str, trailing_metadata: Metadata, /) -> Never: ...
+
+
+class GrpcioContext:
+    """The context of an RPC over the library's. The library raises InternalError once the client has left."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: LibraryContext) -> None:
+        self._context = context
+
+    @property
+    def deadline(self) -> float | None:
+        remaining = self._context.time_remaining()
+        return None if remaining is None else asyncio.get_running_loop().time() + remaining
+
+    @property
+    def peer(self) -> str:
+        return self._context.peer()
+
+    def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]]:
+        return self._context.invocation_metadata() or ()
+
+    async def read(self) -> bytes | None:
+        try:
+            message = await self._context.read()
+        except InternalError as error:
+            raise ClientLeft from error
+        return None if message is EOF else message
+
+    async def write(self, message: bytes, /) -> None:
+        try:
+            await self._context.write(message)
+        except InternalError as error:
+            raise ClientLeft from error
+
+    async def send_initial_metadata(self, metadata: Metadata, /) -> None:
+        try:
+            await self._context.send_initial_metadata(metadata)
+        except InternalError as error:
+            raise ClientLeft from error
+
+    def set_trailing_metadata(self, metadata: Metadata, /) -> None:
+        self._context.set_trailing_metadata(metadata)
+
+
+class RpcHandlers(GenericHandler):
+    """Finds the handler of each call."""
+
+    def __init__(self, rpcs: Rpcs) -> None:
+        self._rpcs = rpcs
+        self._handlers: dict[str, tuple[Rpc, Handler]] = {}
+
+    def service(  # type: ignore[override]  # handlers of bytes
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> Handler | None:
+        """The handler of an RPC; None for one that is not implemented."""
+        rpc = self._rpcs.find(handler_call_details.method)
+        if rpc is None:
+            return None
+        known = self._handlers.get(rpc.path)
+        if known is None or known[0] is not rpc:  # a typed RPC changes with its model
+            known = self._handlers[rpc.path] = rpc, _handler_of(rpc)
+        return known[1]
+
+
+def _handler_of(rpc: Rpc) -> Handler:
+    serve, streams = rpc.serve, rpc.client_streams or rpc.server_streams
+
+    async def served(message: bytes, context: LibraryContext) -> bytes | None:
+        try:
+            return await serve(None if streams else message, GrpcioContext(context))
+        except RpcFailed as failed:
+            return await context.abort(CODES[failed.code], failed.message, failed.trailing)
+        except ClientLeft:
+            raise asyncio.CancelledError from None  # the library sends nothing after it
+
+    made = grpc.stream_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
+    return made(served)

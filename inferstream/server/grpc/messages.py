@@ -1,0 +1,135 @@
+"""Messages of RPCs on the wire: a prefix of five bytes, and the message itself, compressed or not."""
+
+from collections import deque
+from struct import Struct
+
+from ...errors import InvalidRequest, PayloadTooLarge, Unsupported
+from ..compression import DEFLATE, GZIP, deflate, inflate
+
+ACCEPTED = b"identity, deflate, gzip"
+"""The value of `grpc-accept-encoding` in responses."""
+
+IDENTITY = b"identity"
+
+PREFIX = Struct(">BL")
+"""Flags, of which 1 means compressed, and the length of the message."""
+
+COMPRESSED = 1
+
+WORTH_A_VIEW = 64 * 1024
+"""Bytes of a message above which a view costs less than a copy."""
+
+
+class MessageBuffer:
+    """Takes the bytes of one direction of a call as they arrive, and gives the messages.
+
+    A message above `limit` bytes is refused when its prefix has arrived, before its content.
+    """
+
+    __slots__ = ("_length", "_limit", "_pieces", "_start", "compressed", "size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pieces: deque[bytes] = deque()
+        self._start = 0
+        """Where in the first piece the next byte is."""
+        self._length = -1
+        """Bytes of the message after its prefix has been taken, else -1."""
+        self.size = 0
+        """Bytes that have been fed and not been taken."""
+        self.compressed = False
+        """Whether the message that was taken last is compressed."""
+
+    def feed(self, data: bytes) -> None:
+        if data:
+            self._pieces.append(data)
+            self.size += len(data)
+
+    def take(self) -> bytes | memoryview | None:
+        """The next message as it was sent, or None if it is not complete. Raises PayloadTooLarge, InvalidRequest."""
+        if self._length < 0 and not self._take_prefix():
+            return None
+        length = self._length
+        if self.size < length:
+            return None
+        self._length = -1
+        return self._cut(length) if length else b""
+
+    def _take_prefix(self) -> bool:
+        size = PREFIX.size
+        if self.size < size:
+            return False
+        first, start = self._pieces[0], self._start
+        if start + size < len(first):
+            flags, length = PREFIX.unpack_from(first, start)
+            self._start = start + size
+            self.size -= size
+        else:
+            flags, length = PREFIX.unpack(self._cut(size))
+        if flags > COMPRESSED:
+            raise InvalidRequest(f"The flags of a message are {flags}, neither 0 nor 1.")
+        if length > self._limit:
+            raise PayloadTooLarge(f"The message is larger than the {self._limit} bytes allowed.")
+        self.compressed = flags == COMPRESSED
+        self._length = length
+        return True
+
+    @property
+    def between_messages(self) -> bool:
+        """Whether the call may end here: no message is incomplete."""
+        return self._length < 0 and not self.size
+
+    def _cut(self, length: int) -> bytes | memoryview:
+        """The next `length` bytes, which have arrived."""
+        self.size -= length
+        pieces, start = self._pieces, self._start
+        first, end = pieces[0], start + length
+        if end <= len(first):
+            if end == len(first):
+                pieces.popleft()
+                self._start = 0
+            else:
+                self._start = end
+            return first[start:end] if length < WORTH_A_VIEW else memoryview(first)[start:end]
+        parts: list[bytes | memoryview] = [memoryview(first)[start:]]
+        pieces.popleft()
+        missing = end - len(first)
+        while missing >= len(pieces[0]):
+            parts.append(pieces.popleft())
+            missing -= len(parts[-1])
+            if not missing:
+                break
+        if missing:
+            parts.append(memoryview(pieces[0])[:missing])
+        self._start = missing
+        return b"".join(parts)
+
+
+def check_encoding(encoding: bytes) -> None:
+    """Raise Unsupported for a `grpc-encoding` that this server does not read."""
+    if encoding not in (IDENTITY, GZIP, DEFLATE):
+        name = encoding.decode("latin-1")
+        raise Unsupported(f'The grpc-encoding "{name}" is not one of {ACCEPTED.decode()}.')
+
+
+def decompressed(message: bytes | memoryview, encoding: bytes, limit: int) -> bytes:
+    """A message without its compression, of at most `limit` bytes. Raises PayloadTooLarge, InvalidRequest."""
+    if encoding == IDENTITY:
+        raise InvalidRequest("A message is compressed, and the call has no grpc-encoding that says how.")
+    return inflate(message, encoding, limit, "message")
+
+
+def prefixed(message: bytes) -> bytes:
+    """A message as it is sent without compression."""
+    return PREFIX.pack(0, len(message)) + message
+
+
+def compressed(message: bytes, encoding: bytes) -> bytes:
+    """A message as it is sent in gzip or deflate form."""
+    content = deflate(message, encoding)
+    return PREFIX.pack(COMPRESSED, len(content)) + content
+
+
+def accepts(accepted: bytes, encoding: bytes) -> bool:
+    """Whether a `grpc-accept-encoding` names an encoding."""
+    return any(each.strip() == encoding for each in accepted.split(b","))

@@ -1,0 +1,154 @@
+"""The gRPC port of the native engine."""
+
+import asyncio
+import logging
+import socket
+from contextlib import suppress
+
+from ....errors import InvalidSettings
+from ....settings import Settings
+from ...http2.limits import Limits
+from ...http2.port import Http2Port
+from ...http2.request import Request
+from ...http2.stream import Stream
+from ...ports import bind, share
+from ...tls import Certificates
+from ..options import GrpcOptions
+from ..rpc import Rpcs
+from ..statuses import StatusCode
+from .call import Call, StreamingCall, UnaryCall
+from .head import CallHead, failed_at_once
+
+logger = logging.getLogger("inferstream.grpc")
+
+LAST_WORDS = 1.0
+"""Seconds that calls in progress have to end when the port closes."""
+
+LOOK_EVERY = 1.0
+"""Seconds between checks for a new certificate."""
+
+
+class Calls:
+    """Begins a call for each request of a port."""
+
+    def __init__(self, rpcs: Rpcs, options: GrpcOptions) -> None:
+        self._find = rpcs.find
+        self.max_receive = options.max_receive
+        self.max_send = options.max_send
+        self.compression = options.compression
+
+    def accept(self, stream: Stream, request: Request, end: bool) -> "Call | None":
+        """Begin the call of a request, or respond to one that is no call."""
+        head = request.derived
+        if head is None:
+            head = request.derived = CallHead(request)
+        if head.refusal is not None:
+            stream.finish(head.refusal)
+            return None
+        rpc = self._find(head.path)
+        if rpc is None:
+            message = f"There is no RPC {head.path}."
+            stream.finish(failed_at_once(StatusCode.UNIMPLEMENTED, message, ()))
+            return None
+        if rpc.client_streams or rpc.server_streams:
+            call = StreamingCall(stream, head, rpc, self)
+            if call.begin():
+                call.start()
+                if end:
+                    call.received(b"", True)
+            return call
+        unary = UnaryCall(stream, head, rpc, self)
+        if unary.begin():
+            if end:
+                unary.received(b"", True)
+            else:
+                stream.expecting_since = stream.opened_at
+        return unary
+
+    def too_large(self, stream: Stream) -> None:
+        """Respond to a request with too much metadata."""
+        message = "The metadata is larger than allowed."
+        stream.finish(failed_at_once(StatusCode.RESOURCE_EXHAUSTED, message, ()))
+
+
+class NativePort:
+    """One gRPC port. Raises InvalidSettings for wrong options."""
+
+    def __init__(
+        self, rpcs: Rpcs, options: GrpcOptions, settings: Settings, certificates: Certificates | None
+    ) -> None:
+        self._certificates = certificates
+        self._shared = settings.frontends > 1
+        self._sock: socket.socket | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        calls = Calls(rpcs, options)
+        self._port = Http2Port(
+            calls.accept,
+            calls.too_large,
+            limits_of(options, settings),
+            max_connections=settings.max_connections,
+            context=None if certificates is None else certificates.context,
+        )
+
+    def bind(self, host: str, port: int) -> int:
+        """Bind the port and return its number. Raises InvalidSettings if it is in use."""
+        sock = self._sock = bind(host, port, "gRPC")
+        if self._shared:
+            share(sock)
+        return int(sock.getsockname()[1])
+
+    def join(self, host: str, port: int) -> int:
+        """Bind a port that another front end has bound for all, and return its number."""
+        sock = self._sock = bind(host, port, "gRPC", shared=True)
+        return int(sock.getsockname()[1])
+
+    async def start(self) -> None:
+        assert self._sock is not None
+        await self._port.start(self._sock)
+        if self._certificates is not None:
+            self._renewing = asyncio.create_task(self._renew(self._certificates))
+
+    async def _renew(self, certificates: Certificates) -> None:
+        """Serve new connections with a certificate that has changed."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            try:
+                if await asyncio.to_thread(certificates.changed):
+                    certificates.renew()
+                    logger.info("the certificate has changed; new connections get the new one")
+            except (InvalidSettings, OSError) as error:
+                logger.error("the certificate has changed and cannot be used: %s", error)
+
+    def drain(self) -> None:
+        """Accept no further calls, and tell clients to make theirs elsewhere."""
+        self._port.drain()
+
+    async def stop(self) -> None:
+        """Close the port; calls in progress have a second to end."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._renewing
+        await self._port.stop(LAST_WORDS)
+        if self._sock is not None:
+            self._sock.close()
+
+
+def limits_of(options: GrpcOptions, settings: Settings) -> Limits:
+    """The limits of each connection."""
+    return Limits(
+        max_streams=options.max_streams,
+        max_header_list=options.max_metadata,
+        preface_timeout=settings.header_timeout,
+        header_timeout=settings.header_timeout,
+        body_timeout=settings.body_timeout,
+        stall_timeout=settings.stream_stall_timeout,
+        min_ping_interval=options.min_ping_interval,
+        max_ping_strikes=options.max_ping_strikes,
+        permit_pings_without_streams=options.permit_without_calls,
+        keepalive_time=options.keepalive_time,
+        keepalive_timeout=options.keepalive_timeout,
+        max_idle=options.max_idle,
+        max_age=options.max_age,
+        max_age_grace=options.max_age_grace,
+    )

@@ -1,0 +1,81 @@
+"""Frames as bytes (RFC 9113 sections 4 and 6)."""
+
+from struct import Struct
+
+from .errors import ErrorCode
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+DATA = 0x0
+HEADERS = 0x1
+PRIORITY = 0x2
+RST_STREAM = 0x3
+SETTINGS = 0x4
+PUSH_PROMISE = 0x5
+PING = 0x6
+GOAWAY = 0x7
+WINDOW_UPDATE = 0x8
+CONTINUATION = 0x9
+
+END_STREAM = 0x1
+ACK = 0x1
+END_HEADERS = 0x4
+PADDED = 0x8
+WITH_PRIORITY = 0x20
+
+HEAD_BYTES = 9
+SMALLEST_MAX_FRAME = 2**14
+"""Bytes of payload that each peer must accept in a frame."""
+LARGEST_MAX_FRAME = 2**24 - 1
+LARGEST_WINDOW = 2**31 - 1
+LAST_STREAM = 2**31 - 1
+"""The largest id of a stream."""
+
+_HEAD = Struct(">HBBBL")
+_LONG = Struct(">L")
+_GOAWAY = Struct(">LL")
+
+read_head = _HEAD.unpack_from
+"""High and low bits of the length (16 and 8), type, flags, and stream with its reserved bit, at an offset."""
+
+
+def head(size: int, kind: int, flags: int, stream: int) -> bytes:
+    """The head of a frame with `size` bytes of payload."""
+    return _HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream)
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return head(len(payload), kind, flags, stream) + payload
+
+
+def headers(stream: int, block: bytes, end: bool, largest: int = SMALLEST_MAX_FRAME) -> bytes:
+    """A header block, in CONTINUATION frames beyond `largest` bytes."""
+    ending = END_STREAM if end else 0
+    if len(block) <= largest:
+        return frame(HEADERS, END_HEADERS | ending, stream, block)
+    parts = [block[at : at + largest] for at in range(0, len(block), largest)]
+    written = [frame(HEADERS, ending, stream, parts[0])]
+    written += [frame(CONTINUATION, 0, stream, part) for part in parts[1:-1]]
+    written.append(frame(CONTINUATION, END_HEADERS, stream, parts[-1]))
+    return b"".join(written)
+
+
+def window_update(stream: int, size: int) -> bytes:
+    return frame(WINDOW_UPDATE, 0, stream, _LONG.pack(size))
+
+
+def rst_stream(stream: int, code: ErrorCode) -> bytes:
+    return frame(RST_STREAM, 0, stream, _LONG.pack(code))
+
+
+def ping(payload: bytes, ack: bool) -> bytes:
+    return frame(PING, ACK if ack else 0, 0, payload)
+
+
+def goaway(last_stream: int, code: ErrorCode, reason: str) -> bytes:
+    return frame(GOAWAY, 0, 0, _GOAWAY.pack(last_stream, code) + reason.encode())
+
+
+def read_long(payload: bytes) -> int:
+    """The unsigned 32 bits of a payload of 4 bytes."""
+    return int.from_bytes(payload, "big")

@@ -1,0 +1,153 @@
+"""Decoding header blocks (RFC 7541), with the dynamic table of one connection.
+
+A client that repeats its headers sends the same bytes again once they are in the dynamic table. Whole blocks are
+therefore kept with their headers, as long as the table does not change: such a block costs one look-up. Blocks that
+change the table are not kept. The number of kept blocks and their bytes are bounded.
+"""
+
+from typing import TypeAlias
+
+from . import static
+from .errors import HeaderListTooLarge, HpackError
+from .integers import read_continuation, read_string
+
+Header: TypeAlias = tuple[bytes, bytes]
+
+OVERHEAD = (
+    32  # what a header counts beyond its bytes, in the dynamic table (4.1) and in a list (RFC 9113, 6.5.2)
+)
+INITIAL_TABLE_SIZE = 4096  # of every connection, until the peer changes it
+MAX_KEPT_SIZE = 8192  # of kept blocks and their headers together
+
+_Field: TypeAlias = tuple[Header, int]  # an entry of a table and its size
+_STATIC: tuple[_Field, ...] = tuple(
+    ((name, value), len(name) + len(value) + OVERHEAD) for name, value in ((b"", b""), *static.TABLE)
+)
+_NEWEST = len(_STATIC)  # the index of the newest entry of the dynamic table
+
+
+class Decoder:
+    """The headers of a connection's blocks, which must come in their order.
+
+    `max_table_size` is SETTINGS_HEADER_TABLE_SIZE as the peer was told. After an HpackError the connection must end.
+    """
+
+    __slots__ = (
+        "_capacity",
+        "_fields",
+        "_kept",
+        "_kept_size",
+        "_max_kept",
+        "_max_list",
+        "_max_table",
+        "_size",
+    )
+
+    def __init__(
+        self, max_table_size: int = 4096, max_list_size: int = 16384, cached_blocks: int = 16
+    ) -> None:
+        self._max_table = max_table_size
+        self._max_list = max_list_size
+        self._max_kept = cached_blocks
+        self._capacity = INITIAL_TABLE_SIZE
+        self._fields = list(_STATIC)  # both tables, by index
+        self._size = 0
+        self._kept: dict[bytes, tuple[Header, ...]] = {}
+        self._kept_size = 0
+
+    def decode(self, block: bytes) -> tuple[Header, ...]:
+        """The headers of a whole block. Raise HpackError, or HeaderListTooLarge where only the list is wrong."""
+        headers = self._kept.get(block)
+        return self._decode(block) if headers is None else headers
+
+    def _decode(self, block: bytes) -> tuple[Header, ...]:
+        fields, limit = self._fields, self._max_list
+        headers: list[Header] = []
+        size = 0
+        position = self._resize(block)
+        changed = position > 0
+        end = len(block)
+        while position < end:
+            first = block[position]
+            position += 1
+            if first >= 0x80:
+                index = first & 0x7F
+                if index == 0x7F:
+                    index, position = read_continuation(block, position, 0x7F)
+                if not 0 < index < len(fields):
+                    raise _no_entry(index, fields)
+                field = fields[index]
+            else:
+                header, position = self._literal(block, position, first)
+                field = header, len(header[0]) + len(header[1]) + OVERHEAD
+                if first >= 0x40:
+                    self._insert(field)
+                    changed = True
+            size += field[1]
+            if size <= limit:  # else the list grows no more: references of one byte may name entries of 4,000
+                headers.append(field[0])
+        if size > limit:
+            raise HeaderListTooLarge(size, limit)
+        decoded = tuple(headers)
+        if not changed:
+            self._keep(block, decoded, size + end)
+        return decoded
+
+    def _literal(self, block: bytes, position: int, first: int) -> tuple[Header, int]:
+        """A header whose value is in the block, and the position after it."""
+        if first >= 0x40:
+            mask = 0x3F
+        elif first < 0x20:
+            mask = 0x0F  # also of a header that must never be indexed
+        else:
+            raise HpackError("the size of the dynamic table changes after the first header")
+        index = first & mask
+        if index == mask:
+            index, position = read_continuation(block, position, mask)
+        if index == 0:
+            name, position = read_string(block, position)
+        elif index < len(self._fields):
+            name = self._fields[index][0][0]
+        else:
+            raise _no_entry(index, self._fields)
+        value, position = read_string(block, position)
+        return (name, value), position
+
+    def _insert(self, field: _Field) -> None:
+        self._fields.insert(_NEWEST, field)
+        self._size += field[1]
+        self._table_changed()
+
+    def _resize(self, block: bytes) -> int:
+        """Apply the changes of the table's size at the start of a block; return the position after them."""
+        position = 0
+        while position < len(block) and block[position] & 0xE0 == 0x20:
+            capacity = block[position] & 0x1F
+            position += 1
+            if capacity == 0x1F:
+                capacity, position = read_continuation(block, position, 0x1F)
+            if capacity > self._max_table:
+                raise HpackError(f"a dynamic table of {capacity} bytes is larger than {self._max_table}")
+            self._capacity = capacity
+            self._table_changed()
+        return position
+
+    def _table_changed(self) -> None:
+        """Drop the oldest entries until the others fit. An entry larger than the table leaves it empty."""
+        while self._size > self._capacity:
+            self._size -= self._fields.pop()[1]
+        self._kept.clear()
+        self._kept_size = 0
+
+    def _keep(self, block: bytes, headers: tuple[Header, ...], size: int) -> None:
+        if size > MAX_KEPT_SIZE or not self._max_kept:
+            return
+        if len(self._kept) >= self._max_kept or self._kept_size + size > MAX_KEPT_SIZE:
+            self._kept.clear()
+            self._kept_size = 0
+        self._kept[block] = headers
+        self._kept_size += size
+
+
+def _no_entry(index: int, fields: list[_Field]) -> HpackError:
+    return HpackError(f"index {index} names no header: the tables have {len(fields) - 1}")

@@ -1,0 +1,14 @@
+"""What can be wrong with a header block."""
+
+
+class HpackError(Exception):
+    """The block is malformed: the connection ends with COMPRESSION_ERROR, because the tables of its ends may differ."""
+
+
+class HeaderListTooLarge(Exception):
+    """The block is valid and its headers exceed the limit: only its stream ends, because the table is right."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"the headers have {size} bytes, counting 32 for each, and the limit is {limit}")
+        self.size = size
+        self.limit = limit

@@ -1,0 +1,52 @@
+"""Integers and strings of a header block (RFC 7541, section 5)."""
+
+from . import huffman
+from .errors import HpackError
+
+# 2 ** 35 is more than any length or index. Without a bound, zeros could continue an integer endlessly.
+_SHIFTS = (0, 7, 14, 21, 28)
+
+
+def read_continuation(block: bytes, position: int, prefix: int) -> tuple[int, int]:
+    """The value of an integer whose prefix is full, and the position after it."""
+    value = prefix
+    for shift in _SHIFTS:
+        if position >= len(block):
+            raise HpackError("the block ends in an integer")
+        byte = block[position]
+        position += 1
+        value += (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise HpackError(f"an integer continues for more than {len(_SHIFTS)} bytes")
+
+
+def read_string(block: bytes, position: int) -> tuple[bytes, int]:
+    """A string, and the position after it."""
+    if position >= len(block):
+        raise HpackError("the block ends before a string")
+    first = block[position]
+    position += 1
+    length = first & 0x7F
+    if length == 0x7F:
+        length, position = read_continuation(block, position, 0x7F)
+    end = position + length
+    if end > len(block):
+        raise HpackError(f"a string has {length} bytes and the block only {len(block) - position} more")
+    if first >= 0x80:
+        return huffman.decode(block[position:end]), end
+    return block[position:end], end
+
+
+def integer(value: int, bits: int, flags: int) -> bytes:
+    """The bytes of an integer with a prefix of so many bits, below the flags of its first byte."""
+    full = (1 << bits) - 1
+    if value < full:
+        return bytes((flags | value,))
+    written = bytearray((flags | full,))
+    value -= full
+    while value > 0x7F:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    written.append(value)
+    return bytes(written)

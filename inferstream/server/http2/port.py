@@ -1,0 +1,180 @@
+"""A port that speaks HTTP/2: its connections, their time limits, and their end."""
+
+import asyncio
+import logging
+import random
+import socket
+import ssl
+from contextlib import suppress
+
+from .connection import Connection
+from .errors import ErrorCode
+from .limits import Limits
+from .stream import Accept, TooLarge
+
+logger = logging.getLogger("inferstream.http2")
+
+LOOK_EVERY = 1.0
+"""Seconds between two checks of the connections' time limits."""
+
+HANDSHAKE = 10.0
+"""Seconds a client may take for its TLS handshake."""
+
+CLOSING = 2.0
+"""Seconds that the last bytes may take to reach a client."""
+
+DRAINING = 1.0
+"""Seconds that a client may take to see that the connection drains (RFC 9113 section 6.8)."""
+
+SPREAD = 0.1
+"""The part of a connection's largest age by which ages differ, so that clients do not come back together."""
+
+
+class Http2Port:
+    """Serves HTTP/2 on one socket: over TLS if `context` is given, else with prior knowledge."""
+
+    def __init__(
+        self,
+        accept: Accept,
+        too_large: TooLarge,
+        limits: Limits,
+        *,
+        max_connections: int,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._accept = accept
+        self._too_large = too_large
+        self._limits = limits
+        self._most = max_connections
+        self._context = context
+        self.connections: set[Connection] = set()
+        self._ages: dict[Connection, float] = {}
+        self._server: asyncio.Server | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._emptied = asyncio.Event()
+        self._draining = False
+
+    async def start(self, sock: socket.socket) -> None:
+        """Serve on a bound socket until `stop`."""
+        loop = asyncio.get_running_loop()
+        options = {}
+        if self._context is not None:
+            self._context.set_alpn_protocols(["h2"])
+            options = {"ssl": self._context, "ssl_handshake_timeout": HANDSHAKE, "ssl_shutdown_timeout": CLOSING}
+        self._server = await loop.create_server(self.connection, sock=sock, backlog=2048, **options)
+        self._looking = loop.create_task(self._look())
+
+    def connection(self) -> Connection:
+        """The protocol of one connection."""
+        return Connection(self._accept, self._too_large, self._limits, self._made, self._lost)
+
+    def _made(self, connection: Connection) -> bool:
+        ssl_object = connection.transport.get_extra_info("ssl_object")
+        if ssl_object is not None and ssl_object.selected_alpn_protocol() != "h2":
+            connection.close()
+            return True
+        self.connections.add(connection)
+        if self._limits.max_age is not None:
+            self._ages[connection] = self._limits.max_age * random.uniform(1 - SPREAD, 1 + SPREAD)
+        if self._draining:
+            connection.drain()
+        return len(self.connections) <= self._most
+
+    def _lost(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self._ages.pop(connection, None)
+        if not self.connections:
+            self._emptied.set()
+
+    async def _look(self) -> None:
+        """Enforce the time limits, without a timer for each connection."""
+        limits = self._limits
+        times = (limits.keepalive_time, limits.keepalive_timeout, limits.max_idle, limits.max_age, LOOK_EVERY * 4)
+        interval = max(min(time for time in times if time is not None) / 4, 0.01)
+        while True:
+            await asyncio.sleep(interval)
+            now = asyncio.get_running_loop().time()
+            for connection in [*self.connections]:
+                look(connection, limits, self._ages.get(connection), now)
+
+    def drain(self) -> None:
+        """Accept no further connection, and let the others end with their requests."""
+        self._draining = True
+        if self._server is not None:
+            self._server.close()
+        for connection in [*self.connections]:
+            connection.drain()
+
+    async def stop(self, grace: float) -> None:
+        """Drain for at most `grace` seconds, and then close every connection."""
+        self.drain()
+        with suppress(TimeoutError):
+            await self._empty(grace)
+        for connection in [*self.connections]:
+            connection.end(ErrorCode.NO_ERROR, "the server stops")
+        with suppress(TimeoutError):
+            await self._empty(CLOSING)
+        for connection in [*self.connections]:
+            connection.abort()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _empty(self, seconds: float) -> None:
+        self._emptied.clear()
+        if self.connections:
+            async with asyncio.timeout(seconds):
+                await self._emptied.wait()
+
+
+def look(connection: Connection, limits: Limits, age: float | None, now: float) -> None:
+    """Apply the time limits to one connection."""
+    if connection.ended:
+        if connection.ended_at is not None and now - connection.ended_at > CLOSING:
+            connection.abort()
+        return
+    if connection.partial_since is not None:
+        configured = connection.acknowledged
+        if now - connection.partial_since > (limits.header_timeout if configured else limits.preface_timeout):
+            connection.end(ErrorCode.PROTOCOL_ERROR, "the client takes too long")
+            return
+    if not connection.acknowledged and now - connection.opened_at > limits.settings_timeout:
+        connection.end(ErrorCode.SETTINGS_TIMEOUT, "the SETTINGS were not acknowledged")
+        return
+    _look_at_streams(connection, limits, now)
+    _keep_alive(connection, limits, now)
+    if connection.drain_began is not None:
+        if now - connection.drain_began > DRAINING:
+            connection.stop_accepting()
+        grace = limits.max_age_grace
+        if age is not None and grace is not None and now - connection.opened_at > age + grace:
+            connection.end(ErrorCode.NO_ERROR, "max_age")
+    elif age is not None and now - connection.opened_at > age:
+        connection.drain()
+    elif limits.max_idle is not None and not connection.streams and now - connection.used_at > limits.max_idle:
+        connection.drain()
+
+
+def _look_at_streams(connection: Connection, limits: Limits, now: float) -> None:
+    for stream in [*connection.streams.values()]:
+        since, receiver = stream.expecting_since, stream.receiver
+        if since is not None and receiver is not None:
+            if now - since > limits.body_timeout + stream.taken / limits.slowest_rate:
+                receiver.overdue()
+        elif stream.stalled_since is not None and limits.stall_timeout is not None:
+            if now - stream.stalled_since > limits.stall_timeout:
+                logger.warning("a client has read nothing of a stream for %g s; dropping it", limits.stall_timeout)
+                stream.reset(ErrorCode.CANCEL)
+                if receiver is not None:
+                    receiver.lost()
+
+
+def _keep_alive(connection: Connection, limits: Limits, now: float) -> None:
+    if limits.keepalive_time is None:
+        return
+    quiet = now - connection.heard_at
+    if connection.pinged_at is not None and connection.heard_at < connection.pinged_at:
+        if now - connection.pinged_at > limits.keepalive_timeout:
+            logger.debug("a client does not answer PING")
+            connection.abort()
+    elif quiet > limits.keepalive_time:
+        connection.keepalive()

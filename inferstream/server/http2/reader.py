@@ -1,0 +1,163 @@
+"""From bytes to frames: the preface, payloads of DATA as they arrive, whole header blocks, and all other frames."""
+
+from abc import ABC, abstractmethod
+
+from . import frames
+from .errors import ConnectionFault, ErrorCode
+from .limits import Limits
+
+MOST_CONTINUATIONS = 32
+"""CONTINUATION frames of one header block, which may be empty."""
+
+
+class FrameReader(ABC):
+    """Reads one connection's bytes. The payload of a DATA frame is never collected; every other frame is small."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._largest_block = max(limits.max_header_list, frames.SMALLEST_MAX_FRAME)
+        self._rest = b""
+        """The beginning of the preface, or of a frame."""
+        self._begun = self._configured = False
+        self._data_left = self._padding_left = 0
+        """Bytes of the current DATA frame that have not arrived."""
+        self._data_end = False
+        self._block: list[bytes] | None = None
+        self._block_stream = 0
+        self._block_end = False
+
+    @abstractmethod
+    def on_data_frame(self, id: int, length: int) -> None:
+        """A DATA frame of `length` bytes, with its padding, begins. Its data follows."""
+
+    @abstractmethod
+    def on_data(self, data: bytes, end: bool) -> None:
+        """Bytes of the current DATA frame; `end` at the last of them if they end the body."""
+
+    @abstractmethod
+    def on_headers(self, id: int, block: bytes, end: bool) -> None:
+        """A whole header block; `end` if the stream has no further frames."""
+
+    @abstractmethod
+    def on_frame(self, kind: int, flags: int, id: int, payload: bytes) -> None:
+        """Any other frame."""
+
+    @property
+    def waits_for_more(self) -> bool:
+        """Whether the preface, a header block or a frame except DATA is incomplete."""
+        return bool(self._rest or self._block or not self._configured)
+
+    def read(self, data: bytes) -> bool:
+        """Read the next bytes. False if they do not begin with the preface. Raises ConnectionFault."""
+        if self._rest:
+            data = self._rest + data
+            self._rest = b""
+        position = 0
+        if not self._begun:
+            if not data.startswith(frames.PREFACE):
+                self._rest = data
+                return frames.PREFACE.startswith(data)
+            self._begun = True
+            position = len(frames.PREFACE)
+        size = len(data)
+        if self._data_left or self._padding_left:
+            position = self._data(data, position, size)
+        while size - position >= frames.HEAD_BYTES:
+            high, low, kind, flags, id = frames.read_head(data, position)
+            begin = position + frames.HEAD_BYTES
+            length = high << 8 | low
+            id &= frames.LAST_STREAM
+            if kind == frames.DATA:
+                if flags & frames.PADDED and begin == size:
+                    break  # the length of the padding is missing
+                begin = self._begin_data(data, begin, length, flags, id)
+                position = self._data(data, begin, size)
+                continue
+            self._check_length(kind, length)
+            end = begin + length
+            if end > size:
+                break
+            self._frame(kind, flags, id, data[begin:end])
+            position = end
+        if position < size:
+            self._rest = data[position:]
+        return True
+
+    def _begin_data(self, data: bytes, begin: int, length: int, flags: int, id: int) -> int:
+        """Where the data of the frame begins."""
+        if length > self.limits.max_frame:
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a frame is larger than MAX_FRAME_SIZE")
+        if self._block is not None or not self._configured:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "DATA comes before its time")
+        self._data_left, self._padding_left = length, 0
+        if flags & frames.PADDED:
+            if not length or data[begin] >= length:
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the padding is longer than its frame")
+            self._padding_left = data[begin]
+            self._data_left = length - 1 - self._padding_left
+            begin += 1
+        self._data_end = bool(flags & frames.END_STREAM)
+        self.on_data_frame(id, length)
+        if not self._data_left:
+            self.on_data(b"", self._data_end)
+        return begin
+
+    def _data(self, data: bytes, position: int, size: int) -> int:
+        """Read what has arrived of the current DATA frame; where it ends."""
+        if (left := self._data_left) and position < size:
+            end = min(position + left, size)
+            self._data_left = left = left - (end - position)
+            self.on_data(data[position:end], self._data_end and not left)
+            position = end
+        if not self._data_left and self._padding_left:
+            end = min(position + self._padding_left, size)
+            self._padding_left -= end - position
+            position = end
+        return position
+
+    def _check_length(self, kind: int, length: int) -> None:
+        if length > self.limits.max_frame:
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a frame is larger than MAX_FRAME_SIZE")
+        if length > self._largest_block:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a frame without data is too large")
+
+    def _frame(self, kind: int, flags: int, id: int, payload: bytes) -> None:
+        if self._block is not None and (kind != frames.CONTINUATION or id != self._block_stream):
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "another frame interrupts a header block")
+        if kind == frames.HEADERS and self._configured:
+            self._headers(flags, id, payload)
+        elif kind == frames.CONTINUATION:
+            self._continuation(flags, payload)
+        elif self._configured or (kind == frames.SETTINGS and not flags & frames.ACK):
+            self._configured = True
+            self.on_frame(kind, flags, id, payload)
+        else:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
+
+    def _headers(self, flags: int, id: int, payload: bytes) -> None:
+        begin, padding = 0, 0
+        if flags & (frames.PADDED | frames.WITH_PRIORITY):
+            if flags & frames.PADDED:
+                begin, padding = 1, payload[0] if payload else 0
+            if flags & frames.WITH_PRIORITY:
+                if int.from_bytes(payload[begin : begin + 4], "big") & frames.LAST_STREAM == id:
+                    raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a stream depends on itself")
+                begin += 5
+            if begin + padding > len(payload):
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the padding is longer than its frame")
+            payload = payload[begin : len(payload) - padding]
+        if flags & frames.END_HEADERS:
+            self.on_headers(id, payload, bool(flags & frames.END_STREAM))
+        else:
+            self._block, self._block_stream, self._block_end = [payload], id, bool(flags & frames.END_STREAM)
+
+    def _continuation(self, flags: int, payload: bytes) -> None:
+        block = self._block
+        if block is None:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "CONTINUATION continues nothing")
+        block.append(payload)
+        if len(block) > MOST_CONTINUATIONS or sum(map(len, block)) > self._largest_block:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a header block is too large")
+        if flags & frames.END_HEADERS:
+            self._block = None
+            self.on_headers(self._block_stream, b"".join(block), self._block_end)

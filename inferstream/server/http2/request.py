@@ -1,0 +1,91 @@
+"""The head of a request, checked (RFC 9113 sections 8.2 and 8.3)."""
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from .errors import ErrorCode, StreamFault
+
+Header = tuple[bytes, bytes]
+
+_PSEUDO = frozenset((b":method", b":scheme", b":authority", b":path"))
+
+_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
+_BAD_VALUE = re.compile(rb"[\x00\r]|[ \t]\n|\n[ \t]")
+"""What no value may hold, in values that have a line each."""
+
+_OF_CONNECTIONS = frozenset(
+    (b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade")
+)
+
+_KNOWN_NAMES = 1024
+_names: set[bytes] = {b"te"}
+"""Names that were legal, to check each once."""
+
+
+class Request:
+    """A valid head. A connection gives the same object for each request whose header block is the same."""
+
+    __slots__ = ("authority", "content_length", "derived", "fields", "method", "path", "scheme")
+
+    def __init__(self, headers: Sequence[Header]) -> None:
+        """Raises StreamFault for a malformed head."""
+        count = 0
+        for name, _ in headers:
+            if name[:1] != b":":
+                break
+            count += 1
+        pseudo = dict(headers[:count])
+        if len(pseudo) != count or not pseudo.keys() <= _PSEUDO:
+            raise _malformed("a pseudo-header is unknown or repeated")
+        self.fields = tuple(headers[count:])
+        check_fields(self.fields)
+        _check_values(pseudo.values())
+        self.method = pseudo.get(b":method", b"")
+        self.scheme = pseudo.get(b":scheme", b"")
+        self.path = pseudo.get(b":path", b"")
+        self.authority = pseudo.get(b":authority", b"")
+        if not (self.method and self.scheme and self.path):
+            raise _malformed("a pseudo-header is missing")
+        self.content_length = _content_length(self.fields)
+        self.derived: Any = None
+        """What the application makes of the head, to make it once."""
+
+
+def check_fields(fields: Sequence[Header]) -> None:
+    """Raises StreamFault for an illegal field of a head or of trailers."""
+    for name, value in fields:
+        if name not in _names:
+            _check_name(name)
+        elif name == b"te" and value != b"trailers":
+            raise _malformed("a field belongs to HTTP/1.1")
+    _check_values([value for _, value in fields])
+
+
+def _check_name(name: bytes) -> None:
+    if _NAME.fullmatch(name) is None:
+        raise _malformed("a field's name is illegal")
+    if name in _OF_CONNECTIONS:
+        raise _malformed("a field belongs to HTTP/1.1")
+    if len(_names) < _KNOWN_NAMES and len(name) < 64:
+        _names.add(name)
+
+
+def _check_values(values: Collection[bytes]) -> None:
+    lines = b"\n%s\n" % b"\n".join(values)
+    if lines.count(b"\n") > len(values) + 1 or _BAD_VALUE.search(lines):
+        raise _malformed("a field's value is illegal")
+
+
+def _content_length(fields: Sequence[Header]) -> int | None:
+    if b"content-length" not in dict(fields):
+        return None
+    found = {value for name, value in fields if name == b"content-length"}
+    value = found.pop()
+    if found or not value.isdigit() or len(value) > 18:
+        raise _malformed("the content-length is no length")
+    return int(value)
+
+
+def _malformed(reason: str) -> StreamFault:
+    return StreamFault(ErrorCode.PROTOCOL_ERROR, reason)

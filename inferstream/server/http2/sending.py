@@ -1,0 +1,132 @@
+"""What a connection writes: frames at once while its client reads, and the streams that wait while it does not."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from . import frames
+from .limits import Limits
+from .settings import DEFAULT_WINDOW
+
+if TYPE_CHECKING:
+    from .stream import Payload, Stream
+
+logger = logging.getLogger("inferstream.http2")
+
+LARGEST_FRAME = 256 * 1024
+"""Bytes of a DATA frame to a client that accepts even larger ones."""
+
+TURN = 64 * 1024
+"""Bytes that one of several waiting streams sends before the next one."""
+
+
+class Sender:
+    """The sending half of a connection."""
+
+    limits: Limits
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.clock = self.loop.time
+        self.send_window = DEFAULT_WINDOW
+        self.largest_frame = frames.SMALLEST_MAX_FRAME
+        self.paused = False
+        self.ended = False
+        """Whether nothing more is read or written."""
+        self.corked = False
+        """Whether frames of control wait for the end of what is being read."""
+        self.uses = 0
+        """Useful frames so far, in both directions."""
+        self.sent = 0
+        """Writes of responses so far."""
+        self._control: list[bytes] = []
+        self._unsent_control = 0
+        self.waiting: dict[Stream, None] = {}
+        """Streams with bytes that wait for a window or for the transport."""
+
+    def write(self, data: bytes) -> None:
+        """Write frames of a response."""
+        self.sent += 1
+        if self._control:
+            self._control.append(data)
+            data = b"".join(self._control)
+            self._control.clear()
+        self.transport.write(data)
+
+    def control(self, data: bytes) -> None:
+        """Write a frame that is no part of a response. While frames are read it waits for the last of them."""
+        if self.ended:
+            return
+        self._control.append(data)
+        if not self.corked:
+            self.uncork()
+
+    def uncork(self) -> None:
+        """Write the frames that wait."""
+        if not self._control or self.ended:
+            return
+        data = b"".join(self._control)
+        self._control.clear()
+        if self.paused:
+            self._unsent_control += len(data)
+            if self._unsent_control > self.limits.max_unsent_control:
+                logger.debug("a client sends what must be answered, and does not read the answers")
+                self.abort()
+                return
+        self.transport.write(data)
+
+    def flush(self, stream: "Stream") -> None:
+        """Send what the windows allow of a stream that waits."""
+        sent = False
+        while not self.paused and self._turn(stream):
+            sent = True
+        self._note(stream, sent)
+
+    def flush_all(self) -> None:
+        """Let every stream that waits send, in turns."""
+        moved = set()
+        while not self.paused:
+            turned = [stream for stream in self.waiting if stream.waits and self._turn(stream)]
+            moved.update(turned)
+            if not turned:
+                break
+        for stream in [*self.waiting]:
+            self._note(stream, stream in moved)
+
+    def _turn(self, stream: "Stream") -> bool:
+        """Send a part of what waits. Whether anything could be sent."""
+        into: list[Payload] = []
+        left = TURN
+        while left > 0 and (taken := stream.progress(left, into)):
+            left -= taken
+        if not into:
+            return False
+        self.sent += 1
+        if self._control:
+            into[:0] = self._control
+            self._control.clear()
+        self.transport.writelines(into)
+        return stream.waits
+
+    def _note(self, stream: "Stream", moved: bool) -> None:
+        if not stream.waits:
+            self.waiting.pop(stream, None)
+            stream.stalled_since = None
+            return
+        self.waiting[stream] = None
+        if moved or stream.stalled_since is None:
+            stream.stalled_since = self.clock()
+
+    def pause_writing(self) -> None:
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        self._unsent_control = 0
+        self.flush_all()
+
+    def abort(self) -> None:
+        """End the connection without a word, and drop what is unsent."""
+        self.ended = True
+        self.transport.abort()

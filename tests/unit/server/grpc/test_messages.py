@@ -1,0 +1,129 @@
+"""Messages of RPCs out of bytes in any pieces, and their compression."""
+
+import gzip
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferstream.errors import InvalidRequest, PayloadTooLarge, Unsupported
+from inferstream.server.grpc.messages import (
+    WORTH_A_VIEW,
+    MessageBuffer,
+    accepts,
+    check_encoding,
+    compressed,
+    decompressed,
+    prefixed,
+)
+
+
+def taken(buffer: MessageBuffer) -> list[tuple[bool, bytes]]:
+    found = []
+    while (message := buffer.take()) is not None:
+        found.append((buffer.compressed, bytes(message)))
+    return found
+
+
+@given(
+    messages=st.lists(st.tuples(st.booleans(), st.binary(max_size=40)), max_size=8),
+    cuts=st.lists(st.integers(1, 60), max_size=30),
+    at_once=st.booleans(),
+)
+def test_messages_come_out_of_bytes_in_any_pieces(messages, cuts: list[int], at_once: bool) -> None:
+    stream = b"".join(bytes([flag]) + len(data).to_bytes(4, "big") + data for flag, data in messages)
+    buffer, found, start = MessageBuffer(100), [], 0
+    for cut in [*cuts, len(stream)]:
+        buffer.feed(stream[start : start + cut])
+        start += cut
+        if not at_once:
+            found += taken(buffer)
+    assert found + taken(buffer) == messages
+    assert buffer.size == 0
+    assert buffer.between_messages
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_a_large_message_is_whole(pieces: int) -> None:
+    content = bytes(range(256)) * (WORTH_A_VIEW // 128)
+    stream = prefixed(content) * 2
+    buffer = MessageBuffer(len(content))
+    size = -(-len(stream) // pieces)
+    for start in range(0, len(stream), size):
+        buffer.feed(stream[start : start + size])
+    assert taken(buffer) == [(False, content)] * 2
+
+
+@given(data=st.binary(min_size=1, max_size=30))
+def test_an_incomplete_message_is_known(data: bytes) -> None:
+    buffer = MessageBuffer(100)
+    assert buffer.between_messages
+    for byte in prefixed(data)[:-1]:
+        buffer.feed(bytes([byte]))
+        assert buffer.take() is None
+        assert not buffer.between_messages
+
+
+def test_a_message_above_the_limit_is_refused_at_its_prefix() -> None:
+    buffer = MessageBuffer(8)
+    buffer.feed(b"\0\0\0\0\x09")
+    with pytest.raises(PayloadTooLarge, match="larger than the 8 bytes"):
+        buffer.take()
+
+
+def test_flags_that_nothing_defines_are_refused() -> None:
+    buffer = MessageBuffer(8)
+    buffer.feed(b"\x80\0\0\0\0")
+    with pytest.raises(InvalidRequest, match="flags of a message are 128"):
+        buffer.take()
+
+
+@given(data=st.binary(max_size=300), encoding=st.sampled_from([b"gzip", b"deflate"]))
+def test_a_compressed_message_is_read_again(data: bytes, encoding: bytes) -> None:
+    buffer = MessageBuffer(1000)
+    buffer.feed(compressed(data, encoding))
+    message = buffer.take()
+    assert message is not None
+    assert buffer.compressed
+    assert decompressed(message, encoding, len(data)) == data
+    plain = gzip.decompress(message) if encoding == b"gzip" else zlib.decompress(message)
+    assert plain == data
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"deflate"])
+def test_a_small_message_that_becomes_too_large_is_refused(encoding: bytes) -> None:
+    bomb = compressed(bytes(50_000_000), encoding)[5:]
+    with pytest.raises(PayloadTooLarge, match="message is larger than the 1000 bytes allowed once"):
+        decompressed(bomb, encoding, 1000)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (b"rubbish", "not valid gzip"),
+        (gzip.compress(b"abc")[:-3], "truncated gzip"),
+        (gzip.compress(b"abc") + b"de", "2 bytes follow the gzip message"),
+    ],
+)
+def test_a_message_that_is_not_compressed_as_it_says(message: bytes, reason: str) -> None:
+    with pytest.raises(InvalidRequest, match=reason):
+        decompressed(message, b"gzip", 100)
+
+
+def test_a_compressed_message_needs_an_encoding() -> None:
+    with pytest.raises(InvalidRequest, match="no grpc-encoding"):
+        decompressed(b"x", b"identity", 100)
+
+
+def test_an_unknown_encoding_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(Unsupported, match='"br" is not one of identity, deflate, gzip'):
+        check_encoding(b"br")
+    for known in (b"identity", b"gzip", b"deflate"):
+        check_encoding(known)
+
+
+def test_which_encodings_a_client_accepts() -> None:
+    assert accepts(b"identity, deflate,gzip", b"gzip")
+    assert not accepts(b"identity,xgzip", b"gzip")
+    assert not accepts(b"", b"gzip")

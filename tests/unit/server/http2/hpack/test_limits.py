@@ -1,0 +1,158 @@
+"""Malformed blocks, and what a hostile peer may make the decoder keep and do."""
+
+import sys
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inferstream.server.http2.hpack import Decoder, HeaderListTooLarge, HpackError
+from inferstream.server.http2.hpack.decoder import MAX_KEPT_SIZE
+
+
+@pytest.mark.parametrize(
+    ("block", "reason"),
+    [
+        ("80", "index 0 names no header"),
+        ("be", "index 62 names no header"),
+        ("7e0161", "index 62 names no header"),
+        ("ff8000", "index 127 names no header"),
+        ("ff", "the block ends in an integer"),
+        ("ffff", "the block ends in an integer"),
+        ("ff80808080808000", "an integer continues for more than 5 bytes"),
+        ("3fffffffffffff7f", "an integer continues for more than 5 bytes"),
+        ("007f8080808080", "an integer continues for more than 5 bytes"),
+        ("40", "the block ends before a string"),
+        ("4001", "a string has 1 bytes and the block only 0 more"),
+        ("400161", "the block ends before a string"),
+        ("40016105", "a string has 5 bytes and the block only 0 more"),
+        ("007fffffffff0f61", "and the block only 1 more"),
+        ("8220", "the size of the dynamic table changes after the first header"),
+        ("3fe21f", "a dynamic table of 4097 bytes is larger than 4096"),
+        ("0481ff", "wrong padding"),  # eight bits of padding
+        ("048118", "wrong padding"),  # padding that is not of ones: "0", then 000
+        ("0484ffffffff", "EOS"),
+        ("0485ffffffffff", "EOS"),
+    ],
+)
+def test_malformed_blocks(block: str, reason: str) -> None:
+    with pytest.raises(HpackError, match=reason):
+        Decoder().decode(bytes.fromhex(block))
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=400), max_size=5))
+def test_nothing_else_is_raised(blocks: list[bytes]) -> None:
+    decoder = Decoder(max_list_size=300)
+    for block in blocks:
+        try:
+            decoder.decode(block)
+        except HeaderListTooLarge:
+            continue
+        except HpackError:
+            break
+
+
+def literal(name: bytes, value: bytes, *, indexed: bool) -> bytes:
+    assert len(name) < 127
+    length = (
+        bytes((len(value),))
+        if len(value) < 127
+        else bytes((127, len(value) - 127 & 127 | 128, len(value) - 127 >> 7))
+    )
+    return (b"\x40" if indexed else b"\x00") + bytes((len(name),)) + name + length + value
+
+
+def test_a_table_of_the_size_that_was_advertised() -> None:
+    grow = bytes.fromhex("3fe13f")  # 8,192
+    with pytest.raises(HpackError, match="8192 bytes is larger than 4096"):
+        Decoder().decode(grow)
+    assert Decoder(max_table_size=8192).decode(grow) == ()
+    decoder = Decoder(max_table_size=0)  # 4,096 bytes until the peer has seen the setting
+    decoder.decode(literal(b"a", b"1", indexed=True))
+    assert decoder.decode(b"\xbe") == ((b"a", b"1"),)
+    assert decoder.decode(b"\x20\x82") == ((b":method", b"GET"),)
+    with pytest.raises(HpackError, match="index 62"):
+        decoder.decode(b"\xbe")
+
+
+def test_a_bomb_costs_what_its_bytes_cost() -> None:
+    """4 KB that stand for 15 MB: the list is refused, nothing of the size is built, and the table stays right."""
+    decoder = Decoder()
+    decoder.decode(literal(b"bomb", b"b" * 4000, indexed=True))
+    began = time.process_time()
+    with pytest.raises(HeaderListTooLarge) as raised:
+        decoder.decode(b"\xbe" * 4096 + literal(b"after", b"1", indexed=True))
+    spent = time.process_time() - began
+    assert raised.value.size > 4096 * 4000
+    assert spent < 1, "some milliseconds where references are not followed"
+    assert decoder.decode(b"\xbe") == ((b"after", b"1"),)
+
+
+def test_an_entry_larger_than_the_table_empties_it() -> None:
+    decoder = Decoder()
+    decoder.decode(literal(b"a", b"1", indexed=True))
+    assert decoder.decode(literal(b"large", b"l" * 4096, indexed=True)) == ((b"large", b"l" * 4096),)
+    with pytest.raises(HpackError, match="index 62"):
+        decoder.decode(b"\xbe")
+
+
+def test_a_repeated_block_is_decoded_once() -> None:
+    decoder = Decoder()
+    decoder.decode(literal(b"a", b"1", indexed=True))
+    first = decoder.decode(b"\x82\xbe")
+    assert decoder.decode(b"\x82\xbe") is first
+    decoder.decode(literal(b"b", b"2", indexed=True))
+    assert decoder.decode(b"\x82\xbe") == ((b":method", b"GET"), (b"b", b"2")), "the table has changed"
+
+
+@pytest.mark.parametrize("change", ["20", "3fe10f"])
+def test_a_resized_table_forgets_blocks(change: str) -> None:
+    decoder = Decoder()
+    decoder.decode(literal(b"a", b"1" * 3000, indexed=True))
+    decoder.decode(b"\xbe")
+    decoder.decode(bytes.fromhex(change))  # to 0, and to 2,048: the entry is lost
+    with pytest.raises(HpackError, match="index 62"):
+        decoder.decode(b"\xbe")
+
+
+def held(decoder: Decoder) -> int:
+    """Bytes of all that the decoder refers to, each object once."""
+    seen: dict[int, int] = {}
+    left: list[object] = [getattr(decoder, name) for name in decoder.__slots__]
+    while left:
+        each = left.pop()
+        if id(each) in seen:
+            continue
+        seen[id(each)] = sys.getsizeof(each)
+        if isinstance(each, dict):
+            left += [*each, *each.values()]
+        elif isinstance(each, list | tuple):
+            left += each
+    return sum(seen.values())
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [literal(b"n", b"%d" % number, indexed=True) for number in range(5000)],
+        [literal(b"n", b"%d" % number, indexed=False) for number in range(5000)],
+        [literal(b"", b"", indexed=False) * (number % 200) for number in range(5000)],
+        [literal(b"n", b"v" * (number % 8000), indexed=number % 3 == 0) for number in range(5000)],
+        [b"\x82" * (number % 300) for number in range(5000)],
+    ],
+    ids=["indexed", "literal", "empty", "large", "references"],
+)
+def test_what_is_kept_is_bounded(blocks: list[bytes]) -> None:
+    decoder = Decoder()
+    empty = held(decoder)
+    for block in blocks:
+        decoder.decode(block)
+        assert decoder._kept_size <= MAX_KEPT_SIZE
+    assert held(decoder) - empty < 64 * 1024
+
+
+def test_blocks_are_not_kept_where_none_may_be() -> None:
+    decoder = Decoder(cached_blocks=0)
+    assert decoder.decode(b"\x82\x84") is not decoder.decode(b"\x82\x84")
