@@ -183,6 +183,11 @@ class Conversation:
             response.ended = True
 
 
+def says_an_error(frame: Frame) -> bool:
+    """Whether the server ends the connection for an error, and not because it drains."""
+    return frame.kind == wire.GOAWAY and frame.payload[4:8] != bytes(4)
+
+
 class Expectation(Protocol):
     def check(self, conversation: Conversation) -> None: ...
 
@@ -238,18 +243,18 @@ class EndsEither(Expectation):
 
 
 class Malformed(Expectation):
-    """A stream error PROTOCOL_ERROR, or a response 400, and the connection goes on (8.1.1)."""
+    """A stream error PROTOCOL_ERROR, or a response 4xx, and the connection goes on (8.1.1)."""
 
     def __init__(self, stream: int = 1) -> None:
         self.stream = stream
 
     def check(self, conversation: Conversation) -> None:
-        wanted = "RST_STREAM PROTOCOL_ERROR or a response 400"
+        wanted = "RST_STREAM PROTOCOL_ERROR or a response 4xx"
         response = conversation.response(self.stream)
         conversation.wait_for(
             lambda frame: frame.kind == wire.GOAWAY or response.ended or response.reset is not None, wanted
         )
-        if response.reset != wire.PROTOCOL_ERROR and response.status != "400":
+        if response.reset != wire.PROTOCOL_ERROR and not response.status.startswith("4"):
             raise Unexpected(f"expected {wanted}, got {response} and {conversation.seen()}")
         conversation.ping()
 
@@ -264,7 +269,7 @@ class Answered(Expectation):
         response = conversation.response(self.stream)
         if not response.ended:
             conversation.wait_for(
-                lambda frame: response.ended or response.reset is not None or frame.kind == wire.GOAWAY,
+                lambda frame: response.ended or response.reset is not None or says_an_error(frame),
                 f"a response on {self.stream}",
             )
         if not response.ended or response.status != "200" or not response.data:

@@ -98,7 +98,7 @@ CASES = [
         "6.1",
         "no octet for the length of the padding",
         head(),
-        data(b"", flags=END_STREAM | PADDED),
+        data(b"", flags=END_STREAM | PADDED) + ping(),
         EndsConnection(PROTOCOL_ERROR, FRAME_SIZE_ERROR),
     ),
     case(

@@ -130,7 +130,7 @@ CASES = [
     case(
         "4.1",
         "a hundred frames in one piece",
-        b"".join(ping(b"%8d" % i) for i in range(100)) + request(),
+        b"".join(window_update(0, number) for number in range(1, 101)) + request(),
         Answered(),
     ),
     case(

@@ -133,7 +133,7 @@ CASES = [
         "5.3.1",
         "HEADERS that depend on their own stream",
         headers(priority_fields(1) + BLOCK, flags=WHOLE | WITH_PRIORITY),
-        EndsStream(PROTOCOL_ERROR),
+        EndsEither(PROTOCOL_ERROR),
     ),
     case(
         "5.3.1", "PRIORITY that depends on its own stream", head(), priority(1, 1), EndsStream(PROTOCOL_ERROR)
