@@ -6,18 +6,24 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import uvloop
+
 from inferstream.server.grpc.engine import build_port
 from inferstream.server.grpc.rpc import Rpcs
 from inferstream.settings import Settings
 
 ENGINES = ("grpcio", "native")
 
+HOSTS = (*ENGINES, "native on uvloop")
+"""The engines, and the event loop where it is not asyncio's own."""
+
 
 class Port:
     """A port of an engine on an event loop in a thread of its own."""
 
-    def __init__(self, rpcs: Rpcs, engine: str, **arguments: Any) -> None:
-        self._loop = asyncio.new_event_loop()
+    def __init__(self, rpcs: Rpcs, host: str, **arguments: Any) -> None:
+        engine, _, loop = host.partition(" on ")
+        self._loop = uvloop.new_event_loop() if loop else asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
         settings = Settings(grpc_engine=engine, _custom_grpc_server_settings=arguments)
@@ -41,9 +47,9 @@ class Port:
 
 
 @contextmanager
-def serving(rpcs: Rpcs, engine: str, **arguments: Any) -> Iterator[Port]:
+def serving(rpcs: Rpcs, host: str, **arguments: Any) -> Iterator[Port]:
     """A port that serves these RPCs with these channel arguments."""
-    port = Port(rpcs, engine, **arguments)
+    port = Port(rpcs, host, **arguments)
     try:
         yield port
     finally:

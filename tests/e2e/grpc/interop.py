@@ -35,7 +35,8 @@ class Interop:
     def __init__(self) -> None:
         self.ended: list[str] = []
         """How calls ended whose message has a `tag`."""
-        self.contexts: list[RpcContext] = []
+        self.clients: list[tuple[str, list[tuple[str, str | bytes]]]] = []
+        """The peer and the metadata of each unary call, read while it runs: grpcio frees them with the call."""
         shapes: list[tuple[str, bool, bool, Callable[[Any, RpcContext], Awaitable[Any]]]] = [
             ("Empty", False, False, self.empty),
             ("Unary", False, False, self.unary),
@@ -54,7 +55,7 @@ class Interop:
         return b""
 
     async def unary(self, data: bytes, context: RpcContext) -> bytes:
-        self.contexts.append(context)
+        self.clients.append((context.peer, [*map(tuple, context.invocation_metadata())]))
         await self._echo_metadata(context)
         responses = await self._serve(data)
         return responses[0] if responses else b""
