@@ -323,3 +323,12 @@ class InvalidSettings(InferstreamError):
     """A settings file, variable or flag is wrong. The message names the source, field and rule. No client gets it."""
 
     code = Code.INVALID
+
+
+class MissingExtra(InvalidSettings, ImportError):
+    """A package of an extra is not installed."""
+
+    def __init__(self, what: str, extra: str, missing: ModuleNotFoundError) -> None:
+        super().__init__(
+            f'{what} needs `pip install "inferstream[{extra}]"`: {missing.name} is not installed'
+        )

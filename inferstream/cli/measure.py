@@ -103,8 +103,8 @@ async def _over_rest(target: Target, question: Question, stack: AsyncExitStack) 
 
 
 async def _over_grpc(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], BenchClient]:
+    from ..clients.grpc import GrpcTransport  # isort: skip  # it names the extra that is missing
     from ..clients.bench.grpc import GrpcCaller
-    from ..clients.grpc import GrpcTransport
     from ..protos.converters import ModelInferRequestConverter
 
     transport = GrpcTransport(target)

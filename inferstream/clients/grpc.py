@@ -6,9 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, 
 from contextlib import aclosing, contextmanager
 from typing import TypeVar, cast
 
-import grpc
-
-from ..errors import CallFailed, ConnectionFailed, InvalidRequest
+from ..errors import CallFailed, ConnectionFailed, InvalidRequest, MissingExtra
 from ..protos.converters import (
     ModelMetadataResponseConverter,
     RepositoryIndexResponseConverter,
@@ -30,10 +28,16 @@ from ..types import (
     MetadataModelResponse,
     RepositoryIndexResponse,
 )
-from .channel import open_channel
 from .failures import no_response, refused, seconds_of
 from .feeding import feeding
 from .transport import ModelName, OutgoingCall, Target
+
+try:
+    import grpc
+except ModuleNotFoundError as missing:
+    raise MissingExtra("a client over gRPC", "grpc", missing) from None
+
+from .channel import open_channel  # it imports grpc too
 
 RETRYABLE = frozenset((grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED))
 """A server with a full queue returns RESOURCE_EXHAUSTED, the 429 of gRPC."""

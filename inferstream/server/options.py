@@ -1,4 +1,4 @@
-"""Options that settings pass on to uvicorn and grpc, checked before the start."""
+"""Options that settings pass on to uvicorn, checked before the start."""
 
 import inspect
 import logging
@@ -52,19 +52,3 @@ def _is_header(pair: Any) -> bool:
         and len(pair) == 2
         and all(isinstance(part, str) and part.isascii() and part.isprintable() for part in pair)
     )
-
-
-def grpc_options(options: Mapping[str, Any] | None, source: str) -> dict[str, str | int]:
-    """The channel arguments `grpc.…` to pass on. Raises InvalidSettings for other options except those of TLS."""
-    found: dict[str, str | int] = {}
-    for name, value in (options or {}).items():
-        if name in TLS_OPTIONS:
-            continue
-        if not name.startswith("grpc."):
-            raise InvalidSettings(
-                f'{source}: "{name}" is neither a channel argument (grpc.…) nor a TLS option'
-            )
-        if not isinstance(value, str | int):
-            raise InvalidSettings(f'{source}: "{name}" must be a text or a whole number, got {value!r}')
-        found[name] = int(value) if isinstance(value, bool) else value
-    return found

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import processors
-from ..errors import InvalidSettings
+from ..errors import InvalidSettings, MissingExtra
 from ..repository import ModelRepository
 from ..settings import Settings
 from ..telemetry.files import MetricFiles
 from ..telemetry.metrics import Meters
 from .application import Application, Hosting
 from .doors import Doors
+from .grpc.engine import explain_engine
 from .ports import bind, share
 from .reload import reload_on_change
 from .rest.liveness import Liveness
@@ -70,6 +71,7 @@ class Server:
             sockets = self._bind(taken)
             app = self.application
             doors = Doors(app.dataplane, self.settings, app.meters, app.tracing, self._liveness)
+            explain_engine(self.settings)
             self.ports["gRPC"] = doors.grpc.bind(self.settings.host, self.settings.grpc_port)
             try:
                 await self._serve(doors, sockets, started, watch)
@@ -208,7 +210,5 @@ def _kafka(application: Application) -> "KafkaDoor":
     try:
         from .kafka.door import KafkaDoor
     except ModuleNotFoundError as missing:
-        raise InvalidSettings(
-            f'kafka_enabled needs `pip install "inferstream[kafka]"`: {missing.name} is not installed'
-        ) from None
+        raise MissingExtra("kafka_enabled", "kafka", missing) from None
     return KafkaDoor(application.dataplane, application.settings, application.tracing)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..errors import InvalidSettings
+from ..errors import InvalidSettings, MissingExtra
 from ..settings import Settings
 
 if TYPE_CHECKING:
@@ -39,9 +39,7 @@ def _importing(setting: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as missing:
-        raise InvalidSettings(
-            f'{setting} needs `pip install "inferstream[tracing]"`: {missing.name} is not installed'
-        ) from None
+        raise MissingExtra(setting, "tracing", missing) from None
     except Exception as error:
         # OpenTelemetry's generated modules refuse an older protobuf with an error of protobuf's own type.
         reason = str(error).partition("\n")[0]

@@ -104,6 +104,11 @@ class Settings(EnvironmentModel):
     grpc_stream_dialect: Literal["mlserver", "triton"] = Field(
         "mlserver", description="Response type of ModelStreamInfer when the client gives no hint."
     )
+    grpc_engine: Literal["auto", "native", "grpcio"] = Field(
+        "auto",
+        description="What serves gRPC: our own HTTP/2 (`native`) or the library (`grpcio`, needs the extra `grpc`); "
+        "`auto` takes the library where a channel argument needs it.",
+    )
     grpc_reflection: bool = Field(True, description="Serve gRPC reflection.")
     status_profile: Literal["default", "mlserver", "triton"] = Field(
         "default", description="Whose status codes to use where servers differ."

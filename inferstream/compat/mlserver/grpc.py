@@ -4,11 +4,15 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import wraps
 from typing import Any
 
-import grpc
-
+from inferstream.errors import MissingExtra
 from inferstream.errors import ModelError as MLServerError
 
 from .telemetry import logger
+
+try:
+    import grpc
+except ModuleNotFoundError as missing:
+    raise MissingExtra("mlserver.grpc.utils", "grpc", missing) from None
 
 STATUS_CODE_MAPPING = {
     400: grpc.StatusCode.INVALID_ARGUMENT,

@@ -1,20 +1,20 @@
-"""The engine of the gRPC port: what carries the RPCs over HTTP/2."""
+"""The engine of the gRPC port, which carries the RPCs over HTTP/2: the library grpcio or our own."""
 
-from typing import Protocol
+import logging
+from typing import Literal, Protocol
 
-from ...errors import InvalidSettings
+from ...errors import InvalidSettings, MissingExtra
 from ...settings import Settings
-from ..options import grpc_options
 from ..tls import certificates
+from .options import SOURCE, channel_arguments, custom_arguments, lacking
 from .rpc import Rpcs
 
-SOURCE = "_custom_grpc_server_settings"
+logger = logging.getLogger("inferstream.grpc")
 
-HEADROOM = 2**20
-"""Bytes that a message may have beside its tensors."""
+Engine = Literal["native", "grpcio"]
 
-MAX_STREAMS = 4096
-"""Calls in progress on one connection."""
+PREFERRED: Engine = "grpcio"
+"""The engine that `auto` chooses if it knows each channel argument of the settings."""
 
 
 class GrpcPort(Protocol):
@@ -32,32 +32,32 @@ class GrpcPort(Protocol):
         """Close the port; calls in progress have a second to end."""
 
 
+def engine_of(settings: Settings) -> Engine:
+    """The engine that these settings choose. Raises InvalidSettings for a channel argument that it does not know."""
+    unknown = lacking(custom_arguments(settings))
+    if settings.grpc_engine == "native" and unknown is not None:
+        raise InvalidSettings(f'{SOURCE}: "{unknown}" is unknown to grpc_engine native; grpcio has it')
+    if settings.grpc_engine == "auto":
+        return PREFERRED if unknown is None else "grpcio"
+    return settings.grpc_engine
+
+
+def explain_engine(settings: Settings) -> None:
+    """Log why `auto` has not chosen the preferred engine."""
+    if settings.grpc_engine == "auto" and engine_of(settings) != PREFERRED:
+        unknown = lacking(custom_arguments(settings))
+        logger.info('grpc_engine is grpcio, because %s needs it: "%s"', SOURCE, unknown)
+
+
 def build_port(rpcs: Rpcs, settings: Settings) -> GrpcPort:
-    """A port that serves these RPCs. Raises InvalidSettings for wrong options, and without the engine's extra."""
+    """A port that serves these RPCs. Raises InvalidSettings for wrong options, and MissingExtra for grpcio."""
     custom = settings.custom_grpc_server_settings
     found = certificates(custom or {}, settings.model_repository_root, SOURCE)
-    arguments = _arguments(settings)
+    arguments = channel_arguments(settings)
+    if engine_of(settings) == "native":
+        raise InvalidSettings('grpc_engine: "native" is not in this version')
     try:
         from .grpcio.port import GrpcioPort  # late: it imports the library
     except ModuleNotFoundError as missing:
-        raise InvalidSettings(
-            f'the gRPC port needs `pip install "inferstream[grpc]"`: {missing.name} is not installed'
-        ) from None
-    return GrpcioPort(rpcs, arguments, found, settings.frontends > 1)
-
-
-def _arguments(settings: Settings) -> list[tuple[str, str | int]]:
-    """The channel arguments of the port."""
-    largest = settings.grpc_max_message_length
-    arguments: dict[str, str | int] = {
-        "grpc.max_receive_message_length": largest or settings.max_body_bytes + HEADROOM,
-        "grpc.max_send_message_length": largest or -1,
-        # Only front ends of one server share a port; otherwise a port in use is an error.
-        "grpc.so_reuseport": int(settings.frontends > 1),
-        "grpc.max_concurrent_streams": MAX_STREAMS,
-        "grpc.max_metadata_size": 16 * 1024,
-        # Clients may ping often to keep connections through proxies open.
-        "grpc.http2.min_ping_interval_without_data_ms": 5_000,
-        "grpc.keepalive_permit_without_calls": 1,
-    }
-    return [*(arguments | grpc_options(settings.custom_grpc_server_settings, SOURCE)).items()]
+        raise MissingExtra("grpc_engine grpcio", "grpc", missing) from None
+    return GrpcioPort(rpcs, [*arguments.items()], found, settings.frontends > 1)

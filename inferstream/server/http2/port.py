@@ -60,7 +60,11 @@ class Http2Port:
         options = {}
         if self._context is not None:
             self._context.set_alpn_protocols(["h2"])
-            options = {"ssl": self._context, "ssl_handshake_timeout": HANDSHAKE, "ssl_shutdown_timeout": CLOSING}
+            options = {
+                "ssl": self._context,
+                "ssl_handshake_timeout": HANDSHAKE,
+                "ssl_shutdown_timeout": CLOSING,
+            }
         self._server = await loop.create_server(self.connection, sock=sock, backlog=2048, **options)
         self._looking = loop.create_task(self._look())
 
@@ -89,7 +93,13 @@ class Http2Port:
     async def _look(self) -> None:
         """Enforce the time limits, without a timer for each connection."""
         limits = self._limits
-        times = (limits.keepalive_time, limits.keepalive_timeout, limits.max_idle, limits.max_age, LOOK_EVERY * 4)
+        times = (
+            limits.keepalive_time,
+            limits.keepalive_timeout,
+            limits.max_idle,
+            limits.max_age,
+            LOOK_EVERY * 4,
+        )
         interval = max(min(time for time in times if time is not None) / 4, 0.01)
         while True:
             await asyncio.sleep(interval)
@@ -150,7 +160,9 @@ def look(connection: Connection, limits: Limits, age: float | None, now: float) 
             connection.end(ErrorCode.NO_ERROR, "max_age")
     elif age is not None and now - connection.opened_at > age:
         connection.drain()
-    elif limits.max_idle is not None and not connection.streams and now - connection.used_at > limits.max_idle:
+    elif (
+        limits.max_idle is not None and not connection.streams and now - connection.used_at > limits.max_idle
+    ):
         connection.drain()
 
 
@@ -162,7 +174,9 @@ def _look_at_streams(connection: Connection, limits: Limits, now: float) -> None
                 receiver.overdue()
         elif stream.stalled_since is not None and limits.stall_timeout is not None:
             if now - stream.stalled_since > limits.stall_timeout:
-                logger.warning("a client has read nothing of a stream for %g s; dropping it", limits.stall_timeout)
+                logger.warning(
+                    "a client has read nothing of a stream for %g s; dropping it", limits.stall_timeout
+                )
                 stream.reset(ErrorCode.CANCEL)
                 if receiver is not None:
                     receiver.lost()

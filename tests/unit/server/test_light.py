@@ -12,6 +12,7 @@ LATE = {
     "pandas",
     "pydantic_settings",
     "jsonschema",
+    "grpc",
 }
 
 

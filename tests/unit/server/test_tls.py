@@ -9,7 +9,7 @@ import pytest
 
 from inferstream.errors import InvalidSettings
 from inferstream.server.grpc.grpcio.port import check
-from inferstream.server.options import grpc_options, uvicorn_options
+from inferstream.server.options import uvicorn_options
 from inferstream.server.tls import certificates
 from tests.certificates import Authority
 
@@ -123,9 +123,3 @@ def test_options_are_passed_on_or_named() -> None:
     for wrong in ({"no_such": 1}, {"backlog": "many"}, {"headers": [["X-A", "b\r\n"]]}, {"date_header": 1}):
         with pytest.raises(InvalidSettings, match=f'setting: "{next(iter(wrong))}"'):
             uvicorn_options(wrong, "setting")
-    assert grpc_options({"grpc.max_concurrent_streams": 3, "ssl_certfile": "x"}, "setting") == {
-        "grpc.max_concurrent_streams": 3
-    }
-    for wrong in ({"max_workers": 1}, {"grpc.x": 1.5}):
-        with pytest.raises(InvalidSettings, match="setting"):
-            grpc_options(wrong, "setting")

@@ -1,0 +1,181 @@
+"""The options of a gRPC port: as channel arguments of grpc-core, and as what they mean to the native engine."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from ...errors import InvalidSettings
+from ...settings import Settings
+from ..tls import OPTIONS as TLS_OPTIONS
+
+SOURCE = "_custom_grpc_server_settings"
+
+HEADROOM = 2**20
+"""Bytes that a message may have beside its tensors."""
+
+MAX_STREAMS = 4096
+"""Calls in progress on one connection."""
+
+UNLIMITED = 2**31 - 1
+"""What grpc-core takes for a time without end."""
+
+Arguments = Mapping[str, str | int]
+"""Channel arguments by name."""
+
+Convert = Callable[[str, object], object]
+"""The value of a channel argument for the native engine. Raises InvalidSettings."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcOptions:
+    """Limits and timers of a port, as the native engine takes them. Sizes are in bytes, times in seconds.
+
+    None is no limit. Defaults are those of grpc-core.
+    """
+
+    max_receive: int | None = 4 * 2**20
+    """Size of a request's message."""
+    max_send: int | None = None
+    """Size of a response's message."""
+    max_streams: int | None = None
+    """Calls in progress on one connection."""
+    max_metadata: int = 8 * 1024
+    """Size of the metadata of a request."""
+    max_frame: int | None = None
+    """Payload of an HTTP/2 frame of the client; None leaves it to the engine."""
+    stream_window: int | None = None
+    """Bytes that a client may send ahead on one stream; None leaves it to the engine."""
+    keepalive_time: float | None = 7200.0
+    """Time without a byte from the client after which the server sends a ping."""
+    keepalive_timeout: float | None = 20.0
+    """Time for the client's response to that ping."""
+    permit_without_calls: bool = False
+    """Whether pings are sent and taken on a connection without calls."""
+    min_ping_interval: float = 300.0
+    """Time between two pings of a client while the server sends no data."""
+    max_ping_strikes: int | None = 2
+    """Pings that may come too early before the connection is closed."""
+    max_age: float | None = None
+    """Age at which a connection takes no new calls."""
+    max_age_grace: float | None = None
+    """Time for the calls in progress after that."""
+    max_idle: float | None = None
+    """Time without calls after which a connection is closed."""
+    reuse_port: bool = True
+    """Whether other sockets of this user may listen at the same port."""
+    compression: Literal["deflate", "gzip"] | None = None
+    """Compression of responses for clients that take it."""
+
+
+def channel_arguments(settings: Settings) -> dict[str, str | int]:
+    """The channel arguments of the port; those that the settings name win. Raises InvalidSettings for wrong ones."""
+    largest = settings.grpc_max_message_length
+    arguments: dict[str, str | int] = {
+        "grpc.max_receive_message_length": largest or settings.max_body_bytes + HEADROOM,
+        "grpc.max_send_message_length": largest or -1,
+        # Only front ends of one server share a port; otherwise a port in use is an error.
+        "grpc.so_reuseport": int(settings.frontends > 1),
+        "grpc.max_concurrent_streams": MAX_STREAMS,
+        "grpc.max_metadata_size": 16 * 1024,
+        # Clients may ping often to keep connections through proxies open.
+        "grpc.http2.min_ping_interval_without_data_ms": 5_000,
+        "grpc.keepalive_permit_without_calls": 1,
+    }
+    return arguments | custom_arguments(settings)
+
+
+def custom_arguments(settings: Settings) -> dict[str, str | int]:
+    """The channel arguments `grpc.…` of the settings. Raises InvalidSettings for any other option except TLS's."""
+    found: dict[str, str | int] = {}
+    for name, value in (settings.custom_grpc_server_settings or {}).items():
+        if name in TLS_OPTIONS:
+            continue
+        if not name.startswith("grpc."):
+            raise InvalidSettings(
+                f'{SOURCE}: "{name}" is neither a channel argument (grpc.…) nor a TLS option'
+            )
+        if not isinstance(value, str | int):
+            raise InvalidSettings(f'{SOURCE}: "{name}" must be a text or a whole number, got {value!r}')
+        found[name] = int(value) if isinstance(value, bool) else value
+    return found
+
+
+def options_of(arguments: Arguments) -> GrpcOptions:
+    """What the channel arguments that the native engine knows mean. Raises InvalidSettings for a wrong value."""
+    values = {
+        field: convert(name, arguments[name])
+        for name, (field, convert) in NATIVE.items()
+        if name in arguments
+    }
+    return GrpcOptions(**values)  # type: ignore[arg-type]  # each function returns the type of its field
+
+
+def lacking(arguments: Arguments) -> str | None:
+    """The first channel argument that the native engine does not know; None if it knows all."""
+    return next((name for name in arguments if name not in NATIVE and name not in WITHOUT_EFFECT), None)
+
+
+def _number(name: str, value: object, least: int = 0, most: int = UNLIMITED) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise InvalidSettings(
+            f'{SOURCE}: "{name}" must be a whole number from {least} to {most}, got {value!r}'
+        )
+    return value
+
+
+def _size(name: str, value: object) -> int | None:
+    size = _number(name, value, -1)
+    return None if size == -1 else size
+
+
+def _seconds(name: str, value: object) -> float | None:
+    milliseconds = _number(name, value)
+    return None if milliseconds == UNLIMITED else milliseconds / 1000
+
+
+def _interval(name: str, value: object) -> float:
+    return _number(name, value) / 1000
+
+
+def _strikes(name: str, value: object) -> int | None:
+    return _number(name, value) or None
+
+
+def _flag(name: str, value: object) -> bool:
+    return bool(_number(name, value, 0, 1))
+
+
+def _compression(name: str, value: object) -> str | None:
+    return (None, "deflate", "gzip")[_number(name, value, 0, 2)]
+
+
+NATIVE: dict[str, tuple[str, Convert]] = {
+    "grpc.max_receive_message_length": ("max_receive", _size),
+    "grpc.max_send_message_length": ("max_send", _size),
+    "grpc.max_concurrent_streams": ("max_streams", partial(_number, least=1)),
+    "grpc.max_metadata_size": ("max_metadata", partial(_number, least=1)),
+    "grpc.http2.max_frame_size": ("max_frame", partial(_number, least=2**14, most=2**24 - 1)),
+    "grpc.http2.lookahead_bytes": ("stream_window", partial(_number, least=2**14)),
+    "grpc.keepalive_time_ms": ("keepalive_time", _seconds),
+    "grpc.keepalive_timeout_ms": ("keepalive_timeout", _seconds),
+    "grpc.keepalive_permit_without_calls": ("permit_without_calls", _flag),
+    "grpc.http2.min_ping_interval_without_data_ms": ("min_ping_interval", _interval),
+    "grpc.http2.max_ping_strikes": ("max_ping_strikes", _strikes),
+    "grpc.max_connection_age_ms": ("max_age", _seconds),
+    "grpc.max_connection_age_grace_ms": ("max_age_grace", _seconds),
+    "grpc.max_connection_idle_ms": ("max_idle", _seconds),
+    "grpc.so_reuseport": ("reuse_port", _flag),
+    "grpc.default_compression_algorithm": ("compression", _compression),
+}
+"""The channel arguments that the native engine knows, with the field of `GrpcOptions` and its conversion."""
+
+WITHOUT_EFFECT = (
+    # Programs set these beside those of keepalive. The native engine sends no other pings, and no arguments hold
+    # those back: the first was removed from the proposal for clients, and grpc-core itself ignores the second.
+    "grpc.http2.max_pings_without_data",
+    "grpc.http2.min_time_between_pings_ms",
+    # It measures how large a window must be. The native engine's are large from the start.
+    "grpc.http2.bdp_probe",
+)
+"""Channel arguments that the native engine takes without an effect."""

@@ -1,0 +1,76 @@
+"""The choice of the engine of the gRPC port."""
+
+import logging
+import sys
+from typing import Any
+
+import pytest
+
+from inferstream.errors import InvalidSettings, MissingExtra
+from inferstream.server.grpc import engine
+from inferstream.server.grpc.engine import build_port, engine_of, explain_engine
+from inferstream.settings import Settings
+
+KNOWN = {"grpc.max_concurrent_streams": 3}
+UNKNOWN = KNOWN | {"grpc.enable_channelz": 1}
+
+
+class NoRpcs:
+    def find(self, path: str) -> None:
+        return None
+
+
+def settings(choice: str, custom: dict[str, Any] | None = None) -> Settings:
+    return Settings(grpc_engine=choice, _custom_grpc_server_settings=custom)
+
+
+@pytest.mark.parametrize(
+    ("choice", "custom", "preferred", "expected"),
+    [
+        ("auto", None, "native", "native"),
+        ("auto", KNOWN, "native", "native"),
+        ("auto", UNKNOWN, "native", "grpcio"),
+        ("auto", UNKNOWN, "grpcio", "grpcio"),
+        ("native", KNOWN, "grpcio", "native"),
+        ("grpcio", UNKNOWN, "native", "grpcio"),
+        ("grpcio", None, "native", "grpcio"),
+    ],
+)
+def test_the_settings_choose(
+    monkeypatch: pytest.MonkeyPatch, choice: str, custom: Any, preferred: str, expected: str
+) -> None:
+    monkeypatch.setattr(engine, "PREFERRED", preferred)
+    assert engine_of(settings(choice, custom)) == expected
+
+
+def test_native_refuses_an_argument_that_it_does_not_know() -> None:
+    with pytest.raises(InvalidSettings, match=r'"grpc\.enable_channelz" is unknown to grpc_engine native'):
+        engine_of(settings("native", UNKNOWN))
+
+
+def test_auto_says_once_why_it_is_grpcio(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(engine, "PREFERRED", "native")
+    with caplog.at_level(logging.INFO, "inferstream.grpc"):
+        for choice, custom in (("auto", KNOWN), ("grpcio", UNKNOWN), ("auto", UNKNOWN)):
+            explain_engine(settings(choice, custom))
+    assert [record.getMessage() for record in caplog.records] == [
+        'grpc_engine is grpcio, because _custom_grpc_server_settings needs it: "grpc.enable_channelz"'
+    ]
+
+
+def test_grpcio_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("inferstream.server.grpc.grpcio")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(
+        MissingExtra,
+        match=r'^grpc_engine grpcio needs `pip install "inferstream\[grpc\]"`: grpc is not installed$',
+    ):
+        build_port(NoRpcs(), settings("grpcio"))
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    with pytest.raises(ValueError, match="grpc_engine"):
+        settings("rust")

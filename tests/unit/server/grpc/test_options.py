@@ -1,0 +1,112 @@
+"""Channel arguments, and what they mean to the native engine."""
+
+from typing import Any
+
+import pytest
+
+from inferstream.errors import InvalidSettings
+from inferstream.server.grpc.options import (
+    HEADROOM,
+    WITHOUT_EFFECT,
+    GrpcOptions,
+    channel_arguments,
+    custom_arguments,
+    lacking,
+    options_of,
+)
+from inferstream.settings import Settings
+
+
+def settings(custom: dict[str, Any] | None = None, **fields: Any) -> Settings:
+    return Settings(_custom_grpc_server_settings=custom, **fields)
+
+
+def options(custom: dict[str, Any] | None = None, **fields: Any) -> GrpcOptions:
+    return options_of(channel_arguments(settings(custom, **fields)))
+
+
+def test_the_servers_own_arguments() -> None:
+    found = options(max_body_bytes=100)
+    assert found == GrpcOptions(
+        max_receive=100 + HEADROOM,
+        max_send=None,
+        max_streams=4096,
+        max_metadata=16 * 1024,
+        permit_without_calls=True,
+        min_ping_interval=5.0,
+        reuse_port=False,
+    )
+    assert lacking(channel_arguments(settings())) is None
+    both = options(grpc_max_message_length=7)
+    assert (both.max_receive, both.max_send) == (7, 7)
+    assert options(frontends=2).reuse_port
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "expected"),
+    [
+        ("grpc.max_receive_message_length", 5, "max_receive", 5),
+        ("grpc.max_receive_message_length", -1, "max_receive", None),
+        ("grpc.max_send_message_length", 5, "max_send", 5),
+        ("grpc.max_concurrent_streams", 3, "max_streams", 3),
+        ("grpc.max_metadata_size", 9, "max_metadata", 9),
+        ("grpc.http2.max_frame_size", 2**20, "max_frame", 2**20),
+        ("grpc.http2.lookahead_bytes", 2**20, "stream_window", 2**20),
+        ("grpc.keepalive_time_ms", 1500, "keepalive_time", 1.5),
+        ("grpc.keepalive_time_ms", 2**31 - 1, "keepalive_time", None),
+        ("grpc.keepalive_timeout_ms", 200, "keepalive_timeout", 0.2),
+        ("grpc.keepalive_permit_without_calls", False, "permit_without_calls", False),
+        ("grpc.http2.min_ping_interval_without_data_ms", 10, "min_ping_interval", 0.01),
+        ("grpc.http2.max_ping_strikes", 4, "max_ping_strikes", 4),
+        ("grpc.http2.max_ping_strikes", 0, "max_ping_strikes", None),
+        ("grpc.max_connection_age_ms", 1000, "max_age", 1.0),
+        ("grpc.max_connection_age_ms", 2**31 - 1, "max_age", None),
+        ("grpc.max_connection_age_grace_ms", 1000, "max_age_grace", 1.0),
+        ("grpc.max_connection_idle_ms", 1000, "max_idle", 1.0),
+        ("grpc.so_reuseport", 1, "reuse_port", True),
+        ("grpc.default_compression_algorithm", 0, "compression", None),
+        ("grpc.default_compression_algorithm", 1, "compression", "deflate"),
+        ("grpc.default_compression_algorithm", 2, "compression", "gzip"),
+    ],
+)
+def test_each_argument_that_the_native_engine_knows(
+    name: str, value: object, field: str, expected: object
+) -> None:
+    found = options({name: value})
+    assert getattr(found, field) == expected
+    assert lacking(custom_arguments(settings({name: value}))) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("grpc.max_concurrent_streams", 0),
+        ("grpc.max_concurrent_streams", "many"),
+        ("grpc.max_receive_message_length", -2),
+        ("grpc.keepalive_time_ms", -1),
+        ("grpc.keepalive_time_ms", 2**31),
+        ("grpc.so_reuseport", 2),
+        ("grpc.default_compression_algorithm", 3),
+        ("grpc.http2.max_frame_size", 100),
+    ],
+)
+def test_a_wrong_value_is_named(name: str, value: object) -> None:
+    with pytest.raises(
+        InvalidSettings, match=f'_custom_grpc_server_settings: "{name}" must be .*got {value!r}$'
+    ):
+        options({name: value})
+
+
+def test_arguments_that_the_native_engine_lacks() -> None:
+    custom = {"ssl_certfile": "x", "grpc.max_metadata_size": 1, "grpc.enable_channelz": 1}
+    assert lacking(custom_arguments(settings(custom))) == "grpc.enable_channelz"
+    assert lacking(dict.fromkeys(WITHOUT_EFFECT, 1)) is None
+    assert options_of(dict.fromkeys(WITHOUT_EFFECT, 1)) == GrpcOptions()
+
+
+def test_what_is_no_channel_argument_is_refused() -> None:
+    given = {"grpc.max_concurrent_streams": 3, "grpc.so_reuseport": True, "ssl_certfile": "x"}
+    assert custom_arguments(settings(given)) == {"grpc.max_concurrent_streams": 3, "grpc.so_reuseport": 1}
+    for wrong in ({"max_workers": 1}, {"grpc.x": 1.5}):
+        with pytest.raises(InvalidSettings, match="_custom_grpc_server_settings"):
+            custom_arguments(settings(wrong))

@@ -1,0 +1,100 @@
+"""What works without an extra, and what the error of the rest is."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MISSING = 'raise ModuleNotFoundError("No module named \'grpc\'", name="grpc")\n'
+
+NEEDED = '`pip install "inferstream[grpc]"`: grpc is not installed'
+
+
+@pytest.fixture
+def run_without_grpc(tmp_path: Path):
+    """Runs Python where grpcio is not installed."""
+    (tmp_path / "grpc").mkdir()
+    (tmp_path / "grpc" / "__init__.py").write_text(MISSING)
+    path = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+
+    return run
+
+
+SERVED = """
+import asyncio, sys
+import httpx
+from inferstream import App, Application
+import inferstream.cli.main, inferstream.cli.start, inferstream.server.server, inferstream.server.worker
+import inferstream.server.frontends.follower, inferstream.server.grpc.services
+import inferstream.protos.converters, inferstream.protos.dataplane_pb2_grpc
+from inferstream.compat.finder import install; install()
+import mlserver.grpc.converters, mlserver.grpc.dataplane_pb2_grpc
+import blazerpc
+
+app = App()
+
+@app.model
+def add(a: int, b: int = 1) -> int:
+    return a + b
+
+async def main():
+    async with Application(app) as application:
+        rpc = application.rpcs.find("/inferstream.App/PredictAdd")
+        assert rpc is not None
+        transport = httpx.ASGITransport(application.asgi)
+        async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+            response = await client.post("/v2/models/add/generate", json={"a": 1})
+            print(response.json()["output"])
+
+asyncio.run(main())
+assert "grpc" not in sys.modules
+"""
+
+
+def test_rest_and_the_services_of_grpc_need_no_grpcio(run_without_grpc) -> None:
+    ran = run_without_grpc("-c", SERVED)
+    assert (ran.stdout, ran.returncode) == ("2\n", 0), ran.stderr
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from inferstream import AsyncClient; AsyncClient('grpc://127.0.0.1:1')",
+        "from inferstream import Client; Client('grpc://127.0.0.1:1')",
+        "import inferstream.clients.typed",
+        "from inferstream.compat.finder import install; install(); from mlserver.grpc.utils import handle_mlserver_error",
+    ],
+)
+def test_clients_name_the_extra(run_without_grpc, code: str) -> None:
+    ran = run_without_grpc("-c", code)
+    assert ran.returncode == 1
+    assert ran.stderr.strip().splitlines()[-1].endswith(NEEDED), ran.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["start", ".", "--http-port", "0", "--metrics-port", "0", "--grpc-port", "0"],
+        ["infer", "-m", "m", "-u", "127.0.0.1:1", "--transport", "grpc", "-i", "i.jsonl", "-o", "o.jsonl"],
+        ["bench", "m", "--url", "127.0.0.1:1", "--transport", "grpc"],
+    ],
+)
+def test_commands_name_the_extra(run_without_grpc, tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "settings.json").write_text('{"grpc_engine": "grpcio"}')
+    (tmp_path / "i.jsonl").write_text('{"inputs": []}\n')
+    ran = run_without_grpc("-m", "inferstream", *command)
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert NEEDED in " ".join((ran.stdout + ran.stderr).split())
+    assert "Traceback" not in ran.stderr + ran.stdout
