@@ -10,6 +10,7 @@ import orjson
 
 from ...errors import CodecError
 from ...types import MetadataTensor, Parameters, RequestInput, ResponseOutput, TensorData
+from ...types.tensor import BinaryData
 from ..base import content_type
 
 OPTIONAL = "optional"
@@ -143,7 +144,7 @@ class Value(ABC):
             "name": name,
             "datatype": self.datatype,
             "shape": shape,
-            "data": TensorData(data),
+            "data": BinaryData(data) if self.content == "base64" else TensorData(data),
         }
         if self.content is not None and self.content not in UNWRITTEN:
             fields["parameters"] = content_type(self.content)
