@@ -91,6 +91,8 @@ def faults(error: ValidationError) -> str:
         place, message = ".".join(map(str, fault["loc"])), fault["msg"]
         if fault["type"] == "json_invalid":
             message = f"not valid JSON ({message.partition(': ')[2]})"
+        elif fault["type"] == "int_parsing_size":
+            message = "an integer beyond 64 bits is out of range"
         message = message[:1].lower() + message[1:]
         said.append(f'field "{place}": {message}' if place else message)
     return "; ".join(said)
