@@ -10,7 +10,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from ..codecs.values.arrays import Array
-from ..codecs.values.base import DESCRIPTION, STREAM, Value, fault_of
+from ..codecs.values.base import DESCRIPTION, NULLABLE, STREAM, Value, fault_of, reason
 from ..codecs.values.constraints import description_of
 from ..codecs.values.hints import shown, value_of, without_none
 from ..errors import CodecError, InvalidRequest
@@ -45,6 +45,11 @@ class Argument(typing.NamedTuple):
     @property
     def required(self) -> bool:
         return self.default is REQUIRED
+
+    @property
+    def nullable(self) -> bool:
+        """Whether null differs from an absent value."""
+        return self.takes_none and not self.required and self.default is not None
 
 
 class Arguments:
@@ -93,6 +98,7 @@ class Arguments:
             argument.value.tensor(
                 argument.name,
                 **({} if argument.required else argument.value.optional(argument.default)),
+                **({NULLABLE: True} if argument.nullable else {}),
                 **({} if argument.description is None else {DESCRIPTION: argument.description}),
                 **({STREAM: True} if argument is self.stream else {}),
             )
@@ -191,9 +197,20 @@ class Arguments:
             raise TypeError(f"write Annotated[{shown(hint)}, Field(...)], and the default after it")
         bare, takes_none = without_none(hint)
         default = None if takes_none and parameter.default is REQUIRED else parameter.default
-        self.arguments.append(
-            Argument(parameter.name, value_of(bare, self._by_item), default, takes_none, hint, said)
-        )
+        value = value_of(bare, self._by_item)
+        if not (
+            default is REQUIRED or default is None or default is ...
+        ):  # a stub has ... for unwritable ones
+            _check_default(value, default, hint)
+        takes_none = takes_none or default is None or bare in (Any, object)
+        self.arguments.append(Argument(parameter.name, value, default, takes_none, hint, said))
+
+
+def _check_default(value: Value, default: Any, hint: Any) -> None:
+    try:
+        value.check(default)
+    except (TypeError, ValueError, CodecError) as error:
+        raise TypeError(f"its default does not fit {shown(hint)}: {reason(error)}") from None
 
 
 def _weight(tensor: RequestInput) -> int:

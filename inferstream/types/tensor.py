@@ -32,6 +32,9 @@ class TensorData:
     checked: ClassVar[bool] = True
     """Whether the server checks the values against the datatype and shape of their tensor."""
 
+    binary: ClassVar[bool] = False
+    """Whether JSON holds each BYTES element as base64, also one that is UTF-8 text."""
+
     def __init__(self, root: Any) -> None:
         self._root = root
         self._array: npt.NDArray[Any] | None = None
@@ -237,6 +240,14 @@ class TensorData:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> _Schema:
         return {"type": "array", "items": {}, "description": "Values in row-major order, flat or nested."}
+
+
+class BinaryData(TensorData):
+    """BYTES of a value that is declared as `bytes`, which is no text."""
+
+    __slots__ = ()
+
+    binary = True
 
 
 def _to_list(array: npt.NDArray[Any]) -> list[Any]:
