@@ -25,6 +25,8 @@ class FrameReader(ABC):
         self._block: list[bytes] | None = None
         self._block_stream = 0
         self._block_end = False
+        self.advanced = False
+        """Whether the last bytes have completed something, so that what is incomplete now is new."""
 
     @abstractmethod
     def on_data_frame(self, id: int, length: int) -> None:
@@ -81,6 +83,7 @@ class FrameReader(ABC):
             position = end
         if position < size:
             self._rest = data[position:]
+        self.advanced = position > 0 and self._block is None and self._configured
         return True
 
     def _begin_data(self, data: bytes, begin: int, length: int, flags: int, id: int) -> int:

@@ -115,6 +115,7 @@ class Client:
                     self.complete.add(event.stream_id)
                     self.to_send.pop(event.stream_id, None)
                 case h2.events.StreamReset():
+                    assert event.error_code == ErrorCode.NO_ERROR, "a valid request was refused"
                     self.to_send.pop(event.stream_id, None)
                     self.over.add(event.stream_id)
                 case h2.events.ConnectionTerminated():
@@ -318,7 +319,7 @@ def test_what_h2_refuses_and_accepts(sent: list) -> None:
     """Up to the first frame that either refuses, because an end of ours may be a broken stream of theirs."""
 
     def compare() -> None:
-        served, data = Served(Limits(max_ping_strikes=None)), START
+        served, data = Served(Limits(max_ping_strikes=None), silent=True), START
         served.feed(START)
         for each in sent:
             kind, _, _, payload = each
