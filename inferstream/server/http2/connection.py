@@ -372,7 +372,6 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
             return
         if not stream.responded and self.heard_at - stream.opened_at < PREMATURE:
             self._resets_allowed.spend(self.uses + self.sent)
-        self._remember(id)
         stream.lose()
         self._emptied()
 
