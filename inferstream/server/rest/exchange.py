@@ -20,6 +20,10 @@ class OwnConnection(Protocol):
     """Whether the client has left."""
     transport: Any
 
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The names in the client's verified certificate."""
+
     def hold(self, task: asyncio.Task[Any]) -> None:
         """Cancel `task` if the client leaves before `release`."""
 
@@ -41,6 +45,10 @@ class Exchange(Protocol):
     @property
     def peer(self) -> str:
         """The address of the client in gRPC's form, or an empty text."""
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The names in the client's verified certificate."""
 
     def body(self, limit: int) -> bytes | Awaitable[bytes]:
         """The whole body, or the beginning of one larger than `limit`. Raises ClientLeft."""
@@ -109,6 +117,10 @@ class AsgiExchange:
     @property
     def peer(self) -> str:
         return address(self._client)
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return () if self._connection is None else self._connection.identities
 
     def body(self, limit: int) -> Awaitable[bytes]:
         received = receive_all(self._receive, limit)
