@@ -10,6 +10,7 @@ from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady
 from ...settings import Settings
 from ...telemetry.metrics import Meters
+from ..connections import SCOPE_KEY
 from .dialects.base import HttpDialect, ReadRoute, Route
 from .dialects.extensions import MissingExtensions
 from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
@@ -20,7 +21,7 @@ from .dialects.statistics import Statistics
 from .dialects.tgi.dialect import Tgi
 from .dialects.triton import Generate
 from .dialects.v2 import V2
-from .exchange import SCOPE_KEY, AsgiExchange, Exchange
+from .exchange import AsgiExchange, Exchange
 from .inference import InferenceDoor
 from .lazy import LazyApp
 from .messages import JSON, RawHeaders, Receive, Scope, Send, respond, wrap
