@@ -6,8 +6,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from ..connections import address
 from .dialects.base import Route
-from .exchange import CLOSE, address
+from .exchange import CLOSE
 from .messages import ClientLeft, Head, RawHeaders
 
 

@@ -5,29 +5,10 @@ from collections.abc import Awaitable
 from typing import Any, Protocol, Self
 
 from ...concurrency.interruption import Interruption
+from ..connections import SCOPE_KEY, OwnConnection, address
 from .messages import Head, RawHeaders, Receive, Scope, Send, receive_all, respond
 
 CLOSE = (b"connection", b"close")
-SCOPE_KEY = "inferstream.connection"
-"""The key of a connection of ours in an ASGI scope."""
-
-
-class OwnConnection(Protocol):
-    """A connection of our protocol class under uvicorn, which notices itself when its client leaves."""
-
-    loop: asyncio.AbstractEventLoop
-    lost: bool
-    """Whether the client has left."""
-    transport: Any
-
-    @property
-    def identities(self) -> tuple[str, ...]:
-        """The names in the client's verified certificate."""
-
-    def hold(self, task: asyncio.Task[Any]) -> None:
-        """Cancel `task` if the client leaves before `release`."""
-
-    def release(self, task: asyncio.Task[Any]) -> None: ...
 
 
 class Exchange(Protocol):
@@ -64,14 +45,6 @@ class Exchange(Protocol):
 
     def abort(self) -> None:
         """Drop the client."""
-
-
-def address(client: tuple[str, int] | None) -> str:
-    """A client as gRPC shows it: `ipv4:127.0.0.1:50322`."""
-    if client is None:
-        return ""
-    host, port = client
-    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
 
 
 class AsgiExchange:

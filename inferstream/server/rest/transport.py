@@ -10,10 +10,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ...concurrency.interruption import Interruption
 from ...settings import Settings
+from ..connections import SCOPE_KEY
 from ..tls import identities
 from .app import RestApp
 from .direct import DirectExchange, Openings
-from .exchange import SCOPE_KEY
 from .messages import Head
 
 logger = logging.getLogger("inferstream.rest")
