@@ -374,10 +374,9 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         stream = self.streams.pop(id, None)
         if stream is None:
             return
+        stream.lose()
         if not stream.responded and self.heard_at - stream.opened_at < PREMATURE:
             self._resets_allowed.spend(self.served)
-        self._remember(id)
-        stream.lose()
         self._emptied()
 
     def _priority(self, flags: int, id: int, payload: bytes) -> None:

@@ -9,13 +9,16 @@ from .limits import Limits
 MOST_CONTINUATIONS = 32
 """CONTINUATION frames of one header block, which may be empty."""
 
+BLOCKS = 4
+"""Times the largest head that a header block may have, so that a head which is too large gets a response."""
+
 
 class FrameReader(ABC):
     """Reads one connection's bytes. The payload of a DATA frame is never collected; every other frame is small."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._largest_block = max(limits.max_header_list, frames.SMALLEST_MAX_FRAME)
+        self._largest_block = max(BLOCKS * limits.max_header_list, frames.SMALLEST_MAX_FRAME)
         self._rest = b""
         """The beginning of the preface, or of a frame."""
         self._begun = self._configured = False
@@ -54,7 +57,7 @@ class FrameReader(ABC):
         if self._rest:
             data = self._rest + data
             self._rest = b""
-        position = 0
+        position, block = 0, self._block
         if not self._begun:
             if not data.startswith(frames.PREFACE):
                 self._rest = data
@@ -83,7 +86,9 @@ class FrameReader(ABC):
             position = end
         if position < size:
             self._rest = data[position:]
-        self.advanced = position > 0 and self._block is None and self._configured
+        self.advanced = (
+            position > 0 and self._configured and (self._block is None or self._block is not block)
+        )
         return True
 
     def _begin_data(self, data: bytes, begin: int, length: int, flags: int, id: int) -> int:

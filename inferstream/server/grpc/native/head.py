@@ -93,7 +93,7 @@ def ended(code: StatusCode, message: str, metadata: Pairs) -> bytes:
 
 def failed_at_once(code: StatusCode, message: str, metadata: Pairs) -> bytes:
     """The head of a response that has nothing else (gRPC over HTTP/2: Trailers-Only)."""
-    return encode((*_OPENING, *_status(code, message, metadata)))
+    return encode((*_OPENING, _ACCEPTED, *_status(code, message, metadata)))
 
 
 def _status(code: StatusCode, message: str, metadata: Pairs) -> list[tuple[bytes, bytes]]:

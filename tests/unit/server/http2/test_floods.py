@@ -43,6 +43,7 @@ async def test_the_body_of_a_request_does_not_pay_for_its_reset() -> None:
     served = began()
     written = b"".join(served.feed(call(id) + reset(id)) for id in range(1, 2001, 2))
     assert reason(written) == "too many requests were reset"
+    served.leave()  # no call is forgotten, that of the last reset included
 
 
 async def test_responses_pay_for_resets() -> None:
@@ -130,10 +131,13 @@ async def test_a_header_block_is_late_however_many_frames_it_has() -> None:
     served = Served()
     now = 100.0
     served.connection.clock = lambda: now
-    served.feed(START + frames.frame(frames.HEADERS, 0, 1, HEAD))
+    served.feed(START + call(1)[:-1])
     now = 101
-    served.feed(frames.frame(frames.CONTINUATION, 0, 1, b""))
-    assert served.connection.partial_since == 100
+    served.feed(b"y" + frames.frame(frames.HEADERS, 0, 3, HEAD))
+    assert served.connection.partial_since == 101
+    now = 102
+    served.feed(frames.frame(frames.CONTINUATION, 0, 3, b""))
+    assert served.connection.partial_since == 101
 
 
 class Sink(asyncio.Protocol):
