@@ -45,7 +45,7 @@ class Sender:
         self._control: list[bytes] = []
         self._unsent_control = 0
         self.waiting: dict[Stream, None] = {}
-        """Streams with bytes that wait for the connection's window or for the transport, and not for their own window."""
+        """Streams with bytes that wait for the connection's window or the transport, and not for their own window."""
 
     def write(self, data: bytes) -> None:
         """Write frames of a response."""
