@@ -32,15 +32,11 @@ class TensorData:
     checked: ClassVar[bool] = True
     """Whether the server checks the values against the datatype and shape of their tensor."""
 
-<<<<<<< HEAD
     binary: ClassVar[bool] = False
     """Whether JSON holds each BYTES element as base64, also one that is UTF-8 text."""
 
-    def __init__(self, root: Any) -> None:
-=======
     def __init__(self, root: Any, exact: "np.dtype[Any] | None" = None) -> None:
         """`exact` is the dtype of a flat list whose values are known to fit it."""
->>>>>>> floor
         self._root = root
         self._array: npt.NDArray[Any] | None = None
         self._raw: memoryview | None = None
