@@ -5,6 +5,7 @@ import os
 import select
 import socket
 import struct
+import threading
 import time
 import zlib
 from collections import Counter
@@ -13,7 +14,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+import grpc
+
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
@@ -360,6 +364,28 @@ def stalled(port: int, streams: int, seconds: float) -> Peer:
     return peer
 
 
+def idle(port: int, many: int) -> list[Peer]:
+    """Connections that say who they are and then nothing."""
+    hello = PREFACE + frame(SETTINGS) + frame(SETTINGS, 1)
+    peers = []
+    for _ in range(many):
+        peer = Peer(port, start=False)
+        peer.pour(iter([hello]), 5)
+        peers.append(peer)
+    return peers
+
+
+def slow_preface(port: int, pause: float, seconds: float) -> Seen:
+    """A byte of the preface after each pause."""
+    with Peer(port, start=False) as peer:
+        until = time.monotonic() + seconds
+        for at in range(len(PREFACE)):
+            peer.pour(iter([PREFACE[at : at + 1]]), 1)
+            if peer.wait(lambda seen: seen.goaway, pause).closed or time.monotonic() > until:
+                break
+        return peer.seen
+
+
 def oversize(port: int, size: int, sent: int) -> Seen:
     """A message that announces so many bytes, and brings some."""
     with Peer(port) as peer:
@@ -381,3 +407,40 @@ def inflating(port: int, encoding: bytes, size: int) -> Seen:
         sent = [frame(DATA, 0, 1, part) for part in parts[:-1]] + [frame(DATA, END_STREAM, 1, parts[-1])]
         peer.pour(iter([begin(1, INFER, False, (b"grpc-encoding", encoding)), *sent]), 10)
         return peer.wait(lambda seen: b"grpc-status" in seen.headers, 30)
+
+
+class Neighbour:
+    """A well-behaved client beside a flood, with a connection of its own: what its calls took, and which failed."""
+
+    def __init__(self, target: str, pause: float = 0.02) -> None:
+        self.took: list[float] = []
+        self.failures: list[str] = []
+        self._pause = pause
+        self._channel = grpc.insecure_channel(target, [("grpc.use_local_subchannel_pool", 1)])
+        self._infer = GRPCInferenceServiceStub(self._channel).ModelInfer
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> "Neighbour":
+        self.call()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._channel.close()
+
+    def call(self) -> None:
+        request = ModelInferRequest(model_name="echo")
+        request.inputs.add(name="x", datatype="FP32", shape=[1]).contents.fp32_contents.append(1)
+        began = time.monotonic()
+        try:
+            self._infer(request, timeout=30)
+        except grpc.RpcError as error:
+            self.failures.append(str(error))
+        self.took.append(time.monotonic() - began)
+
+    def _run(self) -> None:
+        while not self._over.wait(self._pause):
+            self.call()

@@ -125,7 +125,7 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
             return
         if self.waits_for_more:
             if self.partial_since is None or self.advanced:
-                self.partial_since = self.heard_at
+                self.partial_since = self.clock()  # not when the reading began: it may have taken long
         else:
             self.partial_since = None
         self.uncork()
