@@ -15,7 +15,7 @@ MODELS := $(VENV)/models
 MODELS_STAMP := $(MODELS)/.installed
 TORCH ?= torch>=2.6
 
-.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks neighbours settings docs protos clean
+.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods neighbours settings docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -96,6 +96,9 @@ leaks: $(STAMP)  ## kill workers two thousand times and look for what the server
 
 overload: $(STAMP)  ## ask a model for ten times what it can do, for a minute
 	$(BIN)/python scripts/overload.py
+
+floods: $(STAMP)  ## hostile clients of HTTP/2 beside a good one: what each costs the server, five minutes
+	$(BIN)/python -m scripts.floods
 
 neighbours:  ## install beside Triton's client, in either order, and serve: five minutes, needs pip's index
 	$(PYTHON) scripts/neighbours.py

@@ -11,7 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 import grpc
@@ -121,10 +121,10 @@ class Peer:
         while not self.seen.closed and (now := time.monotonic()) < until:
             if not left and not (left := next(pieces, b"")):
                 break
-            able = select.select([self.socket] if reading else [], [self.socket], [], until - now)
-            if able[0]:
+            able = self._poll(select.POLLOUT | (select.POLLIN if reading else 0), until - now)
+            if able & ~select.POLLOUT:
                 self._receive()
-            if able[1] and not self.seen.closed:
+            if able & select.POLLOUT and not self.seen.closed:
                 left = self._send(left)
         return self.seen
 
@@ -132,9 +132,14 @@ class Peer:
         """Read until the condition holds, the server closes, or the time is over."""
         until = time.monotonic() + seconds
         while not self.seen.closed and not condition(self.seen) and (now := time.monotonic()) < until:
-            if select.select([self.socket], [], [], until - now)[0]:
+            if self._poll(select.POLLIN, until - now):
                 self._receive()
         return self.seen
+
+    def _poll(self, events: int, seconds: float) -> int:
+        poll = select.poll()
+        poll.register(self.socket, events)
+        return sum(able for _, able in poll.poll(seconds * 1000))
 
     def _send(self, data: bytes) -> bytes:
         try:
@@ -180,7 +185,7 @@ class Peer:
 
 def joined(frames: Iterator[bytes], many: int = 100) -> Iterator[bytes]:
     """The frames, many of them in a piece."""
-    while piece := b"".join(each for each, _ in zip(frames, range(many), strict=False)):
+    while piece := b"".join(islice(frames, many)):
         yield piece
 
 

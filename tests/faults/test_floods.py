@@ -6,6 +6,7 @@ same for longer.
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 
@@ -60,8 +61,7 @@ def test_a_flood_ends_its_connection(native: Running, name: str) -> None:
 def test_a_flood_that_is_served(native: Running, name: str) -> None:
     flood: Flood = FLOODS[name]
     with Peer(native.grpc_port, flood.settings) as peer:
-        some = (piece for piece, _ in zip(floods.joined(flood.pieces()), range(2), strict=False))
-        peer.pour(some, 10)
+        peer.pour(islice(floods.joined(flood.pieces()), 2), 10)
         seen = peer.wait(lambda seen: seen.frames[floods.HEADERS] >= 100, 10)
     assert seen.goaway is None
     assert seen.frames[floods.HEADERS] >= 100
