@@ -9,8 +9,10 @@ from ..settings import Settings
 from ..telemetry.metrics import Meters
 from .grpc.engine import build_port
 from .grpc.services import build_services
+from .grpc.web.door import build_web
 from .rest.asgi import build_rest_app
 from .rest.liveness import Liveness
+from .rest.origins import Origins
 from .rest.server import HttpServer
 from .rest.transport import DirectApp
 
@@ -29,14 +31,20 @@ class Doors:
         tracing: "Tracer | None",
         liveness: Liveness,
     ) -> None:
-        self.grpc = build_port(build_services(dataplane, settings, meters, tracing), settings)
-        app = DirectApp(build_rest_app(dataplane, settings, meters, tracing), settings)
+        rpcs = build_services(dataplane, settings, meters, tracing)
+        self.grpc = build_port(rpcs, settings)
+        web = build_web(rpcs, settings, Origins(settings).check)
+        app = DirectApp(build_rest_app(dataplane, settings, meters, tracing, web), settings)
         self.rest = HttpServer(app, settings, "rest", liveness)
 
     async def start(self, sock: socket.socket) -> None:
         """Serve REST at this socket, and gRPC at the port that it is bound to."""
         self.rest.start(sock)
         await self.grpc.start()
+
+    def drain(self) -> None:
+        """Let clients make their next calls elsewhere, where the protocol can say so."""
+        self.grpc.drain()
 
     async def stop(self) -> None:
         """Close the ports; responses that are being written have a moment to reach their clients."""
