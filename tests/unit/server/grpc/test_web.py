@@ -77,7 +77,8 @@ class Client:
         self, serve: Serve, streams: bool = True, receive: int = 1000, stall: float = 60
     ) -> "Client":
         door = GrpcWeb(One(serve, streams), Limits(receive, None, stall), "default", lambda _: None)
-        await door(self.scope, self.incoming.get, self.send)
+        async with asyncio.timeout(20):  # a call that hangs fails
+            await door(self.scope, self.incoming.get, self.send)
         return self
 
 
@@ -136,14 +137,14 @@ async def test_others_run_beside_a_stream_that_never_waits() -> None:
     beside = asyncio.create_task(other())
 
     async def serve(_: bytes | None, context: RpcContext) -> None:
-        until = asyncio.get_running_loop().time() + 0.05
-        while asyncio.get_running_loop().time() < until:
+        until = asyncio.get_running_loop().time() + 10
+        while turns < 3 and asyncio.get_running_loop().time() < until:
             await context.write(b"x")
 
     client = await Client(b"").call(serve)
     beside.cancel()
     assert client.trailers == {"grpc-status": "0"}
-    assert turns > 5
+    assert turns >= 3
 
 
 async def test_a_disconnect_cancels_the_call_and_nothing_else() -> None:
