@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..allocator import keep_freed_memory
 from ..concurrency.event_loop import new_event_loop
 from ..errors import InferstreamError, InvalidSettings
 from ..garbage import settle
@@ -75,6 +76,8 @@ def _serve(
     say: "Callable[[Server], None] | None",
 ) -> bool:
     """Serve until a signal; returns whether a process had to be killed at the end."""
+    if settings.keep_freed_memory:
+        keep_freed_memory()
     # Imported late: `server --help` and a wrong setting need no web framework.
     from ..server.server import Server
 

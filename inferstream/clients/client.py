@@ -183,6 +183,10 @@ class AsyncClient:
             raise
 
     def _outgoing(self, asked: AskedCall, prepared: PreparedCall) -> OutgoingCall:
+        if self._over_grpc and prepared.null is not None:
+            raise TypeError(
+                f'model "{asked.model.name}": argument "{prepared.null}": gRPC has no null; ask over http'
+            )
         return OutgoingCall(
             asked.model,
             prepared.request,

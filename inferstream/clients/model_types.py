@@ -9,7 +9,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..codecs.undeclared import decode, encode
 from ..codecs.values.arrays import Array
-from ..codecs.values.base import DEFAULT, DIMENSIONS, OPTIONAL, STREAM, Value, fault_of
+from ..codecs.values.base import DEFAULT, DIMENSIONS, NULLABLE, OPTIONAL, STREAM, Value, fault_of
 from ..codecs.values.declared import value_of_tensor
 from ..codecs.values.objects import Json
 from ..errors import CallFailed, CodecError
@@ -36,12 +36,16 @@ WHOLE = (str, bytes, bytearray, memoryview, Mapping, np.ndarray)
 
 
 class InputType(NamedTuple):
-    """What is known of one argument. One `without` a value is None for the model, and None is not sent."""
+    """What is known of one argument. One `without` a value is None for the model, and None is not sent.
+
+    None for a `nullable` one is sent as null, in JSON.
+    """
 
     value: Value
     required: bool = True
     without: bool = False
     stream: bool = False
+    nullable: bool = False
 
 
 @dataclass(slots=True)
@@ -52,6 +56,8 @@ class PreparedCall:
     more: AsyncIterator[InferenceRequest] | None = None
     raw: bool = False
     """Whether a tensor in one of the directions is shorter as raw bytes than as JSON."""
+    null: str | None = None
+    """An argument that is null, which JSON alone can say."""
 
 
 class Later:
@@ -133,11 +139,13 @@ class ModelTypes:
                     value = await self._first(name, value)
                 else:
                     continue
+            if value is None and self._inputs is not None and self._inputs[name].nullable:
+                prepared.null = name
             tensor = self._tensor(name, value)
             if tensor is not None:
                 prepared.request.inputs.append(tensor)
         kinds = [] if self._inputs is None else [self._inputs[name].value.content for name in arguments]
-        prepared.raw = (
+        prepared.raw = prepared.null is None and (
             self._raw
             or any(kind in RAW for kind in kinds)
             or any(tensor.data.array is not None for tensor in prepared.request.inputs)
@@ -184,6 +192,8 @@ class ModelTypes:
             known = self._inputs[name]
             if value is None and known.without:
                 return None
+            if value is None and known.nullable:
+                return known.value.null(name)
             if isinstance(value, RequestInput):
                 return value
             return RequestInput.trusted(_fields(name, known.value, value))
@@ -204,7 +214,10 @@ def types_of_function(function: "Function | StepFunction") -> ModelTypes:
     arguments = function.arguments
     inputs = {
         argument.name: InputType(
-            argument.value, argument.required, argument.takes_none and argument.default is None
+            argument.value,
+            argument.required,
+            argument.takes_none and argument.default is None,
+            nullable=argument.nullable,
         )
         for argument in arguments.arguments
     }
@@ -218,7 +231,8 @@ def _input_type(tensor: MetadataTensor) -> InputType:
     parameters = {} if tensor.parameters is None else dict(tensor.parameters.items())
     absent = parameters.get(DEFAULT) == "null"
     optional = parameters.get(OPTIONAL) is True
-    return InputType(_value(tensor), not optional, absent, parameters.get(STREAM) is True)
+    nullable = parameters.get(NULLABLE) is True
+    return InputType(_value(tensor), not optional, absent, parameters.get(STREAM) is True, nullable)
 
 
 def _value(tensor: MetadataTensor) -> Value:

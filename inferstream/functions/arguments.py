@@ -10,12 +10,14 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from ..codecs.values.arrays import Array
-from ..codecs.values.base import DESCRIPTION, STREAM, Value, fault_of
+from ..codecs.values.base import DESCRIPTION, NULLABLE, STREAM, Value, fault_of, reason
 from ..codecs.values.constraints import description_of
 from ..codecs.values.hints import shown, value_of, without_none
+from ..codecs.values.scalars import Boolean, Number, Text
 from ..errors import CodecError, InvalidRequest
 from ..signature import Tensors
 from ..types import InferenceRequest, RequestInput
+from ..types.values_request import KINDS, InputsForm, ValuesRequest
 from .docstring import descriptions
 from .injection import Injection, State
 
@@ -45,6 +47,11 @@ class Argument(typing.NamedTuple):
     @property
     def required(self) -> bool:
         return self.default is REQUIRED
+
+    @property
+    def nullable(self) -> bool:
+        """Whether null differs from an absent value."""
+        return self.takes_none and not self.required and self.default is not None
 
 
 class Arguments:
@@ -93,14 +100,24 @@ class Arguments:
             argument.value.tensor(
                 argument.name,
                 **({} if argument.required else argument.value.optional(argument.default)),
+                **({NULLABLE: True} if argument.nullable else {}),
                 **({} if argument.description is None else {DESCRIPTION: argument.description}),
                 **({STREAM: True} if argument is self.stream else {}),
             )
             for argument in self._values.values()
         )
 
+    def form(self) -> InputsForm | None:
+        """The form of requests whose values need no conversion; None if a tensor says more than its value."""
+        if self.stream is not None or not all(_is_plain(argument.value) for argument in self.arguments):
+            return None
+        optional = [argument.name for argument in self.arguments if not argument.required]
+        return InputsForm({argument.name: argument.value.datatype for argument in self.arguments}, optional)
+
     def read(self, request: InferenceRequest) -> dict[str, Any]:
         """The arguments of a call, except injected ones. Raises InvalidRequest, which names the argument."""
+        if type(request) is ValuesRequest:
+            return {**self._implied, **request.values}
         found: dict[str, Any] = {**self._implied}
         values = self._values
         for tensor in request.inputs:
@@ -115,9 +132,14 @@ class Arguments:
             self.sizes(request)
         return found
 
+    @property
+    def may_take_long(self) -> bool:
+        """Whether there is a request that `takes_long`."""
+        return bool(self._read_apart)
+
     def takes_long(self, request: InferenceRequest) -> bool:
         """Whether `read` would hold an event loop noticeably, and would not if a thread did it."""
-        return bool(self._read_apart) and any(
+        return self.may_take_long and any(
             _weight(tensor) > LARGE for tensor in request.inputs if tensor.name in self._read_apart
         )
 
@@ -191,9 +213,24 @@ class Arguments:
             raise TypeError(f"write Annotated[{shown(hint)}, Field(...)], and the default after it")
         bare, takes_none = without_none(hint)
         default = None if takes_none and parameter.default is REQUIRED else parameter.default
-        self.arguments.append(
-            Argument(parameter.name, value_of(bare, self._by_item), default, takes_none, hint, said)
-        )
+        value = value_of(bare, self._by_item)
+        if not (
+            default is REQUIRED or default is None or default is ...
+        ):  # a stub has ... for unwritable ones
+            _check_default(value, default, hint)
+        takes_none = takes_none or default is None or bare in (Any, object)
+        self.arguments.append(Argument(parameter.name, value, default, takes_none, hint, said))
+
+
+def _check_default(value: Value, default: Any, hint: Any) -> None:
+    try:
+        value.check(default)
+    except (TypeError, ValueError, CodecError) as error:
+        raise TypeError(f"its default does not fit {shown(hint)}: {reason(error)}") from None
+
+
+def _is_plain(value: Value) -> bool:
+    return type(value) in (Boolean, Number, Text) and value.datatype in KINDS
 
 
 def _weight(tensor: RequestInput) -> int:

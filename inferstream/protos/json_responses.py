@@ -109,7 +109,7 @@ def json_values(data: TensorData, datatype: str) -> tuple[Any, bool]:
     if not data.checked and (values := data.values) is not None:
         return _as_texts(values) if datatype == "BYTES" else (values, False)
     if datatype == "BYTES":
-        return _text(data.peek())
+        return _base64(data.flat()) if data.binary else _text(data.peek())
     array = data.array
     if array is not None and array.dtype is _AS_IT_IS.get(datatype):
         return array.reshape(-1), False
@@ -127,13 +127,14 @@ def _text(values: Any) -> tuple[Any, bool]:
     try:
         return [value.decode() if type(value) is bytes else _decoded(value) for value in values], False
     except UnicodeDecodeError:
-        flat = TensorData(values).flat()
-        return [
-            base64.b64encode(value if isinstance(value, bytes) else str(value).encode()).decode()
-            for value in flat
-        ], True
+        return _base64(TensorData(values).flat())
     except TypeError as error:
         raise InvalidOutput(f"The response cannot be written as JSON: {error}.") from error
+
+
+def _base64(values: list[Any]) -> tuple[Any, bool]:
+    raw = (value if isinstance(value, bytes) else str(value).encode() for value in values)
+    return [base64.b64encode(value).decode() for value in raw], True
 
 
 def _as_texts(values: Any) -> tuple[Any, bool]:

@@ -15,6 +15,10 @@ class OwnConnection(Protocol):
     """Whether the client has left."""
     transport: Any
 
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The names in the client's verified certificate."""
+
     def hold(self, task: asyncio.Task[Any]) -> None:
         """Cancel `task` if the client leaves before `release`."""
 

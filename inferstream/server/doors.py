@@ -42,6 +42,10 @@ class Doors:
         self.rest.start(sock)
         await self.grpc.start()
 
+    def drain(self) -> None:
+        """Let clients make their next calls elsewhere, where the protocol can say so."""
+        self.grpc.drain()
+
     async def stop(self) -> None:
         """Close the ports; responses that are being written have a moment to reach their clients."""
         await asyncio.gather(self.grpc.stop(), self.rest.stop())

@@ -178,6 +178,7 @@ class Server:
         if app.started:
             logger.info("stopping: no longer ready")
             await asyncio.sleep(settings.shutdown_delay)
+        doors.drain()
         await app.drain(*([] if others is None else [others.drain(settings.shutdown_grace)]))
         closing: list[Coroutine[Any, Any, object]] = [doors.stop()]
         closing += [server.stop() for name, server in self._http.items() if name != "REST"]

@@ -150,6 +150,10 @@ class Settings(EnvironmentModel):
         60.0, gt=0, description="Seconds from one push of metrics to the next."
     )
 
+    keep_freed_memory: bool = Field(
+        True,
+        description="Use the memory of freed tensors again, without a return to the kernel; needs glibc.",
+    )
     parallel_workers: int = Field(
         0, ge=0, description="Worker processes; 0 runs models in the server process."
     )

@@ -116,8 +116,15 @@ def _integer(value: Any, datatype: str) -> int:
     if type(value) is int:
         return value
     if isinstance(value, float) and value.is_integer():
-        return int(value)
+        return whole(value, datatype)
     raise ValueError(f"{datatype} needs an integer, got {_brief(value)}")
+
+
+def whole(value: float, datatype: str) -> int:
+    """The integer that a float is. Raises ValueError beyond 64 bits: parsers of JSON round such integers to floats."""
+    if not -(2**63) < value < 2**64:
+        raise ValueError(f"an integer beyond 64 bits is out of range for {datatype}")
+    return int(value)
 
 
 def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:

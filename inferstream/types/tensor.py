@@ -32,12 +32,18 @@ class TensorData:
     checked: ClassVar[bool] = True
     """Whether the server checks the values against the datatype and shape of their tensor."""
 
-    def __init__(self, root: Any) -> None:
+    binary: ClassVar[bool] = False
+    """Whether JSON holds each BYTES element as base64, also one that is UTF-8 text."""
+
+    def __init__(self, root: Any, exact: "np.dtype[Any] | None" = None) -> None:
+        """`exact` is the dtype of a flat list whose values are known to fit it."""
         self._root = root
         self._array: npt.NDArray[Any] | None = None
         self._raw: memoryview | None = None
         self._raw_datatype = ""
         if type(root) is list:
+            if exact is not None:
+                self._array = np.array(root, exact)
             return
         if isinstance(root, np.ndarray):
             self._root, self._array = None, root
@@ -237,6 +243,14 @@ class TensorData:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> _Schema:
         return {"type": "array", "items": {}, "description": "Values in row-major order, flat or nested."}
+
+
+class BinaryData(TensorData):
+    """BYTES of a value that is declared as `bytes`, which is no text."""
+
+    __slots__ = ()
+
+    binary = True
 
 
 def _to_list(array: npt.NDArray[Any]) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import Struct
 
 from .inference import InferenceResponse, ResponseOutput
-from .tensor import TensorData
+from .tensor import BinaryData, TensorData
 
 _numbers = count()
 
@@ -47,7 +47,7 @@ class OutputForm:
             "shape": [*self.shape],
             "datatype": self.datatype,
             "parameters": None,
-            "data": TensorData([value]),
+            "data": BinaryData([value]) if self.base64 else TensorData([value]),
         }
         return ResponseOutput.filled(fields, _TENSOR.copy())
 

@@ -102,6 +102,16 @@ def everything(
 
 
 @app.model
+def nullable(
+    number: int | None = 5,
+    text: str | None = "text",
+    point: Point | None = Point(1),  # noqa: B008
+    free: Any = 3,
+) -> list[str]:
+    return [*map(repr, (number, text, point, free))]
+
+
+@app.model
 async def scaled(
     x: TensorInput[np.float32, "n", 2], w: TensorInput[np.float32, "n"]
 ) -> TensorOutput[np.float32, "n", 2]:

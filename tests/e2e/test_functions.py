@@ -20,6 +20,7 @@ import tritonclient.http as triton_http
 from httpx_sse import connect_sse
 from websockets.sync.client import ClientConnection, connect
 
+from inferstream import Client
 from inferstream.protos.dataplane_pb2 import (
     ModelInferRequest,
     ModelInferResponse,
@@ -140,6 +141,31 @@ def test_flat_json_takes_and_gives_every_type(served: Running) -> None:
     assert answered.json()["output"] == RETURNED
     assert generate(served, "add", {"a": 2}).json()["output"] == 3
     assert generate(served, "add", {"a": 2, "b": 2}).json()["output"] == 4
+
+
+def test_null_is_no_absent_argument(served: Running) -> None:
+    names = ("number", "text", "point", "free")
+    defaults, nulls = ["5", "'text'", "Point(x=1, y=0.5)", "3"], ["None"] * 4
+    assert generate(served, "nullable", {}).json()["output"] == defaults
+    assert generate(served, "nullable", {"text": None}).json()["output"] == [
+        defaults[0],
+        "None",
+        *defaults[2:],
+    ]
+    assert generate(served, "nullable", dict.fromkeys(names)).json()["output"] == nulls
+    assert sse(served, "nullable", dict.fromkeys(names)) == [nulls]
+    given = [tensor(name, "INT64" if name == "number" else "BYTES", [None]) for name in names]
+    assert served.infer("nullable", {"inputs": given}).json()["outputs"][0]["data"] == nulls
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "nullable", "params": dict.fromkeys(names)}
+    assert httpx.post(f"{served.url}/jsonrpc", json=asked, timeout=20).json()["result"] == nulls
+    with Client(served.url) as client:
+        assert client.predict("nullable", **dict.fromkeys(names)) == nulls
+    with Client(f"grpc://{served.grpc}") as client:
+        assert client.predict("nullable", text="text") == defaults
+        with pytest.raises(TypeError, match='argument "text": gRPC has no null; ask over http'):
+            client.predict("nullable", text=None)
+    inputs = httpx.get(f"{served.url}/v2/models/nullable").json()["inputs"]
+    assert [each["parameters"]["nullable"] for each in inputs] == [True] * 4
 
 
 def test_v2_takes_and_gives_json_and_binary(served: Running) -> None:
@@ -333,7 +359,11 @@ def test_steps_admit_and_release_each_stream(served: Running) -> None:
         ("add", {"a": "1"}, 'argument "a" takes an integer'),
         ("add", {"a": 1.5}, 'argument "a" takes an integer'),
         ("add", {"a": None}, 'argument "a" must not be null'),
-        ("add", {"a": 2**63}, 'argument "a"'),
+        ("add", {"a": 2**63}, 'argument "a": 9223372036854775808 is out of range for INT64'),
+        ("add", {"a": 2**64}, 'argument "a": an integer beyond 64 bits is out of range for INT64'),
+        ("add", {"a": -(2**63) - 1}, 'argument "a": an integer beyond 64 bits is out of range for INT64'),
+        ("halves", {"xs": [2, 10**30]}, 'argument "xs": element 1 an integer beyond 64 bits'),
+        ("everything", {**EVERYTHING, "point": {"x": 10**30}}, 'field "x": an integer beyond 64 bits'),
         ("add", {"a": [1]}, 'argument "a" takes an integer'),
         ("everything", {**EVERYTHING, "raw": "?"}, 'argument "raw": not valid base64'),
         ("everything", {**EVERYTHING, "number": -1}, 'argument "number"'),

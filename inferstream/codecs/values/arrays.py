@@ -101,6 +101,11 @@ class Array(Value):
         self.sizes([*array.shape])
         return [*array.shape], array.reshape(-1)
 
+    def check(self, value: Any) -> None:
+        if not isinstance(value, np.ndarray):
+            raise TypeError(f"takes an array, got {brief(value)}")
+        self.write(value)
+
     def from_json(self, value: Any) -> npt.NDArray[Any]:
         if not isinstance(value, list | int | float | bool):
             raise TypeError(f"takes nested lists of numbers, got {brief(value)}")

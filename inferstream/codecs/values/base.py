@@ -10,12 +10,15 @@ import orjson
 
 from ...errors import CodecError
 from ...types import MetadataTensor, Parameters, RequestInput, ResponseOutput, TensorData
+from ...types.tensor import BinaryData
 from ..base import content_type
 
 OPTIONAL = "optional"
 """Parameter of a declared input that a request may omit."""
 DEFAULT = "default"
 """Parameter of an optional input: the value of an absent one, as JSON."""
+NULLABLE = "nullable"
+"""Parameter of an optional input that may be null where its default is not."""
 DESCRIPTION = "description"
 """Parameter of a declared tensor, for people."""
 SCHEMA = "schema"
@@ -68,6 +71,16 @@ class Value(ABC):
     def from_flat(self, value: Any) -> tuple[list[int], Any]:
         """Shape and data of a JSON value that was not converted yet."""
         return self.write(self.from_json(value))
+
+    def check(self, value: Any) -> None:
+        """Raise TypeError or ValueError unless a Python value is one of this type."""
+        self.write(value)
+
+    def null(self, name: str) -> RequestInput:
+        """The input of an argument that is None."""
+        return RequestInput.trusted(
+            {"name": name, "datatype": self.datatype, "shape": [1], "data": TensorData([None])}
+        )
 
     def facts(self) -> dict[str, Any]:
         """Parameters of the declared tensor beside its content type."""
@@ -143,7 +156,7 @@ class Value(ABC):
             "name": name,
             "datatype": self.datatype,
             "shape": shape,
-            "data": TensorData(data),
+            "data": BinaryData(data) if self.content == "base64" else TensorData(data),
         }
         if self.content is not None and self.content not in UNWRITTEN:
             fields["parameters"] = content_type(self.content)

@@ -33,6 +33,11 @@ class Choice(Single):
     def element(self, value: Any) -> Any:
         return self._of.element(self._plain(value))
 
+    def check(self, value: Any) -> None:
+        if self._members is not None and not isinstance(value, self._members):
+            raise TypeError(f"takes a member of {self._members.__name__}, got {brief(value)}")
+        self.element(value)
+
     def from_json(self, value: Any) -> Any:
         return self._chosen(self._of.from_json(value))
 

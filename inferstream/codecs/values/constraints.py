@@ -58,6 +58,10 @@ class Constrained(Value):
     def write(self, value: Any) -> tuple[list[int], Any]:
         return self._of.write(self._obeying(value))
 
+    def check(self, value: Any) -> None:
+        self._of.check(value)
+        self._obeying(value)
+
     def from_json(self, value: Any) -> Any:
         return self._obeying(self._of.from_json(value))
 

@@ -10,7 +10,7 @@ from ...signature import Signature
 from ...types import InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
 from ...types.value_response import ValueResponse
 from .arrays import Array
-from .base import OPTIONAL, STREAM, Value, fault_of, reason
+from .base import NULLABLE, OPTIONAL, STREAM, Value, fault_of, reason
 from .declared import value_of_tensor
 from .lists import ListOf
 from .objects import Json
@@ -27,7 +27,10 @@ class FlatArguments:
 
     def __init__(self, inputs: Sequence[MetadataTensor], strict: bool) -> None:
         self._values: dict[str, Value] = {tensor.name: value_of_tensor(tensor) for tensor in inputs}
-        self._optional = {tensor.name for tensor in inputs if _may_be_absent(tensor)}
+        self._optional = {
+            tensor.name for tensor in inputs if _says(tensor, OPTIONAL) or _says(tensor, STREAM)
+        }
+        self._nullable = {tensor.name for tensor in inputs if _says(tensor, NULLABLE)}
         self._required = [name for name in self._values if name not in self._optional]
         self._strict = strict
 
@@ -37,7 +40,8 @@ class FlatArguments:
         return [*self._values]
 
     def read(self, document: Mapping[str, Any] | Sequence[Any]) -> list[RequestInput]:
-        """The inputs of an object, or of a list in the order of the inputs. null stands for an absent optional one.
+        """The inputs of an object, or of a list in the order of the inputs. null stands for an absent optional one,
+        and is the value of one that may be null.
 
         Raises InvalidRequest, which names the argument, for a missing, unknown or wrong one.
         """
@@ -49,6 +53,9 @@ class FlatArguments:
                 raise InvalidRequest(f'"{name}" is no argument of the model; {self._known()}')
             given.add(name)
             if value is None:
+                if name in self._nullable:
+                    tensors.append(kind.null(name))
+                    continue
                 if name in self._optional:
                     continue
                 if not isinstance(kind, Json):
@@ -116,9 +123,8 @@ class FlatResults:
             raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {reason(error)}.') from error
 
 
-def _may_be_absent(tensor: MetadataTensor) -> bool:
-    parameters = tensor.parameters
-    return parameters is not None and bool(parameters.get(OPTIONAL) or parameters.get(STREAM))
+def _says(tensor: MetadataTensor, parameter: str) -> bool:
+    return tensor.parameters is not None and bool(tensor.parameters.get(parameter))
 
 
 def _described(tensor: ResponseOutput) -> MetadataTensor:

@@ -11,7 +11,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from typing_extensions import is_typeddict
 
 from ...types import RequestInput, ResponseOutput
-from .base import SCHEMA, Single
+from .base import SCHEMA, Single, brief
 from .scalars import as_text, expect
 
 
@@ -28,6 +28,8 @@ class Json(Single):
         except (PydanticSchemaGenerationError, PydanticUserError, NameError) as error:
             raise TypeError(f"{hint!r} is no type that can be sent: {str(error).splitlines()[0]}") from None
         self._any = hint is Any
+        made = isinstance(hint, type) and issubclass(hint, BaseModel | tuple)
+        self._class: type | None = hint if made else None
         try:
             self._schema = orjson.dumps(self._adapter.json_schema()).decode()
         except (PydanticInvalidForJsonSchema, PydanticUserError):
@@ -42,6 +44,14 @@ class Json(Single):
 
     def element(self, value: Any) -> str:
         return self._text(value)
+
+    def check(self, value: Any) -> None:
+        if self._class is not None and not isinstance(value, self._class):
+            raise TypeError(f"takes an instance of {self._class.__name__}, got {brief(value)}")
+        try:
+            self._adapter.validate_python(value, strict=True)
+        except ValidationError as error:
+            raise ValueError(faults(error)) from None
 
     def from_json(self, value: Any) -> Any:
         # JSON's rules, so that a text may stand for a time and a list for a tuple.
@@ -81,6 +91,8 @@ def faults(error: ValidationError) -> str:
         place, message = ".".join(map(str, fault["loc"])), fault["msg"]
         if fault["type"] == "json_invalid":
             message = f"not valid JSON ({message.partition(': ')[2]})"
+        elif fault["type"] == "int_parsing_size":
+            message = "an integer beyond 64 bits is out of range"
         message = message[:1].lower() + message[1:]
         said.append(f'field "{place}": {message}' if place else message)
     return "; ".join(said)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...types import RequestInput, ResponseOutput
-from ...types.conversion import array_from_values
+from ...types.conversion import array_from_values, whole
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
 from .base import FORMAT, Single, brief, single
 
@@ -146,7 +146,7 @@ class Number(Single):
         """The number, in the range of the datatype."""
         if isinstance(value, bool) or not isinstance(value, int if self._integer else int | float):
             if self._integer and isinstance(value, float) and value.is_integer():
-                value = int(value)
+                value = whole(value, self.datatype)
             else:
                 wanted = "an integer" if self._integer else "a number"
                 raise TypeError(f"takes {wanted}, got {brief(value)}")

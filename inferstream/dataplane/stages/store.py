@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ...errors import InvalidOutput
 from ...telemetry.stages import StoreMeters
 from ...types import Headers, InferenceResponse, Parameters, ResponseOutput, TensorData
+from ...types.tensor import BinaryData
 from ...types.unchecked import UncheckedData
 
 OVERHEAD = 512
@@ -69,15 +70,16 @@ def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], 
     if not data.checked and (data.values is not None or array is None or array.dtype.kind not in "biuf"):
         fields = _own(data.peek())
         return partial(UncheckedData, fields), _weight(fields)
+    kind = BinaryData if data.binary else TensorData
     if data.is_raw:
         raw = bytes(data.to_raw(datatype))
-        return partial(TensorData.from_raw, raw, datatype), len(raw)
+        return partial(kind.from_raw, raw, datatype), len(raw)
     if datatype != "BYTES" and data.values is None:
         array = data.to_numpy(datatype).copy()
         return partial(TensorData, array), array.nbytes
     values = [*data.flat()]
     texts = sum(len(value) for value in values if value) if datatype == "BYTES" else 0
-    return partial(TensorData, values), texts + PER_VALUE * len(values)
+    return partial(kind, values), texts + PER_VALUE * len(values)
 
 
 def _own(value: Any) -> Any:

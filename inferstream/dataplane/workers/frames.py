@@ -57,6 +57,7 @@ class Start(Frame, tag=1):
     tracing: tuple[str, str, str] | None = None
     code: list[str] = []
     workers: int = 1
+    keep_freed_memory: bool = False
 
 
 class LoadInstance(Frame, tag=2):

@@ -70,6 +70,7 @@ class WorkerGroup(Group[Slot]):
             settings.tracing,
             shared_folders(),
             len(programs),
+            settings.keep_freed_memory,
         )
         self._models: dict[int, LoadInstance] = {}
         self._meters: dict[int, dict[str, MeterSet]] = {}

@@ -18,6 +18,7 @@ from ...types import (
     TensorData,
 )
 from ...types.datatypes import DTYPES, widen_bf16
+from ...types.tensor import BinaryData
 from ...types.unchecked import UncheckedData
 from .frames import PackedRequest, PackedResponse, PackedTensor
 
@@ -26,6 +27,12 @@ VALUES, RAW, ARRAY = range(3)
 
 UNCHECKED = 4
 """Added to the form of unchecked data, whose Python values are sent unchanged."""
+
+BINARY = 8
+"""Added to the form of `BinaryData`."""
+
+FORM = 3
+"""The bits of the form itself."""
 
 FEW = 512
 """Numbers in a list that is sent unchanged: as fast as an array, and nested lists stay nested."""
@@ -100,7 +107,7 @@ def unpack_response(frame: PackedResponse, view: View) -> InferenceResponse:
 
 def places_in(tensors: list[PackedTensor]) -> list[int]:
     """The places in shared memory of the tensors of an unsent frame."""
-    placed = (tensor.data for tensor in tensors if tensor.form & ~UNCHECKED != VALUES)
+    placed = (tensor.data for tensor in tensors if tensor.form & FORM != VALUES)
     return [data[0] for data in placed if isinstance(data, tuple)]
 
 
@@ -118,6 +125,8 @@ def _pack_tensor(tensor: TensorLike, put: Put) -> PackedTensor:
 def _pack_data(data: TensorData, datatype: str, shape: list[int], put: Put) -> tuple[int, Any]:
     form = VALUES if data.checked else UNCHECKED
     if datatype == "BYTES":
+        if data.binary:
+            form |= BINARY
         if not data.is_raw:
             return form, data.peek()
     elif (values := data.values) is not None and (form or prod(shape) <= FEW):
@@ -133,8 +142,7 @@ def _pack_data(data: TensorData, datatype: str, shape: list[int], put: Put) -> t
 
 def _tensor_fields(frame: PackedTensor, view: View) -> tuple[dict[str, Any], set[str]]:
     """All fields of a tensor, and the names of those that are set."""
-    form, data = frame.form & ~UNCHECKED, frame.data
-    unchecked = frame.form != form
+    form, data = frame.form & FORM, frame.data
     if form != VALUES:
         shared = not isinstance(data, bytes)
         raw = view(*data) if shared else data
@@ -146,8 +154,10 @@ def _tensor_fields(frame: PackedTensor, view: View) -> tuple[dict[str, Any], set
             data = TensorData(np.frombuffer(raw if shared else bytearray(raw), DTYPES[frame.datatype]))
     else:
         data = TensorData(data)
-    if unchecked:
+    if frame.form & UNCHECKED:
         UncheckedData.take(data)
+    elif frame.form & BINARY:
+        data.__class__ = BinaryData
     packed = frame.parameters
     fields = {
         "name": frame.name,

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 
 from ... import processors
+from ...allocator import keep_freed_memory
 from ...concurrency.event_loop import new_event_loop
 from ...errors import InferstreamError, own_status
 from ...garbage import settle
@@ -83,6 +84,8 @@ class Worker:
             follower.send(frame)
 
     def _start(self, frame: frames.Start) -> None:
+        if frame.keep_freed_memory:
+            keep_freed_memory()
         configure_logging(frame.debug, frame.structured, frame.logging)
         share_folders(frame.code)
         processors.divide(frame.workers)

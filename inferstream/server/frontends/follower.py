@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ... import processors
+from ...allocator import keep_freed_memory
 from ...concurrency.event_loop import new_event_loop
 from ...concurrency.questions import Questions
 from ...concurrency.tasks import Tasks
@@ -87,6 +88,8 @@ class Follower:
 
     def _start(self, frame: frames.Configure) -> None:
         settings = self._settings = Settings.from_complete(frame.settings)
+        if settings.keep_freed_memory:
+            keep_freed_memory()
         configure_logging(settings.debug, settings.use_structured_logging, settings.logging_settings)
         share_folders(frame.code)
         processors.divide(frame.count)

@@ -6,14 +6,14 @@ from typing import Literal, Protocol
 from ...errors import InvalidSettings, MissingExtra
 from ...settings import Settings
 from ..tls import certificates
-from .options import SOURCE, channel_arguments, custom_arguments, lacking
+from .options import SOURCE, channel_arguments, custom_arguments, lacking, options_of
 from .rpc import Rpcs
 
 logger = logging.getLogger("inferstream.grpc")
 
 Engine = Literal["native", "grpcio"]
 
-PREFERRED: Engine = "grpcio"
+PREFERRED: Engine = "native"
 """The engine that `auto` chooses if it knows each channel argument of the settings."""
 
 
@@ -27,6 +27,9 @@ class GrpcPort(Protocol):
         """Bind a port that another front end has bound for all, and return its number."""
 
     async def start(self) -> None: ...
+
+    def drain(self) -> None:
+        """Let clients make their next calls elsewhere; those in progress go on."""
 
     async def stop(self) -> None:
         """Close the port; calls in progress have a second to end."""
@@ -55,7 +58,9 @@ def build_port(rpcs: Rpcs, settings: Settings) -> GrpcPort:
     found = certificates(custom or {}, settings.model_repository_root, SOURCE)
     arguments = channel_arguments(settings)
     if engine_of(settings) == "native":
-        raise InvalidSettings('grpc_engine: "native" is not in this version')
+        from .native.port import NativePort  # late, as the other engine
+
+        return NativePort(rpcs, options_of(arguments), settings, found)
     try:
         from .grpcio.port import GrpcioPort  # late: it imports the library
     except ModuleNotFoundError as missing:

@@ -59,7 +59,7 @@ class Pings:
 
     def received(self, sent: int, streams: int) -> None:
         """Count a PING; `sent` is the number of the server's useful frames so far. Raises ConnectionFault."""
-        if not self._most:
+        if self._most is None:
             return
         now = self._clock()
         interval = self._interval if streams or self._permitted else UNPERMITTED_PING_INTERVAL

@@ -264,7 +264,9 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
             self.returned(padding)
             stream.credit(padding)
         if stream.receive_window < 0:
-            self._unbegin(stream, StreamFault(ErrorCode.FLOW_CONTROL_ERROR, "the stream's window is exceeded"))
+            self._unbegin(
+                stream, StreamFault(ErrorCode.FLOW_CONTROL_ERROR, "the stream's window is exceeded")
+            )
         elif stream.remote_ended:
             self._unbegin(stream, StreamFault(ErrorCode.STREAM_CLOSED, "DATA follows the end of the stream"))
         else:
@@ -370,7 +372,6 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
             return
         if not stream.responded and self.heard_at - stream.opened_at < PREMATURE:
             self._resets_allowed.spend(self.uses + self.sent)
-        self._remember(id)
         stream.lose()
         self._emptied()
 

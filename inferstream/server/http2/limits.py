@@ -39,14 +39,14 @@ class Limits:
 
     min_ping_interval: float = 5.0
     """Time between two PINGs of a client while the server sends nothing."""
-    max_ping_strikes: int = 2
-    """PINGs that may come too early; 0 is no bound."""
+    max_ping_strikes: int | None = 2
+    """PINGs that may come too early."""
     permit_pings_without_streams: bool = True
     """Whether a client may send PINGs while it has no request in progress."""
 
     keepalive_time: float | None = 7200.0
     """Time without any byte from the client after which the server sends a PING."""
-    keepalive_timeout: float = 20.0
+    keepalive_timeout: float | None = 20.0
     """Time to any byte after that PING."""
     max_idle: float | None = None
     """Time without requests after which the server closes the connection."""

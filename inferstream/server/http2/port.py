@@ -6,6 +6,7 @@ import random
 import socket
 import ssl
 from contextlib import suppress
+from typing import Any
 
 from .connection import Connection
 from .errors import ErrorCode
@@ -57,10 +58,14 @@ class Http2Port:
     async def start(self, sock: socket.socket) -> None:
         """Serve on a bound socket until `stop`."""
         loop = asyncio.get_running_loop()
-        options = {}
+        options: dict[str, Any] = {}
         if self._context is not None:
             self._context.set_alpn_protocols(["h2"])
-            options = {"ssl": self._context, "ssl_handshake_timeout": HANDSHAKE, "ssl_shutdown_timeout": CLOSING}
+            options = {
+                "ssl": self._context,
+                "ssl_handshake_timeout": HANDSHAKE,
+                "ssl_shutdown_timeout": CLOSING,
+            }
         self._server = await loop.create_server(self.connection, sock=sock, backlog=2048, **options)
         self._looking = loop.create_task(self._look())
 
@@ -89,7 +94,13 @@ class Http2Port:
     async def _look(self) -> None:
         """Enforce the time limits, without a timer for each connection."""
         limits = self._limits
-        times = (limits.keepalive_time, limits.keepalive_timeout, limits.max_idle, limits.max_age, LOOK_EVERY * 4)
+        times = (
+            limits.keepalive_time,
+            limits.keepalive_timeout,
+            limits.max_idle,
+            limits.max_age,
+            LOOK_EVERY * 4,
+        )
         interval = max(min(time for time in times if time is not None) / 4, 0.01)
         while True:
             await asyncio.sleep(interval)
@@ -98,15 +109,15 @@ class Http2Port:
                 look(connection, limits, self._ages.get(connection), now)
 
     def drain(self) -> None:
-        """Accept no further connection, and let the others end with their requests."""
+        """Let each connection, and each later one, end with its requests."""
         self._draining = True
-        if self._server is not None:
-            self._server.close()
         for connection in [*self.connections]:
             connection.drain()
 
     async def stop(self, grace: float) -> None:
         """Drain for at most `grace` seconds, and then close every connection."""
+        if self._server is not None:
+            self._server.close()
         self.drain()
         with suppress(TimeoutError):
             await self._empty(grace)
@@ -142,16 +153,27 @@ def look(connection: Connection, limits: Limits, age: float | None, now: float) 
         return
     _look_at_streams(connection, limits, now)
     _keep_alive(connection, limits, now)
-    if connection.drain_began is not None:
-        if now - connection.drain_began > DRAINING:
-            connection.stop_accepting()
-        grace = limits.max_age_grace
-        if age is not None and grace is not None and now - connection.opened_at > age + grace:
-            connection.end(ErrorCode.NO_ERROR, "max_age")
-    elif age is not None and now - connection.opened_at > age:
+    if connection.draining:
+        _end_drain(connection, limits, age, now)
+    elif _is_old(connection, limits, age, now):
         connection.drain()
-    elif limits.max_idle is not None and not connection.streams and now - connection.used_at > limits.max_idle:
-        connection.drain()
+
+
+def _is_old(connection: Connection, limits: Limits, age: float | None, now: float) -> bool:
+    """Whether a connection has its largest age, or has been idle for too long."""
+    if age is not None and now - connection.opened_at > age:
+        return True
+    idle = now - connection.used_at
+    return limits.max_idle is not None and not connection.streams and idle > limits.max_idle
+
+
+def _end_drain(connection: Connection, limits: Limits, age: float | None, now: float) -> None:
+    assert connection.drain_began is not None
+    if now - connection.drain_began > DRAINING:
+        connection.stop_accepting()
+    last = None if age is None or limits.max_age_grace is None else age + limits.max_age_grace
+    if last is not None and now - connection.opened_at > last:
+        connection.end(ErrorCode.NO_ERROR, "max_age")
 
 
 def _look_at_streams(connection: Connection, limits: Limits, now: float) -> None:
@@ -160,12 +182,13 @@ def _look_at_streams(connection: Connection, limits: Limits, now: float) -> None
         if since is not None and receiver is not None:
             if now - since > limits.body_timeout + stream.taken / limits.slowest_rate:
                 receiver.overdue()
-        elif stream.stalled_since is not None and limits.stall_timeout is not None:
-            if now - stream.stalled_since > limits.stall_timeout:
-                logger.warning("a client has read nothing of a stream for %g s; dropping it", limits.stall_timeout)
-                stream.reset(ErrorCode.CANCEL)
-                if receiver is not None:
-                    receiver.lost()
+            continue
+        limit, since = limits.stall_timeout, stream.stalled_since
+        if limit is not None and since is not None and now - since > limit:
+            logger.warning("a client has read nothing of a stream for %g s; dropping it", limit)
+            stream.reset(ErrorCode.CANCEL)
+            if receiver is not None:
+                receiver.lost()
 
 
 def _keep_alive(connection: Connection, limits: Limits, now: float) -> None:
@@ -173,7 +196,7 @@ def _keep_alive(connection: Connection, limits: Limits, now: float) -> None:
         return
     quiet = now - connection.heard_at
     if connection.pinged_at is not None and connection.heard_at < connection.pinged_at:
-        if now - connection.pinged_at > limits.keepalive_timeout:
+        if limits.keepalive_timeout is not None and now - connection.pinged_at > limits.keepalive_timeout:
             logger.debug("a client does not answer PING")
             connection.abort()
     elif quiet > limits.keepalive_time:

@@ -9,13 +9,16 @@ from .limits import Limits
 MOST_CONTINUATIONS = 32
 """CONTINUATION frames of one header block, which may be empty."""
 
+BLOCKS = 4
+"""Times the largest head that a header block may have, so that a head which is too large gets a response."""
+
 
 class FrameReader(ABC):
     """Reads one connection's bytes. The payload of a DATA frame is never collected; every other frame is small."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._largest_block = max(limits.max_header_list, frames.SMALLEST_MAX_FRAME)
+        self._largest_block = max(BLOCKS * limits.max_header_list, frames.SMALLEST_MAX_FRAME)
         self._rest = b""
         """The beginning of the preface, or of a frame."""
         self._begun = self._configured = False

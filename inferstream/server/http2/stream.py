@@ -170,9 +170,7 @@ class Stream:
             connection = self.connection
             self.send_window -= size
             connection.send_window -= size
-            connection.write(
-                b"".join((frames.head(size, frames.DATA, 0, self.id), prefix, body))
-            )
+            connection.write(b"".join((frames.head(size, frames.DATA, 0, self.id), prefix, body)))
             return True
         self._pending += (memoryview(prefix), memoryview(body))
         self.connection.flush(self)
@@ -258,6 +256,7 @@ class Stream:
             self.stalled_since = None
             if self._ending is not None:
                 into.append(self._ending)
+                self._ending = None
                 self._complete()
             self._wake()
         return taken

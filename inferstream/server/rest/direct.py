@@ -64,6 +64,10 @@ class DirectExchange:
     def peer(self) -> str:
         return address(self.connection.client)
 
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return tuple(self.connection.identities)
+
     def take(self, piece: bytes) -> None:
         self._pieces.append(piece)
 

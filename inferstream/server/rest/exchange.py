@@ -27,6 +27,10 @@ class Exchange(Protocol):
     def peer(self) -> str:
         """The address of the client in gRPC's form, or an empty text."""
 
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The names in the client's verified certificate."""
+
     def body(self, limit: int) -> bytes | Awaitable[bytes]:
         """The whole body, or the beginning of one larger than `limit`. Raises ClientLeft."""
 
@@ -86,6 +90,10 @@ class AsgiExchange:
     @property
     def peer(self) -> str:
         return address(self._client)
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return () if self._connection is None else self._connection.identities
 
     def body(self, limit: int) -> Awaitable[bytes]:
         received = receive_all(self._receive, limit)

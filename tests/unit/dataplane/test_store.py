@@ -13,7 +13,9 @@ from inferstream.types import (
     ResponseOutput,
     TensorData,
 )
+from inferstream.types.conversion import join_bytes
 from inferstream.types.datatypes import DTYPES
+from inferstream.types.tensor import BinaryData
 from inferstream.types.unchecked import UncheckedData
 
 
@@ -87,3 +89,11 @@ def test_unchecked_data_of_any_kind_is_kept(data: object) -> None:
     response.outputs[0].data = UncheckedData(data)
     found = Snapshot(response).response("i").outputs[0].data
     assert repr(found.peek()) == repr(UncheckedData(data).peek()) or isinstance(data, list)
+
+
+@pytest.mark.parametrize("kind", [TensorData, BinaryData])
+def test_bytes_stay_bytes(kind: type[TensorData]) -> None:
+    for data in (kind([b"a", b"b"]), kind.from_raw(join_bytes([b"a", b"b"]), "BYTES")):
+        found = Snapshot(answer(data, "BYTES")).response("two").outputs[0].data
+        assert type(found) is kind
+        assert found.flat() == [b"a", b"b"]

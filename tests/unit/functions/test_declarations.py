@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator
+import math
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple
 
+import numpy as np
 import pytest
-from pydantic import Field
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
-from inferstream import App, Depends, MLModel
+from inferstream import App, Depends, MLModel, TensorInput
 from inferstream.errors import InvalidSettings
 from inferstream.functions.docstring import descriptions
 from inferstream.functions.function import Function
@@ -86,6 +92,91 @@ def wrong_generator() -> AsyncIterator[int]:
 
 def fields_as_defaults(a: int = Field(3, gt=0)) -> int:
     return a
+
+
+class Color(Enum):
+    RED = "red"
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Named(NamedTuple):
+    x: int
+
+
+class Model(BaseModel):
+    x: int = 0
+
+
+def defaulted(hint: Any, default: Any) -> Callable[..., None]:
+    def taken(a: Any) -> None: ...
+
+    taken.__annotations__["a"] = hint
+    taken.__defaults__ = (default,)
+    return taken
+
+
+MISFITS = [
+    (int, "x", "takes an integer, got 'x'"),
+    (int, True, "takes an integer, got true"),
+    (int, 2**63, "is out of range for INT64"),
+    (int | None, "x", "takes an integer, got 'x'"),
+    (bytes, "x", "takes bytes, got 'x'"),
+    (bool, 1, "takes true or false, got 1"),
+    (datetime, "noon", "takes a datetime, got 'noon'"),
+    (Color, "red", "takes a member of Color, got 'red'"),
+    (Literal["a"], "b", "takes one of 'a', got 'b'"),
+    (list[int], ["x"], "element 0 takes an integer"),
+    (dict[str, int], {"a": "1"}, 'field "a": input should be a valid integer'),
+    (Point, {"x": 1}, "input should be an instance of Point"),
+    (Model, {}, "takes an instance of Model, got {}"),
+    (Named, (1,), "takes an instance of Named, got (1,)"),
+    (NDArray[np.float32], [1.0], "takes an array, got [1.0]"),
+    (TensorInput[np.float32, "n", 2], np.zeros((1, 3), np.float32), "takes shape [n, 2], got [1, 3]"),
+    (Annotated[int, Field(gt=0)], 0, "input should be greater than 0"),
+]
+
+
+@pytest.mark.parametrize(("hint", "default", "reason"), MISFITS)
+def test_a_default_that_does_not_fit_its_annotation_is_refused(hint: Any, default: Any, reason: str) -> None:
+    with pytest.raises(InvalidSettings) as caught:
+        Function(defaulted(hint, default), "taken")
+    assert 'function defaulted.<locals>.taken: parameter "a": its default does not fit ' in str(caught.value)
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("hint", "default"),
+    [
+        *((hint, None) for hint, _, _ in MISFITS),
+        (float, 1),
+        (float, math.nan),
+        (bytes, b"x"),
+        (Color, Color.RED),
+        (Literal["a", None], "a"),
+        (date, date(2024, 5, 6)),
+        (list[Color], [Color.RED]),
+        (Sequence[int], (1, 2)),
+        (tuple[int, str], (1, "a")),
+        (set[int], {1}),
+        (dict, {}),
+        (int | str, "x"),
+        (Any, object()),
+        (Point, Point(1)),
+        (dict[str, Point], {"a": Point(1)}),
+        (Model, Model(x=1)),
+        (Named, Named(1)),
+        (np.float32, 0.5),
+        (NDArray[np.float32], np.zeros(3, np.float32)),
+        (Annotated[int, Field(gt=0)], 1),
+    ],
+)
+def test_a_default_that_fits_its_annotation_is_taken(hint: Any, default: Any) -> None:
+    [argument] = Function(defaulted(hint, default), "taken").arguments.arguments
+    assert argument.default is default
 
 
 def needs_more(a: int) -> int:

@@ -6,6 +6,7 @@ import pytest
 from inferstream.errors import InvalidOutput
 from inferstream.protos.json_responses import json_values
 from inferstream.types import TensorData
+from inferstream.types.tensor import BinaryData
 
 
 @pytest.mark.parametrize(
@@ -21,3 +22,15 @@ def test_numbers_are_no_bytes(data: np.ndarray) -> None:
         json_values(TensorData(data), "BYTES")
     with pytest.raises(ValueError, match="BYTES needs strings"):
         TensorData(data).check("BYTES", [2])
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_bytes_are_base64_and_texts_are_not(split: bool) -> None:
+    for kind, expected in (
+        (TensorData, (["a", "b"], False)),
+        (BinaryData, (["YQ==", "Yg=="], True)),
+    ):
+        data = kind([b"a", b"b"])
+        if split:
+            [data] = data.split("BYTES", [2])
+        assert json_values(data, "BYTES") == expected

@@ -23,6 +23,19 @@ def test_integers_in_range_are_kept_exactly_and_others_refused(datatype: str, da
             TensorData(values).to_numpy(datatype)
 
 
+@pytest.mark.parametrize("datatype", sorted(INTEGERS))
+@pytest.mark.parametrize("value", [2.0**64, 1e300, -(2.0**63)])
+def test_integers_that_json_rounded_to_floats_are_refused(datatype: str, value: float) -> None:
+    """-2**63 too, because -2**63 - 1 is rounded to it."""
+    with pytest.raises(ValueError, match=f"an integer beyond 64 bits is out of range for {datatype}"):
+        array_from_values([1, value], datatype)
+
+
+def test_whole_floats_are_integers() -> None:
+    assert array_from_values([2.0, -(2.0**62)], "INT64").tolist() == [2, -(2**62)]
+    assert array_from_values([1e19], "UINT64").tolist() == [10**19]
+
+
 @given(st.lists(st.floats(width=32), max_size=5))
 def test_single_precision_values_are_kept(values: list[float]) -> None:
     found = TensorData(values).to_numpy("FP32")

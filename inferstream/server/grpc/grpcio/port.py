@@ -53,6 +53,9 @@ class GrpcioPort:
     async def start(self) -> None:
         await self._server.start()
 
+    def drain(self) -> None:
+        """The library tells clients when its port closes."""
+
     async def stop(self) -> None:
         """Close the port; calls in progress have a second to end."""
         await self._server.stop(1)

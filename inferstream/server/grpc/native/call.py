@@ -9,7 +9,8 @@ from typing import Protocol
 from ....concurrency.interruption import Interruption
 from ....errors import InferstreamError, PayloadTooLarge
 from ...http2.stream import Stream
-from ..messages import COMPRESSED, IDENTITY, PREFIX, MessageBuffer, check_encoding, compressed, decompressed
+from ...tls import identities
+from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compressed, decompressed
 from ..metadata import Metadata
 from ..rpc import ClientLeft, Rpc, RpcFailed
 from ..statuses import StatusCode, grpc_status
@@ -92,7 +93,9 @@ class Call:
                 return False
         if (timeout := head.timeout) is not None:
             if timeout < 0:
-                self.fail(StatusCode.INTERNAL, "The grpc-timeout is not a number of at most 8 digits and a unit.")
+                self.fail(
+                    StatusCode.INTERNAL, "The grpc-timeout is not a number of at most 8 digits and a unit."
+                )
                 return False
             loop = asyncio.get_running_loop()
             self.deadline = loop.time() + timeout
@@ -108,6 +111,10 @@ class Call:
             host, port = name[:2]
             return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
         return f"unix:{name or ''}"
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return identities(self._stream.connection.transport.get_extra_info("peercert"))
 
     def invocation_metadata(self) -> Metadata:
         return self._head.metadata
@@ -188,7 +195,9 @@ class Call:
         """The prefix of a message, and its bytes as they are sent. Raises PayloadTooLarge."""
         size = len(message)
         if self._limits.max_send is not None and size > self._limits.max_send:
-            raise PayloadTooLarge(f"The response has {size} bytes, more than the {self._limits.max_send} allowed.")
+            raise PayloadTooLarge(
+                f"The response has {size} bytes, more than the {self._limits.max_send} allowed."
+            )
         if self._encoding is None or size < WORTH_COMPRESSING:
             return PREFIX.pack(0, size), message
         whole = compressed(message, self._encoding)

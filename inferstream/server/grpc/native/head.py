@@ -69,7 +69,11 @@ def _seconds(value: bytes) -> float:
 
 def _is_grpc(content_type: bytes) -> bool:
     """Whether it is `application/grpc`, perhaps with a subtype or parameters."""
-    return content_type.startswith(CONTENT_TYPE) and content_type[len(CONTENT_TYPE) :][:1] in (b"", b"+", b";")
+    return content_type.startswith(CONTENT_TYPE) and content_type[len(CONTENT_TYPE) :][:1] in (
+        b"",
+        b"+",
+        b";",
+    )
 
 
 def opened(metadata: Pairs, encoding: bytes | None) -> bytes:
@@ -89,7 +93,7 @@ def ended(code: StatusCode, message: str, metadata: Pairs) -> bytes:
 
 def failed_at_once(code: StatusCode, message: str, metadata: Pairs) -> bytes:
     """The head of a response that has nothing else (gRPC over HTTP/2: Trailers-Only)."""
-    return encode((*_OPENING, *_status(code, message, metadata)))
+    return encode((*_OPENING, _ACCEPTED, *_status(code, message, metadata)))
 
 
 def _status(code: StatusCode, message: str, metadata: Pairs) -> list[tuple[bytes, bytes]]:

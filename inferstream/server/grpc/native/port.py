@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from ....errors import InvalidSettings
 from ....settings import Settings
+from ...http2.frames import LAST_STREAM
 from ...http2.limits import Limits
 from ...http2.port import Http2Port
 from ...http2.request import Request
@@ -16,13 +17,16 @@ from ...tls import Certificates
 from ..options import GrpcOptions
 from ..rpc import Rpcs
 from ..statuses import StatusCode
-from .call import Call, StreamingCall, UnaryCall
+from .call import StreamingCall, UnaryCall
 from .head import CallHead, failed_at_once
 
 logger = logging.getLogger("inferstream.grpc")
 
 LAST_WORDS = 1.0
 """Seconds that calls in progress have to end when the port closes."""
+
+LARGEST_MESSAGE = 2**32 - 1
+"""Bytes of a message that its prefix can say."""
 
 LOOK_EVERY = 1.0
 """Seconds between checks for a new certificate."""
@@ -33,11 +37,11 @@ class Calls:
 
     def __init__(self, rpcs: Rpcs, options: GrpcOptions) -> None:
         self._find = rpcs.find
-        self.max_receive = options.max_receive
+        self.max_receive = options.max_receive or LARGEST_MESSAGE
         self.max_send = options.max_send
-        self.compression = options.compression
+        self.compression = None if options.compression is None else options.compression.encode()
 
-    def accept(self, stream: Stream, request: Request, end: bool) -> "Call | None":
+    def accept(self, stream: Stream, request: Request, end: bool) -> UnaryCall | StreamingCall | None:
         """Begin the call of a request, or respond to one that is no call."""
         head = request.derived
         if head is None:
@@ -136,8 +140,13 @@ class NativePort:
 
 def limits_of(options: GrpcOptions, settings: Settings) -> Limits:
     """The limits of each connection."""
+    chosen: dict[str, int] = {}
+    if options.max_frame is not None:
+        chosen["max_frame"] = options.max_frame
+    if options.stream_window is not None:
+        chosen["stream_window"] = options.stream_window
     return Limits(
-        max_streams=options.max_streams,
+        max_streams=options.max_streams or LAST_STREAM,
         max_header_list=options.max_metadata,
         preface_timeout=settings.header_timeout,
         header_timeout=settings.header_timeout,
@@ -151,4 +160,5 @@ def limits_of(options: GrpcOptions, settings: Settings) -> Limits:
         max_idle=options.max_idle,
         max_age=options.max_age,
         max_age_grace=options.max_age_grace,
+        **chosen,
     )

@@ -92,6 +92,10 @@ class WebCall:
     def peer(self) -> str:
         return address(self._client)
 
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return () if self._connection is None else self._connection.identities
+
     def invocation_metadata(self) -> Metadata:
         return self._metadata
 

@@ -30,7 +30,10 @@ from inferstream.types import (
     ResponseOutput,
     TensorData,
 )
+from inferstream.types.conversion import join_bytes
 from inferstream.types.datatypes import DTYPES
+from inferstream.types.tensor import BinaryData
+from inferstream.types.unchecked import UncheckedData
 
 ENCODER = msgspec.msgpack.Encoder(enc_hook=encode_foreign)
 
@@ -101,6 +104,16 @@ def test_a_list_of_any_length_becomes_an_array_that_may_be_written(count: int) -
     array = there(given).inputs[0].data.to_numpy("FP32")
     array += 1
     assert array.sum() == 1.5 * count
+
+
+@pytest.mark.parametrize("kind", [TensorData, BinaryData, UncheckedData])
+@pytest.mark.parametrize("size", [4, packing.INLINE])
+def test_data_keep_their_kind(kind: type[TensorData], size: int) -> None:
+    for data in (kind([b"a" * size]), kind.from_raw(join_bytes([b"a" * size]), "BYTES")):
+        output = ResponseOutput(name="y", shape=[1], datatype="BYTES", data=data)
+        found = back(InferenceResponse(model_name="m", outputs=[output])).outputs[0].data
+        assert type(found) is kind
+        assert found.flat() == [b"a" * size]
 
 
 @pytest.mark.parametrize("size", [16, packing.INLINE + 4])

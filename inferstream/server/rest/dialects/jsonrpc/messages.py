@@ -1,5 +1,6 @@
 """Requests, results and errors of JSON-RPC 2.0 as JSON."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -47,11 +48,31 @@ def load(body: bytes) -> Any:
     try:
         document = orjson.loads(body)
         refuse_duplicate_keys(body, keys_of(document))
+        _restore_ids(document, body)
     except orjson.JSONDecodeError as error:
         raise WrongMessage(f"Parse error: {error}", PARSE_ERROR) from None
     except InvalidRequest as error:
         raise WrongMessage(error.message) from None
     return document
+
+
+def _restore_ids(document: Any, body: bytes) -> None:
+    """Make ids that were read as floats what their clients sent: an integer beyond 64 bits is a rounded float."""
+    requests = document if isinstance(document, list) else [document]
+    rounded = [
+        index
+        for index, each in enumerate(requests)
+        if isinstance(each, dict) and type(each.get("id")) is float
+    ]
+    if not rounded:
+        return
+    try:
+        found = json.loads(body)
+    except RecursionError:
+        raise InvalidRequest("The body is nested too deeply.") from None
+    exact = found if isinstance(document, list) else [found]
+    for index in rounded:
+        requests[index]["id"] = exact[index]["id"]
 
 
 def batch_of(document: Any) -> list[Any] | None:
@@ -89,7 +110,11 @@ def message_of(document: Any) -> Message:
 
 
 def result_document(id: str | int | float | None, result: bytes) -> bytes:
-    return b'{"jsonrpc":"2.0","result":%b,"id":%b}' % (result, orjson.dumps(id))
+    return b'{"jsonrpc":"2.0","result":%b,"id":%b}' % (result, _id_text(id))
+
+
+def _id_text(id: str | int | float | None) -> bytes:
+    return b"%d" % id if isinstance(id, int) else orjson.dumps(id)  # orjson writes 64 bits
 
 
 def list_document(results: Sequence[bytes]) -> bytes:
@@ -103,7 +128,7 @@ def error_document(id: str | int | float | None, error: InferstreamError) -> byt
         found["data"] = {"code": error.code.value, "status": status_of(error).http}
         if (seconds := retry_after(error)) is not None:
             found["data"]["retry_after"] = seconds
-    return dump({"jsonrpc": "2.0", "error": found, "id": id})
+    return dump({"jsonrpc": "2.0", "error": found, "id": orjson.Fragment(_id_text(id))})
 
 
 def number_of(error: InferstreamError) -> int:

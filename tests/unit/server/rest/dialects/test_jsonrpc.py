@@ -185,6 +185,21 @@ async def test_each_call_of_a_batch_answers_in_its_place(served) -> None:
     assert [answer.get("error", {}).get("code") for answer in answers] == [None, -32600, -32601, None, -32000]
 
 
+@pytest.mark.parametrize("id", [2**64 + 1, -(2**63) - 1, 10**300 + 7, 1e30, 2.5, 2**64 - 1])
+async def test_ids_come_back_as_they_were_sent(served, id: float) -> None:
+    _, client = served
+    batch = [
+        call("subtract", [1, 1], id=id),
+        call("nobody", id=id),
+        {"id": id},
+        call("subtract", [2, 1], id=1),
+    ]
+    answers = [*await post(client, batch), await post(client, batch[0]), await post(client, batch[1])]
+    found = [answer["id"] for answer in answers]
+    assert found == [id, id, id, 1, id, id]
+    assert [type(each) for each in found] == [type(each) for each in (id, id, id, 1, id, id)]
+
+
 async def test_the_calls_of_a_batch_run_together_within_a_limit(served) -> None:
     found, client = served
     answers = await post(client, [call("subtract", [n, 1], id=n) for n in range(300)])
