@@ -38,10 +38,11 @@ $(LLM_STAMP): pyproject.toml
 	test -x $(LLM)/bin/python || $(PYTHON) -m venv $(LLM)
 	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-llm]'
 	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(LLM)/node openai@6.49.0 \
-		@grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1
+		@grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1 grpc-web@1.5.0 xhr2@0.2.1 xmlhttprequest@1.8.0 \
+		@connectrpc/connect@2.1.2 @connectrpc/connect-web@2.1.2 @connectrpc/connect-node@2.1.2 @bufbuild/protobuf@2.17.0
 	@touch $@
 
-test-llm: $(LLM_STAMP)  ## other clients: LiteLLM, LangChain, and those of OpenAI and gRPC for Node
+test-llm: $(LLM_STAMP)  ## other clients: LiteLLM, LangChain, and those of OpenAI, gRPC and gRPC-Web for Node
 	NODE_CLIENTS=$(LLM)/node $(LLM)/bin/python -m pytest tests/clients \
 		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning  # clients that nobody closes
 
