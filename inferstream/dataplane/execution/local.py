@@ -77,7 +77,10 @@ class Local:
             self._steps = Steps(model, settings.max_active, settings.priority_aging)
         self._streams = signature.streams
         self._stream_only = self._streams and not predicts
-        self.capabilities = Capabilities(not self._stream_only, self._streams, self._steps is not None)
+        gathers = self._streams and isinstance(model, FunctionModel) and not model.described.streams
+        self.capabilities = Capabilities(
+            not self._stream_only, self._streams, self._steps is not None, gathers
+        )
         self._predict_blocks = predicts and not is_async(model.predict)
         stream = inspect.unwrap(model.predict_stream)
         self._stream_blocks = self._streams and inspect.isgeneratorfunction(stream)
