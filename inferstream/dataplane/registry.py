@@ -258,7 +258,7 @@ class Registry(Serving):
             return ServedModel(execution, pipeline)
         try:
             return ServedModel(execution, pipeline, await self._others.add(settings, execution))
-        except BaseException:
+        except BaseException:  # a cancelled load too
             await execution.unload()
             raise
 

@@ -208,7 +208,7 @@ class StreamReply(Reply):
         except StopAsyncIteration:
             await self.aclose(None)
             raise
-        except BaseException as raised:
+        except BaseException as raised:  # a cancel ends the stream too
             error, reason = (raised, None) if self._direct is None else self._direct.failure(raised)
             try:
                 if self._failure is not None and isinstance(error, asyncio.CancelledError):

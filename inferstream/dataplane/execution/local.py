@@ -109,7 +109,7 @@ class Local:
         loaded = await load_model(settings, timeout, awaiting)
         try:
             return cls(loaded.model, await build_route_handler(loaded.model), loaded)
-        except BaseException:
+        except BaseException:  # a cancelled load too
             await loaded.unload()
             raise
 
@@ -159,7 +159,7 @@ class Local:
             if not isinstance(said, MetadataModelResponse):
                 raise InvalidOutput(f"Model {self._name} answered a {type(said).__name__} as its metadata.")
             return said
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             raise translated(error, self._name, None) from cause(error)
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
@@ -170,7 +170,7 @@ class Local:
         try:
             response: HttpResponse = await self._in_model(self._route_handler, request)
             return response
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             raise translated(error, self._name, None) from cause(error)
 
     async def unload(self) -> None:
@@ -226,7 +226,7 @@ class Local:
             return Reply(self._finish(response, request))
         except RowErrors as error:
             raise self._checked(error, request) from error.__cause__
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             raise translated(error, self._name, request.id) from cause(error)
 
     def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:

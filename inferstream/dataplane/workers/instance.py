@@ -165,7 +165,7 @@ class ResponseSender:
             self._end_cancelled()
         except InferstreamError as error:
             self._fail(error)
-        except BaseException:
+        except BaseException:  # the front end waits for an end, whatever it is
             logger.exception("request %s failed", self.call.request.id)
             failed = InferenceFailed("The worker failed; the server's log says why.")
             self._link.send(Failed(self.number, pack_failure(failed)))
