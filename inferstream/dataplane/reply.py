@@ -208,7 +208,7 @@ class StreamReply(Reply):
         except StopAsyncIteration:
             await self.aclose(None)
             raise
-        except BaseException as raised:
+        except BaseException as raised:  # a cancel ends the stream too
             error, reason = (raised, None) if self._direct is None else self._direct.failure(raised)
             try:
                 if self._failure is not None and isinstance(error, asyncio.CancelledError):
@@ -220,7 +220,8 @@ class StreamReply(Reply):
                     raise
                 raise error from reason
             finally:
-                del error, reason  # their tracebacks refer to this frame, which would be a cycle
+                # Their tracebacks refer to this frame, and a cancelled task to its error: both would be cycles.
+                del error, reason, reader
         finally:
             self._waiting = False
         if self._failure is not None or reader.cancelling():
@@ -256,6 +257,7 @@ class StreamReply(Reply):
         try:
             await self._rest.aclose()
         finally:
+            self._reader = None
             if self._left:
                 error = None
             for watcher in reversed(self._watchers):

@@ -114,7 +114,7 @@ class Application:
         self.start_push()
         try:
             await self.registry.start()
-        except BaseException:
+        except BaseException:  # a cancelled start too
             await self.stop()
             raise
 

@@ -78,7 +78,10 @@ class Local:
             self._steps = Steps(model, settings.max_active, settings.priority_aging)
         self._streams = signature.streams
         self._stream_only = self._streams and not predicts
-        self.capabilities = Capabilities(not self._stream_only, self._streams, self._steps is not None)
+        gathers = self._streams and isinstance(model, FunctionModel) and not model.described.streams
+        self.capabilities = Capabilities(
+            not self._stream_only, self._streams, self._steps is not None, gathers
+        )
         self._predict_blocks = predicts and not is_async(model.predict)
         stream = inspect.unwrap(model.predict_stream)
         self._stream_blocks = self._streams and inspect.isgeneratorfunction(stream)
@@ -107,7 +110,7 @@ class Local:
         loaded = await load_model(settings, timeout, awaiting)
         try:
             return cls(loaded.model, await build_route_handler(loaded.model), loaded)
-        except BaseException:
+        except BaseException:  # a cancelled load too
             await loaded.unload()
             raise
 
@@ -157,7 +160,7 @@ class Local:
             if not isinstance(said, MetadataModelResponse):
                 raise InvalidOutput(f"Model {self._name} answered a {type(said).__name__} as its metadata.")
             return said
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             raise translated(error, self._name, None) from cause(error)
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
@@ -168,7 +171,7 @@ class Local:
         try:
             response: HttpResponse = await self._in_model(self._route_handler, request)
             return response
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             raise translated(error, self._name, None) from cause(error)
 
     async def unload(self) -> None:
@@ -224,7 +227,7 @@ class Local:
             return Reply(self._finish(response, request))
         except RowErrors as error:
             raise self._checked(error, request) from error.__cause__
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             raise translated(error, self._name, request.id) from cause(error)
 
     def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:

@@ -64,7 +64,7 @@ class ModelResponses:
             return self._finish(response, call.request)
         except StopAsyncIteration:
             raise
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             raise translated(error, call.model, call.request.id) from cause(error)
 
     def direct(self) -> Direct | None:
@@ -103,7 +103,7 @@ async def open_reply(responses: ModelResponses) -> Reply:
         first = await responses.__anext__()
     except StopAsyncIteration:
         return StreamReply(None, responses)
-    except BaseException:
+    except BaseException:  # a cancel too
         await responses.aclose()
         raise
     return StreamReply(first, responses, responses.direct())

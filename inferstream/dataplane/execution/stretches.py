@@ -28,7 +28,7 @@ def in_stretches(awaitable: Awaitable[Any], stretches: Stretches) -> Generator[A
         if turn is not None:
             try:
                 yield from turn
-            except BaseException as error:
+            except BaseException as error:  # the model gets every one
                 thrown.append(error)
         started = perf_counter()
         try:
@@ -39,7 +39,7 @@ def in_stretches(awaitable: Awaitable[Any], stretches: Stretches) -> Generator[A
             stretches.ended(perf_counter() - started)
         try:
             yield waits_for
-        except BaseException as error:
+        except BaseException as error:  # the model gets every one
             thrown.append(error)
 
 

@@ -38,7 +38,7 @@ class Limits(Watcher):
             await self._wait(call)
         try:
             reply = await self._inner(call)
-        except BaseException:
+        except BaseException:  # a cancelled call too
             self._release()
             raise
         return reply.watch(self)

@@ -74,7 +74,7 @@ class Placements:
         group = self._group(placement)
         try:
             instance, loaded = await group.load(settings)
-        except BaseException:
+        except BaseException:  # a cancelled load too
             if group.empty:
                 await group.stop()
             raise

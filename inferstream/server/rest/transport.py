@@ -79,8 +79,13 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
         super().connection_lost(exc)
+        self._let_go()
         if (task := self._task) is not None:
             Interruption(task, lambda: self._task is task)
+
+    def _let_go(self) -> None:
+        """Drop what refers to this connection, so that the end of it is no work for the garbage collector."""
+        self.cycle = self.scope = self.parser = None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         if not self._refused:
@@ -216,6 +221,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(400, "The connection is still busy with another request.")
         if not self._refused:
             super().handle_websocket_upgrade()
+            self._let_go()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, msg)
