@@ -71,6 +71,9 @@ STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 QUIET = 20.0
 """Seconds that the server may take to forget the clients of a round."""
 
+LARGEST = 4 * 2**20
+"""Bytes of a message."""
+
 GROWTH = 8192
 """KiB that the memory may grow between the last two quarters of the rounds."""
 
@@ -95,7 +98,11 @@ def main() -> int:
         with output.open("w") as log:
             server = subprocess.Popen(
                 [sys.executable, "-m", "inferstream", "start", str(Path(folder, "models")), *ports],
-                env={**os.environ, "INFERSTREAM_GRPC_ENGINE": given.engine},
+                env={
+                    **os.environ,
+                    "INFERSTREAM_GRPC_ENGINE": given.engine,
+                    "INFERSTREAM_GRPC_MAX_MESSAGE_LENGTH": str(LARGEST),
+                },
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
@@ -276,8 +283,8 @@ async def errors(port: int, ends: Ends) -> None:
             own.unary_unary("/nobody.Service/Nothing")(b"", timeout=20),
             infer(b"\xff\xff garbage", timeout=20),
             infer(request(), timeout=20, metadata=(("x-long", "a" * 20_000),)),
-            infer(bytes(10 * 2**20), timeout=20),
-            infer(bytes(10 * 2**20), timeout=20, compression=grpc.Compression.Gzip),
+            infer(bytes(LARGEST + 1), timeout=20),
+            infer(bytes(LARGEST + 1), timeout=20, compression=grpc.Compression.Gzip),
             infer(ModelInferRequest(model_name="nobody").SerializeToString(), timeout=20),
         ]
         for code in await asyncio.gather(*map(code_of, refused)):
