@@ -9,6 +9,7 @@ from ..errors import ModelNotFound
 from ..signature import Signature
 from ..text.interface import TextInterface
 from ..types import InferenceRequest, MetadataTensor, Parameters
+from ..types.values_request import InputsForm
 from .call import Call, Operation, identify
 from .priority import apply_parameters
 from .reply import Reply
@@ -74,6 +75,11 @@ class Admission:
         return self._served.flat
 
     @property
+    def form(self) -> InputsForm | None:
+        """The form of requests that need no tensors; None if all need them."""
+        return self._served.form
+
+    @property
     def hidden(self) -> bool:
         """Whether its settings hide it from clients of texts."""
         return self._served.hidden
@@ -118,7 +124,7 @@ class Admission:
         call.priority = call.priority or self._served.priority
         return call
 
-    def identify(self, request: InferenceRequest, headers: Mapping[str, str]) -> Parameters:
+    def identify(self, request: InferenceRequest, headers: Mapping[str, str]) -> Parameters | None:
         """Set the headers of a later request, and its id if it has none. `call` does this for the first request."""
         parameters = identify(request, headers)
         if self._events is not None:

@@ -12,6 +12,7 @@ from uuid import uuid4
 from ..concurrency.interruption import Interruption
 from ..errors import DeadlineExceeded
 from ..types import InferenceRequest, Parameters
+from ..types.values_request import ValuesRequest
 
 if TYPE_CHECKING:
     from .reply import Reply
@@ -136,8 +137,16 @@ class MergedCall(Call):
     merged = True
 
 
-def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameters:
-    """Set the transport's headers as `parameters.headers`, and an id if the request has none."""
+def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameters | None:
+    """Set the transport's headers as `parameters.headers`, and an id if the request has none.
+
+    Returns the parameters, or None if the client gave none and nothing has read them.
+    """
+    if type(request) is ValuesRequest:
+        request.headers = headers
+        if request.id is None:
+            request.id = new_id()
+        return None
     if not request.id:
         request.__dict__["id"] = new_id()
     parameters = request.parameters

@@ -16,9 +16,9 @@ PRIORITY = "priority"
 TIMEOUT = "timeout"
 
 
-def apply_parameters(call: Call, parameters: Parameters) -> None:
+def apply_parameters(call: Call, parameters: Parameters | None) -> None:
     """Apply the parameters `priority`, over a header's, and `timeout`, if earlier. Raises InvalidRequest."""
-    said = parameters.__pydantic_extra__
+    said = None if parameters is None else parameters.__pydantic_extra__
     if not said:
         return
     priority, timeout = said.get(PRIORITY), said.get(TIMEOUT)

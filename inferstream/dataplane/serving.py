@@ -50,6 +50,7 @@ class ServedModel:
         self.priority = execution.settings.default_priority
         self.text = pipeline.text
         self.flat = pipeline.flat
+        self.form = pipeline.form
         self.hidden = execution.settings.openai is False
         """Whether its settings hide it from clients of texts."""
         self.created = int(time())

@@ -13,9 +13,11 @@ from ..codecs.values.arrays import Array
 from ..codecs.values.base import DESCRIPTION, NULLABLE, STREAM, Value, fault_of, reason
 from ..codecs.values.constraints import description_of
 from ..codecs.values.hints import shown, value_of, without_none
+from ..codecs.values.scalars import Boolean, Number, Text
 from ..errors import CodecError, InvalidRequest
 from ..signature import Tensors
 from ..types import InferenceRequest, RequestInput
+from ..types.values_request import KINDS, InputsForm, ValuesRequest
 from .docstring import descriptions
 from .injection import Injection, State
 
@@ -105,8 +107,17 @@ class Arguments:
             for argument in self._values.values()
         )
 
+    def form(self) -> InputsForm | None:
+        """The form of requests whose values need no conversion; None if a tensor says more than its value."""
+        if self.stream is not None or not all(_is_plain(argument.value) for argument in self.arguments):
+            return None
+        optional = [argument.name for argument in self.arguments if not argument.required]
+        return InputsForm({argument.name: argument.value.datatype for argument in self.arguments}, optional)
+
     def read(self, request: InferenceRequest) -> dict[str, Any]:
         """The arguments of a call, except injected ones. Raises InvalidRequest, which names the argument."""
+        if type(request) is ValuesRequest:
+            return {**self._implied, **request.values}
         found: dict[str, Any] = {**self._implied}
         values = self._values
         for tensor in request.inputs:
@@ -121,9 +132,14 @@ class Arguments:
             self.sizes(request)
         return found
 
+    @property
+    def may_take_long(self) -> bool:
+        """Whether there is a request that `takes_long`."""
+        return bool(self._read_apart)
+
     def takes_long(self, request: InferenceRequest) -> bool:
         """Whether `read` would hold an event loop noticeably, and would not if a thread did it."""
-        return bool(self._read_apart) and any(
+        return self.may_take_long and any(
             _weight(tensor) > LARGE for tensor in request.inputs if tensor.name in self._read_apart
         )
 
@@ -211,6 +227,10 @@ def _check_default(value: Value, default: Any, hint: Any) -> None:
         value.check(default)
     except (TypeError, ValueError, CodecError) as error:
         raise TypeError(f"its default does not fit {shown(hint)}: {reason(error)}") from None
+
+
+def _is_plain(value: Value) -> bool:
+    return type(value) in (Boolean, Number, Text) and value.datatype in KINDS
 
 
 def _weight(tensor: RequestInput) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from ..model import MLModel
 from ..signature import Signature
 from ..types import InferenceRequest
+from ..types.values_request import InputsForm
 from .awaited import Threads
 from .awaited import read as read_apart
 from .batches import Rows
@@ -32,6 +33,10 @@ class FunctionModel(MLModel):
     def writer(self) -> ResultWriter:
         """What makes responses of the values that the function returns."""
         return self.described.results.writer(self.name, self.version)
+
+    def form(self) -> InputsForm | None:
+        """The form of requests for the function that need no tensors; None if all need them."""
+        return self.described.arguments.form()
 
     @functools.cached_property
     def waiting(self) -> Threads:
@@ -86,7 +91,7 @@ def _predict(function: Function) -> Method:
             given |= await injection.filled(payload, self.waiting.run)
             return await (call(**given) if is_async else self.waiting.run(call, given))
 
-    elif is_async:
+    elif is_async and arguments.may_take_long:
 
         async def large(self: Any, payload: InferenceRequest) -> Any:
             given = await read_apart(self, arguments, payload)

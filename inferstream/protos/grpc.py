@@ -1,7 +1,7 @@
 """Reads requests and responses from gRPC messages, and writes requests; `grpc_responses` writes responses."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from ..errors import InvalidRequest
 from ..types import (
@@ -14,12 +14,14 @@ from ..types import (
     TensorData,
 )
 from ..types.conversion import to_bytes
-from ..types.datatypes import NAMES
+from ..types.datatypes import DTYPES, NAMES
+from ..types.values_request import InputsForm, ValuesRequest
 from .dataplane_pb2 import InferParameter, ModelInferRequest, ModelInferResponse
 from .grpc_requests import InferMessage
 from .ids import MAX_ID, too_long_id
 
 TensorMessage = ModelInferRequest.InferInputTensor | ModelInferResponse.InferOutputTensor
+AnyTensor = TypeVar("AnyTensor", RequestInput, ResponseOutput)
 
 FIELDS = {
     "BOOL": "bool_contents",
@@ -36,6 +38,9 @@ FIELDS = {
     "BYTES": "bytes_contents",
 }
 """The field of InferTensorContents for each datatype; FP16 and BF16 have none and travel raw (protocol §1.5)."""
+
+EXACT = {name: DTYPES[name] for name in ("BOOL", "UINT32", "UINT64", "INT32", "INT64", "FP32", "FP64")}
+"""The dtypes of datatypes whose field holds nothing else, so that its values need no check."""
 
 INT64_LIMIT = 2**63
 
@@ -80,28 +85,67 @@ def parameters_to(parameters: Parameters | None, message: Mapping[str, InferPara
             message[name].uint64_param = value
 
 
-def request_from(message: InferMessage) -> InferenceRequest:
-    """The request in a ModelInferRequest; raw contents are not copied.
+def request_from(message: InferMessage, form: InputsForm | None = None) -> InferenceRequest:
+    """The request in a ModelInferRequest; raw contents are not copied. `form` is that of the model.
 
     Raises InvalidRequest for mixed, missing or misplaced contents of an input, and for an id that is too long.
     """
-    raw = message.raw_input_contents
-    if raw and len(raw) != len(message.inputs):
-        raise InvalidRequest(f"{len(message.inputs)} inputs come with {len(raw)} raw_input_contents")
-    inputs = [
-        RequestInput.trusted(_tensor_from(tensor, raw[i] if raw else None, f'input "{tensor.name}"'))
-        for i, tensor in enumerate(message.inputs)
-    ]
-    fields: dict[str, Any] = {"inputs": inputs}
-    if request_id := message.id:
-        if len(request_id) > MAX_ID:
-            raise too_long_id(request_id)
+    raw, sent, parameters, wanted = (
+        message.raw_input_contents,
+        message.inputs,
+        message.parameters,
+        message.outputs,
+    )
+    if len(request_id := message.id) > MAX_ID:
+        raise too_long_id(request_id)
+    if form is not None and not (raw or parameters or wanted):
+        values = _values_from(sent, form)
+        if values is not None:
+            return ValuesRequest(form, values, request_id or None)
+    if raw:
+        if len(raw) != len(sent):
+            raise InvalidRequest(f"{len(sent)} inputs come with {len(raw)} raw_input_contents")
+        inputs = [_tensor_from(RequestInput, "input", each, raw[i]) for i, each in enumerate(sent)]
+    else:
+        inputs = [_tensor_from(RequestInput, "input", each, None) for each in sent]
+    fields: dict[str, Any] = {"id": None, "parameters": None, "inputs": inputs, "outputs": None}
+    present = {"inputs"}
+    if request_id:
         fields["id"] = request_id
-    if message.parameters:
-        fields["parameters"] = parameters_from(message.parameters)
-    if message.outputs:
-        fields["outputs"] = [_requested_from(output) for output in message.outputs]
-    return InferenceRequest.trusted(fields)
+        present.add("id")
+    if parameters:
+        fields["parameters"] = parameters_from(parameters)
+        present.add("parameters")
+    if wanted:
+        fields["outputs"] = [_requested_from(output) for output in wanted]
+        present.add("outputs")
+    return InferenceRequest.filled(fields, present)
+
+
+def _values_from(
+    inputs: Sequence[ModelInferRequest.InferInputTensor], form: InputsForm
+) -> dict[str, Any] | None:
+    """The values of typed inputs that fit `form`; None for others."""
+    values: dict[str, Any] = {}
+    for tensor in inputs:
+        name, filled = tensor.name, tensor.contents.ListFields()
+        datatype = form.datatypes.get(name)
+        if tensor.datatype != datatype or len(filled) != 1 or tensor.parameters or tensor.shape != SINGLE:
+            return None
+        descriptor, found = filled[0]
+        if descriptor.name != FIELDS[datatype] or len(found) != 1:
+            return None
+        value = found[0]
+        if datatype == "BYTES":
+            try:
+                value = str(value, "utf-8")
+            except UnicodeDecodeError:
+                return None
+        values[name] = value
+    return values if len(values) == len(inputs) and form.fits(values) else None
+
+
+SINGLE = [1]
 
 
 def _requested_from(message: ModelInferRequest.InferRequestedOutputTensor) -> RequestOutput:
@@ -111,44 +155,58 @@ def _requested_from(message: ModelInferRequest.InferRequestedOutputTensor) -> Re
     )
 
 
-def _tensor_from(message: TensorMessage, raw: bytes | memoryview | None, what: str) -> dict[str, Any]:
-    datatype = message.datatype
+def _tensor_from(
+    kind: type[AnyTensor], what: str, message: TensorMessage, raw: bytes | memoryview | None
+) -> AnyTensor:
+    name, datatype = message.name, message.datatype
     if datatype not in NAMES:
-        raise InvalidRequest(f"{what}: unknown datatype {datatype!r}")
-    # A slice takes 0.8 µs. `list` takes 1.6 µs because it reads one element at a time.
-    fields: dict[str, Any] = {"name": message.name, "datatype": datatype, "shape": message.shape[:]}
-    if raw is not None:
-        if message.HasField("contents") and message.contents.ListFields():
-            raise InvalidRequest(f"{what}: contents and raw contents exclude each other")
-        fields["data"] = TensorData.from_raw(raw, datatype)
+        raise InvalidRequest(f'{what} "{name}": unknown datatype {datatype!r}')
+    if raw is None:
+        data = _contents_from(what, message, datatype)
+    elif message.HasField("contents") and message.contents.ListFields():
+        raise InvalidRequest(f'{what} "{name}": contents and raw contents exclude each other')
     else:
-        fields["data"] = TensorData(_contents_from(message, datatype, what))
+        data = TensorData.from_raw(raw, datatype)
+    fields: dict[str, Any] = {
+        "name": name,
+        "datatype": datatype,
+        "shape": message.shape[:],  # takes half the time of `list`, which reads one element at a time
+        "parameters": None,
+        "data": data,
+    }
+    present = {"name", "datatype", "shape", "data"}
     if message.parameters:
         fields["parameters"] = parameters_from(message.parameters)
-    return fields
+        present.add("parameters")
+    return kind.filled(fields, present)
 
 
-def _contents_from(message: TensorMessage, datatype: str, what: str) -> list[Any]:
+def _contents_from(what: str, message: TensorMessage, datatype: str) -> TensorData:
     filled = message.contents.ListFields()
     field = FIELDS.get(datatype)
     if field is None:
-        raise InvalidRequest(f"{what}: {datatype} has no typed contents, send it as raw contents")
+        raise InvalidRequest(
+            f'{what} "{message.name}": {datatype} has no typed contents, send it as raw contents'
+        )
     if not filled:
         if 0 in message.shape:
-            return []
-        raise InvalidRequest(f"{what}: it has neither contents nor raw contents")
+            return TensorData([])
+        raise InvalidRequest(f'{what} "{message.name}": it has neither contents nor raw contents')
     if len(filled) > 1 or filled[0][0].name != field:
         found = " and ".join(descriptor.name for descriptor, _ in filled)
-        raise InvalidRequest(f"{what}: {datatype} belongs into {field}, got {found}")
+        raise InvalidRequest(f'{what} "{message.name}": {datatype} belongs into {field}, got {found}')
     values: list[Any] = filled[0][1][:]
-    return values
+    return TensorData(values, EXACT.get(datatype))
 
 
 def wants_typed(message: InferMessage) -> bool:
     """Whether the response has typed contents: if the request has. Otherwise it has raw contents."""
-    return not message.raw_input_contents and any(
-        tensor.HasField("contents") and tensor.contents.ListFields() for tensor in message.inputs
-    )
+    if message.raw_input_contents:
+        return False
+    for tensor in message.inputs:  # noqa: SIM110  # a generator takes half as long again
+        if tensor.HasField("contents") and tensor.contents.ListFields():
+            return True
+    return False
 
 
 def contents_of(data: TensorData, datatype: str) -> list[Any]:
@@ -188,7 +246,7 @@ def response_from(message: ModelInferResponse) -> InferenceResponse:
     """The response in a ModelInferResponse."""
     raw = message.raw_output_contents
     outputs = [
-        ResponseOutput.trusted(_tensor_from(tensor, raw[i] if raw else None, f'output "{tensor.name}"'))
+        _tensor_from(ResponseOutput, "output", tensor, raw[i] if raw else None)
         for i, tensor in enumerate(message.outputs)
     ]
     fields: dict[str, Any] = {"model_name": message.model_name, "outputs": outputs}

@@ -5,7 +5,8 @@ sequence of fields. Each field is a key (number and wire type), for most types a
 "Encoding"). The packed form of values of fixed size is the form in which a tensor holds them.
 """
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -33,8 +34,8 @@ ELEMENT = b"\x42"
 
 def dump_response(response: InferenceResponse, typed: bool) -> bytes:
     """A ModelInferResponse with all outputs typed, or all raw (FP16 and BF16 force raw). Raises InvalidOutput."""
-    if type(response) is ValueResponse and response.form.datatype == "BYTES":
-        return _text_response(response.form, response.id, response.value, typed)
+    if type(response) is ValueResponse:
+        return _value_response(response.form, response.id, response.value, typed)
     outputs = response.outputs
     parts: Parts = [_names(response.model_name, response.model_version or "")]
     if response.id:
@@ -63,24 +64,45 @@ def dump_response(response: InferenceResponse, typed: bool) -> bytes:
     return b"".join(parts + raws)
 
 
-def _text_response(form: OutputForm, request_id: str | None, value: str | bytes, typed: bool) -> bytes:
-    """The same for a response of one text or one value of bytes."""
-    element = value if type(value) is bytes else _encoded(form, value)
-    head = _names(form.model_name, form.model_version or "")
+def _value_response(form: OutputForm, request_id: str | None, value: Any, typed: bool) -> bytes:
+    """The same for a response of one value."""
+    head, opening = _frame(form)
     if request_id:
         encoded = request_id.encode()
         head = b"%b%b%b%b" % (head, ID, length(len(encoded)), encoded)
-    opening = _plain_opening(form.name, form.datatype, tuple(form.shape), None)
+    datatype = form.datatype
+    if datatype != "BYTES":
+        key, raw = VALUES[datatype]
+        element = raw(value)
+        if typed and datatype == "INT64":
+            element = length(value & 0xFFFF_FFFF_FFFF_FFFF)
+    else:
+        key, element = ELEMENT, value if type(value) is bytes else _encoded(form, value)
     size = length(len(element))
     if typed:
         inner = 1 + len(size) + len(element)
         behind = length(inner)
         whole = length(len(opening) + 1 + len(behind) + inner)
-        return b"".join((head, OUTPUT, whole, opening, CONTENTS, behind, ELEMENT, size, element))
-    raw = length(len(element) + 4)
-    return b"".join(
-        (head, OUTPUT, length(len(opening)), opening, RAW, raw, len(element).to_bytes(4, "little"), element)
-    )
+        return b"".join((head, OUTPUT, whole, opening, CONTENTS, behind, key, size, element))
+    if datatype == "BYTES":
+        element = len(element).to_bytes(4, "little") + element
+        size = length(len(element))
+    return b"".join((head, OUTPUT, length(len(opening)), opening, RAW, size, element))
+
+
+VALUES: dict[str, tuple[bytes, Callable[[Any], bytes]]] = {
+    "BOOL": (PACKED["BOOL"], struct.Struct("<?").pack),
+    "INT64": (b"\x1a", struct.Struct("<q").pack),
+    "FP64": (PACKED["FP64"], struct.Struct("<d").pack),
+}
+"""The key of the contents of one value, and what packs it for raw contents."""
+
+
+@lru_cache(1024)
+def _frame(form: OutputForm) -> tuple[bytes, bytes]:
+    """The names in a response of one value, and its output without contents."""
+    names = _names(form.model_name, form.model_version or "")
+    return names, _plain_opening(form.name, form.datatype, tuple(form.shape), None)
 
 
 def _encoded(form: OutputForm, value: Any) -> bytes:
@@ -94,7 +116,10 @@ _LENGTHS = [bytes((size,)) for size in range(128)]
 
 
 def length(size: int) -> bytes:
-    """A length as a varint: seven bits per byte, lowest first, the top bit set on all bytes except the last."""
+    """A length, or a number of 64 bits, as a varint.
+
+    Seven bits per byte, lowest first; all bytes except the last have the top bit set.
+    """
     if size < 128:
         return _LENGTHS[size]
     found = bytearray()

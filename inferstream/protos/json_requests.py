@@ -19,6 +19,7 @@ from ..types import (
 )
 from ..types.conversion import check_depth
 from ..types.datatypes import NAMES, WIRE_SIZES
+from ..types.values_request import InputsForm, ValuesRequest
 from .duplicate_keys import refuse_duplicate_keys
 from .ids import MAX_ID, too_long_id
 from .json_tensors import LARGE, Document, load_tensors
@@ -104,6 +105,36 @@ def build_request(
         refuse_duplicate_keys(text, keys)
     binary = (default, named) if default or named else None
     return InferenceRequest.filled(fields, present), binary
+
+
+def build_values_request(document: Any, text: bytes, form: InputsForm) -> ValuesRequest | None:
+    """The same for a request of values that fit `form` and nothing else; None for one that `build_request` reads."""
+    if type(document) is not dict or type(inputs := document.get("inputs")) is not list:
+        return None
+    request_id = None
+    if len(document) > 1:
+        request_id = document.get("id")
+        if len(document) > 2 or not request_id:
+            return None
+    values: dict[str, Any] = {}
+    datatypes = form.datatypes
+    try:
+        for item in inputs:
+            name, data = item["name"], item["data"]
+            if len(item) != 4 or type(data) is not list or item["shape"] != SINGLE:
+                return None
+            if item["datatype"] != datatypes[name]:
+                return None
+            (values[name],) = data
+    except (KeyError, TypeError, ValueError):
+        return None
+    if len(values) != len(inputs) or not form.fits(values):
+        return None
+    refuse_duplicate_keys(text, len(document) + 4 * len(inputs))
+    return ValuesRequest(form, values, None if request_id is None else check_id(request_id))
+
+
+SINGLE = [1]
 
 
 def _input(

@@ -8,7 +8,7 @@ GZIP = b"gzip"
 DEFLATE = b"deflate"
 
 
-def inflate(data: bytes | memoryview, encoding: bytes, limit: int, subject: str) -> bytes:
+def inflate(data: bytes, encoding: bytes, limit: int, subject: str) -> bytes:
     """`data` without one layer of gzip or deflate, of at most `limit` bytes.
 
     Errors call the data `subject`. Raises PayloadTooLarge, InvalidRequest.
@@ -32,7 +32,7 @@ def inflate(data: bytes | memoryview, encoding: bytes, limit: int, subject: str)
     return plain
 
 
-def deflate(data: bytes | memoryview, encoding: bytes) -> bytes:
+def deflate(data: bytes, encoding: bytes) -> bytes:
     """`data` in gzip or deflate (zlib) form."""
     deflater = zlib.compressobj(1, wbits=31 if encoding == GZIP else zlib.MAX_WBITS)
     return deflater.compress(data) + deflater.flush()

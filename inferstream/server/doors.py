@@ -9,8 +9,10 @@ from ..settings import Settings
 from ..telemetry.metrics import Meters
 from .grpc.engine import build_port
 from .grpc.services import build_services
+from .grpc.web.door import build_web
 from .rest.asgi import build_rest_app
 from .rest.liveness import Liveness
+from .rest.origins import Origins
 from .rest.server import HttpServer
 from .rest.transport import DirectApp
 
@@ -29,8 +31,10 @@ class Doors:
         tracing: "Tracer | None",
         liveness: Liveness,
     ) -> None:
-        self.grpc = build_port(build_services(dataplane, settings, meters, tracing), settings)
-        app = DirectApp(build_rest_app(dataplane, settings, meters, tracing), settings)
+        rpcs = build_services(dataplane, settings, meters, tracing)
+        self.grpc = build_port(rpcs, settings)
+        web = build_web(rpcs, settings, Origins(settings).check)
+        app = DirectApp(build_rest_app(dataplane, settings, meters, tracing, web), settings)
         self.rest = HttpServer(app, settings, "rest", liveness)
 
     async def start(self, sock: socket.socket) -> None:

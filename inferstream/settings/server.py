@@ -110,6 +110,7 @@ class Settings(EnvironmentModel):
         "`auto` takes the library where a channel argument needs it.",
     )
     grpc_reflection: bool = Field(True, description="Serve gRPC reflection.")
+    grpc_web: bool = Field(True, description="Serve gRPC-Web on the REST port, for browsers.")
     status_profile: Literal["default", "mlserver", "triton"] = Field(
         "default", description="Whose status codes to use where servers differ."
     )

@@ -39,6 +39,9 @@ class Origin(Protocol):
     @property
     def peer(self) -> str: ...
 
+    @property
+    def identities(self) -> tuple[str, ...]: ...
+
 
 class Headers(MutableMapping[str, str]):
     """Headers of a request, or metadata of an RPC, by lower-case name. The first access decodes them.
@@ -69,6 +72,13 @@ class Headers(MutableMapping[str, str]):
     def peer(self) -> str | None:
         """The address of the client, in gRPC's form. None where the transport, or this process, does not know it."""
         return None if self._origin is None else self._origin.peer
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The names in the client's certificate that the server has verified: subject alternative names, else the
+        common name. Empty without such a certificate, and where the transport or this process does not know it.
+        """
+        return () if self._origin is None else self._origin.identities
 
     def _all(self) -> dict[str, str]:
         if self._decoded is None:

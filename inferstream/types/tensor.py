@@ -35,12 +35,15 @@ class TensorData:
     binary: ClassVar[bool] = False
     """Whether JSON holds each BYTES element as base64, also one that is UTF-8 text."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, exact: "np.dtype[Any] | None" = None) -> None:
+        """`exact` is the dtype of a flat list whose values are known to fit it."""
         self._root = root
         self._array: npt.NDArray[Any] | None = None
         self._raw: memoryview | None = None
         self._raw_datatype = ""
         if type(root) is list:
+            if exact is not None:
+                self._array = np.array(root, exact)
             return
         if isinstance(root, np.ndarray):
             self._root, self._array = None, root

@@ -13,6 +13,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse, ModelStreamInferResponse
+from inferstream.server.grpc.statuses import StatusCode
+from tests import grpc_web
 from tests.contract.hosts import Host
 from tests.serving import text
 
@@ -246,7 +248,44 @@ class Triton(Grpc):
         return found
 
 
-DOORS = {"rest": Rest(), "websocket": WebSocket(), "grpc": Grpc(), "triton": Triton()}
+class GrpcWeb:
+    """The RPCs of `Grpc` at the REST port, with all requests in the body."""
+
+    talks = False
+
+    def single(self, host: Host, asked: Asked) -> str:
+        found = grpc_web.call(host.url, "ModelInfer", asked.message().SerializeToString())
+        _check(found.trailers, begun=False)
+        [data] = found.messages
+        return _message_text(ModelInferResponse.FromString(data))
+
+    def stream(self, host: Host, asked: Asked) -> Iterator[str]:
+        request = asked.message().SerializeToString()
+        stream = grpc_web.Stream(host.url, "ModelStreamInfer", request)
+        begun = False
+        try:
+            for data in stream:
+                begun = True
+                yield _message_text(ModelInferResponse.FromString(data))
+            _check(stream.trailers, begun=begun)
+        finally:
+            stream.close()
+
+
+def _check(trailers: dict[str, str] | None, *, begun: bool) -> None:
+    assert trailers is not None, "the stream has no trailers"
+    code = StatusCode(int(trailers["grpc-status"]))
+    if code is not StatusCode.OK:
+        raise Failed(CODES[code.name], in_band=begun)
+
+
+DOORS = {
+    "rest": Rest(),
+    "websocket": WebSocket(),
+    "grpc": Grpc(),
+    "triton": Triton(),
+    "grpc-web": GrpcWeb(),
+}
 
 
 def _text(response: dict) -> str:

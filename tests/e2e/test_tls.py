@@ -21,6 +21,16 @@ from tests.serving import Running, eventually, fp32, text, write_model
 
 PORTS = ("rest", "metrics", "grpc")
 
+WHO = '''
+from inferstream import MLModel
+
+class Who(MLModel):
+    """Names its client."""
+
+    async def predict(self, payload):
+        return ",".join(payload.parameters.headers.identities)
+'''
+
 
 class Encrypted:
     """A server with certificates, and clients that trust whom they should."""
@@ -33,6 +43,7 @@ class Encrypted:
         folder = root / "models"
         for name in ("Echo", "Streaming"):
             write_model(folder, name.lower(), f"faulty_models.{name}")
+        write_model(folder, "who", "who.Who", WHO)
         settings = {f"_custom_{port}_server_settings": options for port in PORTS}
         settings["_custom_rest_server_settings"] = {**options, "headers": [["X-Served-By", "us"]]}
         (folder / "settings.json").write_text(json.dumps({**settings, "parallel_workers": workers}))
@@ -176,8 +187,11 @@ def test_a_new_certificate_is_served_without_a_restart(encrypted: Encrypted) -> 
         stub.ModelInfer(message(), timeout=10)  # connections that are there go on
     with encrypted.channel() as channel:
         GRPCInferenceServiceStub(channel).ModelInfer(message(), timeout=10)
-    presented = ssl.get_server_certificate(("127.0.0.1", encrypted.running.grpc_port))
-    assert ssl.PEM_cert_to_DER_cert(presented) == encrypted.presented()
+
+    def presented() -> str:
+        return ssl.get_server_certificate(("127.0.0.1", encrypted.running.grpc_port))
+
+    eventually(lambda: ssl.PEM_cert_to_DER_cert(presented()) == encrypted.presented())
 
 
 def test_clients_must_show_a_certificate_where_an_authority_is_named(
@@ -187,6 +201,14 @@ def test_clients_must_show_a_certificate_where_an_authority_is_named(
         assert client.post("/v2/models/echo/infer", json=fp32([1.5])).status_code == 200
     with mutual.channel() as channel:
         GRPCInferenceServiceStub(channel).ModelInfer(message(), timeout=10)
+        made = message()
+        made.model_name = "who"
+        response = GRPCInferenceServiceStub(channel).ModelInfer(made, timeout=10)
+        assert response.outputs[0].contents.bytes_contents == [b"127.0.0.1,localhost"]
+    with mutual.http() as client:
+        for path in ("infer", "generate"):  # with ASGI and without
+            response = client.post(f"/v2/models/who/{path}", json=fp32([1.5]))
+            assert "127.0.0.1,localhost" in response.text
     late = datetime.now(UTC) - timedelta(days=1)
     for files in (
         None,

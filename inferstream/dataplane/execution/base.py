@@ -9,6 +9,7 @@ from ...signature import Signature
 from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...types import MetadataModelResponse
+from ...types.values_request import InputsForm
 from ..call import Call
 from ..checks import Strictness
 from ..reply import Reply
@@ -41,6 +42,8 @@ class Execution(Protocol):
     """How strictly requests and responses are checked; fixed when the model loads."""
     signature: Signature
     """Its outputs are those that requests may select; unknown if the model itself selects."""
+    form: InputsForm | None
+    """The form of requests that need no tensors; None if all need them."""
     routes: list[CustomHandler]
     """REST routes of the model."""
     capabilities: Capabilities

@@ -56,6 +56,7 @@ class Local:
         self.settings = settings
         signature = signature_of(model)
         self.signature = signature if model.selects_outputs is False else replace(signature, outputs=None)
+        self.form = model.form() if isinstance(model, FunctionModel) else None
         self.routes = [handler for handler, _ in get_custom_handlers(model)]
         self._route_handler = route_handler
         self.strictness = strictness_of(settings, model.for_mlserver)

@@ -45,6 +45,8 @@ class Pipeline:
         self.checks = checks_of(execution.signature, execution.strictness)
         self.text = text_interface(execution.signature, execution.settings)
         self.flat = flat_interface(execution.signature)
+        self.form = execution.form
+        """The form of requests that need no tensors; None if a stage reads tensors, or the model does."""
         self.meters = meters
         self.handler: Handler = execution
         """The outermost stage so far."""

@@ -33,6 +33,7 @@ def batching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
 
         slots, meters = model.slots, model.meters
         model.slots = callers(slots, size)
+        model.form = None
         handler = Limits(inner, slots, model.slots, settings.priority_aging, meters.queue)
         return Batching(handler, model.checks, slots, size, wait, meters.of(BatchMeters), meters.queue)
     logger.warning("model %s: max_batch_size has no effect%s", settings.name, why)

@@ -48,5 +48,6 @@ def caching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
     most = model.slots + settings.max_queue
     cache = Cache(inner, shared.store, seconds, most, model.meters.of(CacheMeters))
     model.at_retirement.append(cache.clear)
+    model.form = None
     model.gate = None  # a cached response needs no place in the queue
     return cache

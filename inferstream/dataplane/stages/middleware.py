@@ -11,6 +11,7 @@ from ...errors import InferenceFailed, InferstreamError
 from ...functions.errors import ErrorMap
 from ...functions.middleware import CallEnd, Middleware
 from ...types import InferenceRequest, InferenceResponse
+from ...types.values_request import whole_request
 from ..call import Call
 from ..handler import Handler
 from ..reply import Reply, Watcher
@@ -51,7 +52,8 @@ class SeenCall:
 
     @property
     def request(self) -> InferenceRequest:
-        return self.call.request
+        request = self.call.request = whole_request(self.call.request)
+        return request
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -168,5 +170,6 @@ def middleware(inner: Handler, model: Pipeline, shared: Shared) -> Handler | Non
     found = [*shared.middlewares, *(() if app is None else app.middlewares)]
     if not found:
         return None
+    model.form = None
     model.gate = None  # a client is refused for what it is before it is refused for a full queue
     return Middlewares(inner, found, ErrorMap() if app is None else app.errors, model.settings.name)

@@ -12,6 +12,7 @@ from ...telemetry.queues import QueueMeters
 from ...telemetry.steps import StepMeters
 from ...telemetry.workers import WorkerMeters
 from ...types import MetadataModelResponse
+from ...types.values_request import InputsForm
 from ..call import Call
 from ..reply import Reply
 from .client import NeverStarted, WorkerClient
@@ -94,6 +95,7 @@ class Pool:
         self.strictness = loaded.strictness
         self.signature = SIGNATURE.validate_json(loaded.signature)
         self.capabilities = loaded.capabilities
+        self.form: InputsForm | None = None  # values would cross as tensors
         self.routes = loaded.routes
         self.slots = settings.max_concurrency or loaded.slots * group.size
         self.loaded = loaded

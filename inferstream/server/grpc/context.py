@@ -35,6 +35,10 @@ class RpcContext(Protocol):
     def peer(self) -> str:
         """The client's address, such as `ipv4:127.0.0.1:50000`, `ipv6:[::1]:50000` or `unix:…`."""
 
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The names in the client's verified certificate."""
+
     def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]]:
         """The client's metadata; values of names in `-bin` are bytes."""
 

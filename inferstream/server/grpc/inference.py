@@ -51,7 +51,7 @@ class InferenceService:
         metadata = headers_of(context)
         call = admission.call(
             Operation.INFER,
-            request_from(request),
+            request_from(request, admission.form),
             metadata,
             deadline=context.deadline,
             priority=priority_of(metadata),

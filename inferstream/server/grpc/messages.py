@@ -2,6 +2,7 @@
 
 from collections import deque
 from struct import Struct
+from typing import cast
 
 from ...errors import InvalidRequest, PayloadTooLarge, Unsupported
 from ..compression import DEFLATE, GZIP, deflate, inflate
@@ -45,7 +46,7 @@ class MessageBuffer:
             self._pieces.append(data)
             self.size += len(data)
 
-    def take(self) -> bytes | memoryview | None:
+    def take(self) -> bytes | None:
         """The next message as it was sent, or None if it is not complete. Raises PayloadTooLarge, InvalidRequest."""
         if self._length < 0 and not self._take_prefix():
             return None
@@ -79,8 +80,8 @@ class MessageBuffer:
         """Whether the call may end here: no message is incomplete."""
         return self._length < 0 and not self.size
 
-    def _cut(self, length: int) -> bytes | memoryview:
-        """The next `length` bytes, which have arrived."""
+    def _cut(self, length: int) -> bytes:
+        """The next `length` bytes, which have arrived; of many in one piece a view, which RPCs take too."""
         self.size -= length
         pieces, start = self._pieces, self._start
         first, end = pieces[0], start + length
@@ -90,7 +91,9 @@ class MessageBuffer:
                 self._start = 0
             else:
                 self._start = end
-            return first[start:end] if length < WORTH_A_VIEW else memoryview(first)[start:end]
+            if length < WORTH_A_VIEW:
+                return first[start:end]
+            return cast(bytes, memoryview(first)[start:end])
         parts: list[bytes | memoryview] = [memoryview(first)[start:]]
         pieces.popleft()
         missing = end - len(first)
@@ -112,7 +115,7 @@ def check_encoding(encoding: bytes) -> None:
         raise Unsupported(f'The grpc-encoding "{name}" is not one of {ACCEPTED.decode()}.')
 
 
-def decompressed(message: bytes | memoryview, encoding: bytes, limit: int) -> bytes:
+def decompressed(message: bytes, encoding: bytes, limit: int) -> bytes:
     """A message without its compression, of at most `limit` bytes. Raises PayloadTooLarge, InvalidRequest."""
     if encoding == IDENTITY:
         raise InvalidRequest("A message is compressed, and the call has no grpc-encoding that says how.")

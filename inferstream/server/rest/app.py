@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady
 from ...settings import Settings
 from ...telemetry.metrics import Meters
+from ..connections import SCOPE_KEY
 from .dialects.base import HttpDialect, ReadRoute, Route
 from .dialects.extensions import MissingExtensions
 from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
@@ -20,7 +22,7 @@ from .dialects.statistics import Statistics
 from .dialects.tgi.dialect import Tgi
 from .dialects.triton import Generate
 from .dialects.v2 import V2
-from .exchange import SCOPE_KEY, AsgiExchange, Exchange
+from .exchange import AsgiExchange, Exchange
 from .inference import InferenceDoor
 from .lazy import LazyApp
 from .messages import JSON, RawHeaders, Receive, Scope, Send, respond, wrap
@@ -45,10 +47,29 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
 """All that this server speaks over HTTP, beside WebSockets and what FastAPI serves."""
 
 
+class Endpoint(Protocol):
+    """An ASGI application of another room, which has requests that no dialect claims."""
+
+    @property
+    def allowed_headers(self) -> Sequence[str]:
+        """Headers that pages of other origins may send, if they may use the server at all."""
+
+    @property
+    def exposed_headers(self) -> Sequence[str]:
+        """Headers that such pages may read."""
+
+    def claims(self, scope: Scope) -> bool:
+        """Whether the application serves this request."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
 class RestApp:
     """Every route of HTTP as an ASGI application; `infer` alone serves an inference, whichever way it came."""
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
+    def __init__(
+        self, dataplane: DataPlane, settings: Settings, meters: Meters, beside: Endpoint | None = None
+    ) -> None:
         dialects = [dialect(dataplane, settings, meters) for dialect in DIALECTS]
         self.routes = Routes(dialects, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
@@ -56,16 +77,24 @@ class RestApp:
         self._dataplane = dataplane
         self._resources = LazyApp(lambda: _build_resources(dataplane, settings))
         self._meters = meters.rest
+        self.beside = beside
         self.entry: Any = self
         """The application to serve: this one, or what stands in front of it."""
         if settings.cors_settings is not None:
             from starlette.middleware.cors import CORSMiddleware  # late, as FastAPI is
 
-            self.entry = CORSMiddleware(self, **settings.cors_settings.model_dump())
+            rules = settings.cors_settings.model_dump()
+            if beside is not None:
+                rules["allow_headers"] += beside.allowed_headers
+                rules["expose_headers"] += beside.exposed_headers
+            self.entry = CORSMiddleware(self, **rules)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self.routes.of_path(scope["path"], scope["method"])
         if not isinstance(route, Route):
+            if route is None and self.beside is not None and self.beside.claims(scope):
+                await self.beside(scope, receive, send)
+                return
             if logger.isEnabledFor(logging.DEBUG) and not scope["path"].startswith(UNLOGGED):
                 send = _logged(scope, send)
             if route is None:

@@ -6,7 +6,7 @@ from ...dataplane.dataplane import DataPlane
 from ...errors import NotStarted
 from ...settings import Settings
 from ...telemetry.metrics import Meters
-from .app import RestApp
+from .app import Endpoint, RestApp
 from .asgi_socket import AsgiSocket
 from .messages import PREFIX, Receive, Scope, Send, error_response, respond, wrap
 
@@ -80,11 +80,15 @@ def _below_prefix(scope: Scope) -> Scope:
 
 
 def build_rest_app(
-    dataplane: DataPlane, settings: Settings, meters: Meters, tracing: "Tracer | None"
+    dataplane: DataPlane,
+    settings: Settings,
+    meters: Meters,
+    tracing: "Tracer | None",
+    beside: Endpoint | None = None,
 ) -> RestApp:
-    """The REST application, with spans if there is a tracer."""
+    """The REST application with an endpoint beside its routes, and with spans if there is a tracer."""
     if tracing is None:
-        return RestApp(dataplane, settings, meters)
+        return RestApp(dataplane, settings, meters, beside)
     from .tracing import TracedRestApp  # late: it imports OpenTelemetry
 
-    return TracedRestApp(tracing, dataplane, settings, meters)
+    return TracedRestApp(tracing, dataplane, settings, meters, beside)

@@ -6,8 +6,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from ..connections import address
 from .dialects.base import Route
-from .exchange import CLOSE, address
+from .exchange import CLOSE
 from .messages import ClientLeft, Head, RawHeaders
 
 
@@ -62,6 +63,10 @@ class DirectExchange:
     @property
     def peer(self) -> str:
         return address(self.connection.client)
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return tuple(self.connection.identities)
 
     def take(self, piece: bytes) -> None:
         self._pieces.append(piece)

@@ -5,25 +5,10 @@ from collections.abc import Awaitable
 from typing import Any, Protocol, Self
 
 from ...concurrency.interruption import Interruption
+from ..connections import SCOPE_KEY, OwnConnection, address
 from .messages import Head, RawHeaders, Receive, Scope, Send, receive_all, respond
 
 CLOSE = (b"connection", b"close")
-SCOPE_KEY = "inferstream.connection"
-"""The key of a connection of ours in an ASGI scope."""
-
-
-class OwnConnection(Protocol):
-    """A connection of our protocol class under uvicorn, which notices itself when its client leaves."""
-
-    loop: asyncio.AbstractEventLoop
-    lost: bool
-    """Whether the client has left."""
-    transport: Any
-
-    def hold(self, task: asyncio.Task[Any]) -> None:
-        """Cancel `task` if the client leaves before `release`."""
-
-    def release(self, task: asyncio.Task[Any]) -> None: ...
 
 
 class Exchange(Protocol):
@@ -42,6 +27,10 @@ class Exchange(Protocol):
     def peer(self) -> str:
         """The address of the client in gRPC's form, or an empty text."""
 
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The names in the client's verified certificate."""
+
     def body(self, limit: int) -> bytes | Awaitable[bytes]:
         """The whole body, or the beginning of one larger than `limit`. Raises ClientLeft."""
 
@@ -56,14 +45,6 @@ class Exchange(Protocol):
 
     def abort(self) -> None:
         """Drop the client."""
-
-
-def address(client: tuple[str, int] | None) -> str:
-    """A client as gRPC shows it: `ipv4:127.0.0.1:50322`."""
-    if client is None:
-        return ""
-    host, port = client
-    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
 
 
 class AsgiExchange:
@@ -109,6 +90,10 @@ class AsgiExchange:
     @property
     def peer(self) -> str:
         return address(self._client)
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return () if self._connection is None else self._connection.identities
 
     def body(self, limit: int) -> Awaitable[bytes]:
         received = receive_all(self._receive, limit)

@@ -32,7 +32,11 @@ class TracedRestApp(RestApp):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        if path.startswith(UNLOGGED) or isinstance(self.routes.of_path(path, scope["method"]), Route):
+        route = self.routes.of_path(path, scope["method"])
+        beside = (
+            route is None and self.beside is not None and self.beside.claims(scope)
+        )  # has spans of its own
+        if path.startswith(UNLOGGED) or isinstance(route, Route) or beside:
             await super().__call__(scope, receive, send)
             return
         span = self._begin(scope["method"], path, scope["headers"])
@@ -51,11 +55,11 @@ class TracedRestApp(RestApp):
         try:
             await super().__call__(scope, receive, noted)
         finally:
-            route = getattr(scope.get("route"), "path", None)
-            if route is not None:
-                route = route.replace(":path}", "}")
-                span.rename(f"{scope['method']} {route}")
-                span.note({"http.route": route})
+            template = getattr(scope.get("route"), "path", None)
+            if template is not None:
+                template = template.replace(":path}", "}")
+                span.rename(f"{scope['method']} {template}")
+                span.note({"http.route": template})
             span.note({"http.status_code": status})
             span.end(_failure(status))
 

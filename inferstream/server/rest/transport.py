@@ -10,9 +10,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ...concurrency.interruption import Interruption
 from ...settings import Settings
+from ..connections import SCOPE_KEY
+from ..tls import identities
 from .app import RestApp
 from .direct import DirectExchange, Openings
-from .exchange import SCOPE_KEY
 from .messages import Head
 
 logger = logging.getLogger("inferstream.rest")
@@ -181,6 +182,11 @@ class Connection(HttpToolsProtocol):
         finally:
             self.release(task)
             self.tasks.discard(task)
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The names in the client's verified certificate."""
+        return identities(self.transport.get_extra_info("peercert"))
 
     def hold(self, task: asyncio.Task[Any]) -> None:
         self._task = task

@@ -9,6 +9,7 @@ from typing import Protocol
 from ....concurrency.interruption import Interruption
 from ....errors import InferstreamError, PayloadTooLarge
 from ...http2.stream import Stream
+from ...tls import identities
 from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compressed, decompressed
 from ..metadata import Metadata
 from ..rpc import ClientLeft, Rpc, RpcFailed
@@ -110,6 +111,10 @@ class Call:
             host, port = name[:2]
             return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
         return f"unix:{name or ''}"
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return identities(self._stream.connection.transport.get_extra_info("peercert"))
 
     def invocation_metadata(self) -> Metadata:
         return self._head.metadata

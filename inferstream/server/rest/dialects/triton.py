@@ -13,6 +13,7 @@ from ....protos import json_requests, sse
 from ....protos.dialects import HEADER, NAMES, asked_dialect
 from ....protos.generate import arguments_of, dump_flat, is_v2, parse_flat
 from ....types import InferenceRequest, InferenceResponse
+from ....types.values_request import ValuesRequest
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import InferenceDialect, ParsedRequest, Route
@@ -56,6 +57,10 @@ def _of_arguments(
 ) -> "FlatRequest":
     """A request to a function, which takes exactly its arguments. Raises InvalidRequest."""
     values, request_id = arguments_of(document, body, flat.arguments.names)
+    form = admission.form
+    if form is not None and form.fits(values):
+        request = ValuesRequest(form, values, request_id)
+        return FlatRequest(admission, operation, request, flat.results.document)
     fields: dict[str, Any] = {"inputs": flat.arguments.read(values)}
     if request_id is not None:
         fields["id"] = request_id

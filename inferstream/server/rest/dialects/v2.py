@@ -32,6 +32,9 @@ class V2(InferenceDialect):
         if length is not None:
             return with_binary(admission, route.operation, body, length)
         document = json_requests.load_request(body)
+        form = admission.form
+        if form is not None and (values := json_requests.build_values_request(document, body, form)):
+            return V2Request(admission, route.operation, values, None)
         request, binary = json_requests.build_request(document, body, None, nested=admission.takes_any)
         return V2Request(admission, route.operation, request, binary)
 

@@ -1,0 +1,33 @@
+"""Connections of HTTP clients, as every door at the port uses them."""
+
+import asyncio
+from typing import Any, Protocol
+
+SCOPE_KEY = "inferstream.connection"
+"""The key of a connection of ours in an ASGI scope."""
+
+
+class OwnConnection(Protocol):
+    """A connection of our protocol class under uvicorn, which notices itself when its client leaves."""
+
+    loop: asyncio.AbstractEventLoop
+    lost: bool
+    """Whether the client has left."""
+    transport: Any
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The names in the client's verified certificate."""
+
+    def hold(self, task: asyncio.Task[Any]) -> None:
+        """Cancel `task` if the client leaves before `release`."""
+
+    def release(self, task: asyncio.Task[Any]) -> None: ...
+
+
+def address(client: tuple[str, int] | None) -> str:
+    """A client as gRPC shows it: `ipv4:127.0.0.1:50322`."""
+    if client is None:
+        return ""
+    host, port = client
+    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"

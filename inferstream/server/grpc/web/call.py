@@ -1,0 +1,274 @@
+"""One call of gRPC-Web: the context of its RPC over an ASGI request and response."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, cast
+
+from ....concurrency.interruption import Interruption
+from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
+from ...compression import DEFLATE, GZIP, inflate
+from ...connections import SCOPE_KEY, OwnConnection, address
+from ..messages import ACCEPTED, IDENTITY, PREFIX, MessageBuffer, check_encoding, decompressed, prefixed
+from ..metadata import Header, Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
+from ..rpc import ClientLeft
+from ..statuses import StatusCode
+from .text import TextDecoder, encoded
+
+Scope = Mapping[str, object]
+Receive = Callable[[], Awaitable[Mapping[str, object]]]
+Send = Callable[[dict[str, object]], Awaitable[None]]
+Pairs = tuple[tuple[str, str], ...]
+
+logger = logging.getLogger("inferstream.grpc")
+
+TRAILERS = 0x80
+"""The flag of the frame that holds the trailers."""
+
+TURN_AFTER = 0.001
+"""Seconds a stream may run without letting others run."""
+
+
+class Limits(NamedTuple):
+    """What a call may take."""
+
+    receive: int
+    """Bytes of a request, and of the body."""
+    send: int | None
+    """Bytes of a response; None for no limit."""
+    stall: float
+    """Seconds in which the client may read nothing."""
+
+
+class WebCall:
+    """The context that the RPC gets. The whole body is received before the RPC starts.
+
+    A client that leaves cancels the task that serves the call. A connection of ours notices that itself. A foreign one
+    reports it as a message, which a second task awaits from the end of the body until the response is sent.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits, media: bytes) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.headers = cast("list[Header]", scope["headers"])
+        self.path = cast(str, scope["path"])
+        self.deadline: float | None = None
+        self._client = cast("tuple[str, int] | None", scope.get("client"))
+        self._multiplexed = cast(str, scope.get("http_version", "1.1")) >= "2"
+        self._receive = receive
+        self._send = send
+        self._limits = limits
+        self._find = dict(self.headers).get
+        accepted = self._find(b"accept", b"")
+        self._text_in = is_text(media)
+        self._text_out = is_text(accepted) or (self._text_in and b"grpc-web" not in accepted)
+        self._encoding = self._find(b"grpc-encoding", IDENTITY)
+        self._metadata: Metadata = ()
+        self._buffer = MessageBuffer(limits.receive)
+        self._trailing: Pairs = ()
+        self._response = b""
+        self._started = self._received = self._complete = False
+        self._loop = task.get_loop()
+        self._turned = self._loop.time()
+        self._sending_since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._task = task
+        self._left = False
+        self._listener: asyncio.Task[None] | None = None
+        self._interruption: Interruption | None = None
+        self._connection = cast("OwnConnection | None", scope.get(SCOPE_KEY))
+        if self._connection is not None:
+            self._connection.hold(task)
+
+    @property
+    def left(self) -> bool:
+        """Whether the client has left."""
+        return self._left or (self._connection is not None and self._connection.lost)
+
+    # What the RPC uses
+
+    @property
+    def peer(self) -> str:
+        return address(self._client)
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return () if self._connection is None else self._connection.identities
+
+    def invocation_metadata(self) -> Metadata:
+        return self._metadata
+
+    async def read(self) -> bytes | None:
+        await self._turn()
+        return self._message()
+
+    async def write(self, message: bytes, /) -> None:
+        if self.left:
+            raise ClientLeft
+        self._check_size(message)
+        if not self._started:
+            await self._start(())
+        self._sending_since = self._loop.time()
+        await self._send_body(prefixed(message))
+        self._sending_since = None
+        await self._turn()
+
+    async def send_initial_metadata(self, metadata: Pairs, /) -> None:
+        if self.left:
+            raise ClientLeft
+        await self._start(metadata)
+
+    def set_trailing_metadata(self, metadata: Pairs, /) -> None:
+        self._trailing = metadata
+
+    # What the door uses
+
+    def begin(self, now: float) -> None:
+        """Read the headers of the call. Raises InvalidRequest, Unsupported."""
+        if (timeout := self._find(b"grpc-timeout")) is not None:
+            self.deadline = now + timeout_of(timeout)
+        check_encoding(self._encoding)
+        self._metadata = metadata_of(self.headers)
+
+    async def receive(self) -> None:
+        """Receive the whole body, and then wait for the disconnect in a task.
+
+        Raises InvalidRequest, PayloadTooLarge, UnsupportedEncoding, ClientLeft.
+        """
+        encoding = self._find(b"content-encoding", IDENTITY).lower()
+        if encoding not in (IDENTITY, GZIP, DEFLATE):
+            raise UnsupportedEncoding(
+                f'The content-encoding "{encoding.decode("latin-1")}" is not gzip or deflate.'
+            )
+        most = self._limits.receive + PREFIX.size
+        decode = TextDecoder() if self._text_in else None
+        packed: deque[bytes] = deque()
+        size, more = 0, True
+        while more:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                self._left = True
+                raise ClientLeft
+            more = bool(message.get("more_body", False))
+            piece = cast(bytes, message.get("body", b""))
+            if encoding != IDENTITY:
+                packed.append(piece)
+                size += len(piece)
+                if not more:
+                    piece = inflate(b"".join(packed), encoding, most, "body")
+            if encoding == IDENTITY or not more:
+                self._buffer.feed(piece if decode is None else decode.feed(piece))
+            if max(size, self._buffer.size) > most:
+                raise PayloadTooLarge(f"The body is larger than the {self._limits.receive} bytes allowed.")
+        if decode is not None:
+            decode.end()
+        self._received = True
+        if self._connection is None:
+            self._listener = self._loop.create_task(self._listen())
+
+    def only_message(self) -> bytes:
+        """The request of a unary RPC. Raises InvalidRequest."""
+        message = self._message()
+        if message is None or not self._buffer.between_messages:
+            raise InvalidRequest("The body of a unary call must hold one message.")
+        return message
+
+    def respond(self, message: bytes) -> None:
+        """Keep the response of a unary RPC, so that `end` sends it with the trailers."""
+        self._check_size(message)
+        self._response = prefixed(message)
+
+    async def end(self, code: StatusCode, message: str, trailing: Pairs) -> None:
+        """Send the trailers, and what is before them."""
+        block = b"grpc-status:%d\r\n" % code
+        if message:
+            block += b"grpc-message:%b\r\n" % percent_encoded(message)
+        for name, value in header_pairs((*self._trailing, *trailing)):
+            block += b"%b:%b\r\n" % (name, value)
+        body = self._response + PREFIX.pack(TRAILERS, len(block)) + block
+        if not self._started:
+            await self._start((), len(self._written(body)))
+        self._complete = True
+        await self._send_body(body, more=False)
+
+    def close(self) -> None:
+        """End what runs beside the call."""
+        self._complete = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._connection is not None:
+            self._connection.release(self._task)
+        if self._listener is not None:
+            self._listener.cancel()
+        if self._interruption is not None:
+            self._interruption.take_back()  # the task continues with the code around this application
+
+    def _message(self) -> bytes | None:
+        buffer = self._buffer
+        message = buffer.take()
+        if message is None:
+            if not buffer.between_messages:
+                raise InvalidRequest("The body ends within a message.")
+            return None
+        return decompressed(message, self._encoding, self._limits.receive) if buffer.compressed else message
+
+    def _check_size(self, message: bytes) -> None:
+        most = self._limits.send
+        if most is not None and len(message) > most:
+            raise PayloadTooLarge(
+                f"The response of {len(message)} bytes is larger than the {most} bytes allowed."
+            )
+
+    async def _start(self, metadata: Pairs, length: int | None = None) -> None:
+        self._started = True
+        media = b"application/grpc-web-text+proto" if self._text_out else b"application/grpc-web+proto"
+        headers = [(b"content-type", media), (b"grpc-accept-encoding", ACCEPTED), *header_pairs(metadata)]
+        if length is None:
+            headers += [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+            self._look()
+        else:
+            headers.append((b"content-length", b"%d" % length))
+        if not (self._received or self._multiplexed):
+            headers.append((b"connection", b"close"))  # the server does not read the rest of the body
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    def _written(self, body: bytes) -> bytes:
+        return encoded(body) if self._text_out else body
+
+    async def _send_body(self, body: bytes, more: bool = True) -> None:
+        await self._send({"type": "http.response.body", "body": self._written(body), "more_body": more})
+
+    async def _turn(self) -> None:
+        """Let others run, if this stream has not for a while: neither a read nor a write may wait."""
+        if self._loop.time() - self._turned > TURN_AFTER:
+            await asyncio.sleep(0)
+            self._turned = self._loop.time()
+
+    def _look(self) -> None:
+        """Drop a client that reads nothing, and look again later."""
+        stall, since = self._limits.stall, self._sending_since
+        if since is None or self._loop.time() - since < stall:
+            self._timer = self._loop.call_later(stall / 4, self._look)
+            return
+        logger.warning("a stream's client has read nothing for %g s; dropping it", stall)
+        if self._connection is not None:
+            self._connection.transport.abort()
+        else:
+            self._interrupt()  # ASGI cannot close the connection; its server does
+
+    async def _listen(self) -> None:
+        """Wait for the disconnect. Servers send this message at the end of the response too."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        if not (self._left or self._complete):
+            self._left = True
+            self._interruption = Interruption(self._task, lambda: not self._complete)
+
+
+def is_text(media: bytes) -> bool:
+    """Whether a Content-Type or Accept names the text form."""
+    return b"application/grpc-web-text" in media

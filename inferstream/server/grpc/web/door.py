@@ -1,0 +1,126 @@
+"""gRPC-Web as an ASGI application, which REST serves beside its own routes."""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable
+from typing import cast
+
+import orjson
+
+from ....errors import InferstreamError, Unsupported
+from ....settings import Settings
+from ...status import Profile
+from ..metadata import Header
+from ..rpc import ClientLeft, RpcFailed, Rpcs
+from ..statuses import StatusCode, grpc_status
+from .call import Limits, Pairs, Receive, Scope, Send, WebCall
+
+MEDIA_TYPES = frozenset(
+    (
+        b"application/grpc-web",
+        b"application/grpc-web+proto",
+        b"application/grpc-web-text",
+        b"application/grpc-web-text+proto",
+    )
+)
+
+ALLOWED_HEADERS = ("content-type", "grpc-timeout", "x-grpc-web", "x-user-agent")
+"""Headers of every client, which pages of other origins may send."""
+
+EXPOSED_HEADERS = ("grpc-message", "grpc-status", "grpc-status-details-bin", "retry-after")
+"""Headers that pages of other origins may read."""
+
+OF_OWN_PAGES = frozenset(("RepositoryModelLoad", "RepositoryModelUnload"))
+"""RPCs that no foreign page may call, as over REST. It could with a name that has changed to this address."""
+
+_PATH = re.compile(r"/[\w.]*\.\w+/\w+")
+
+CheckOrigin = Callable[[Iterable[Header]], None]
+"""Raises PermissionDenied for a request that a foreign page has sent."""
+
+
+class GrpcWeb:
+    """Serves the RPCs to clients of gRPC-Web: unary ones, and streams with all requests in the body."""
+
+    allowed_headers = ALLOWED_HEADERS
+    exposed_headers = EXPOSED_HEADERS
+
+    def __init__(self, rpcs: Rpcs, limits: Limits, profile: Profile, check_origin: CheckOrigin) -> None:
+        self._rpcs = rpcs
+        self._limits = limits
+        self._profile = profile
+        self._check_origin = check_origin
+
+    def claims(self, scope: Scope) -> bool:
+        """Whether a request has a media type of gRPC-Web, or the path of an RPC."""
+        if _media_type(scope).startswith(b"application/grpc-web"):
+            return True
+        path = cast(str, scope["path"])
+        return _PATH.fullmatch(path) is not None and self._rpcs.find(path) is not None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        media = _media_type(scope)
+        if scope["method"] != "POST":
+            await _refuse(send, 405, "An RPC takes POST.", (b"allow", b"POST"))
+        elif media not in MEDIA_TYPES:
+            known = ", ".join(sorted(name.decode() for name in MEDIA_TYPES))
+            await _refuse(send, 415, f"The content type of an RPC over this port is one of {known}.")
+        else:
+            call = WebCall(scope, receive, send, self._limits, media)
+            try:
+                await call.end(*await self._serve(call))
+            except ClientLeft:
+                pass
+            except asyncio.CancelledError:
+                if not call.left:
+                    raise
+            finally:
+                call.close()
+
+    async def _serve(self, call: WebCall) -> tuple[StatusCode, str, Pairs]:
+        """Serve a call, and return the status that it ends with."""
+        try:
+            if call.path.rpartition("/")[2] in OF_OWN_PAGES:
+                self._check_origin(call.headers)
+            call.begin(asyncio.get_running_loop().time())
+            async with asyncio.timeout_at(call.deadline):
+                if (rpc := self._rpcs.find(call.path)) is None:
+                    raise Unsupported(f'There is no RPC "{call.path}".')
+                await call.receive()
+                if rpc.client_streams or rpc.server_streams:
+                    await rpc.serve(None, call)
+                else:
+                    response = await rpc.serve(call.only_message(), call)
+                    assert response is not None
+                    call.respond(response)
+        except RpcFailed as failed:
+            return failed.code, failed.message, failed.trailing
+        except InferstreamError as error:
+            return *grpc_status(error, self._profile), ()
+        except TimeoutError:
+            return StatusCode.DEADLINE_EXCEEDED, "The deadline of the call has passed.", ()
+        return StatusCode.OK, "", ()
+
+
+def build_web(rpcs: Rpcs, settings: Settings, check_origin: CheckOrigin) -> GrpcWeb | None:
+    """The endpoint; None if the settings turn it off."""
+    if not settings.grpc_web:
+        return None
+    largest = settings.grpc_max_message_length
+    limits = Limits(largest or settings.max_body_bytes, largest, settings.stream_stall_timeout)
+    return GrpcWeb(rpcs, limits, settings.status_profile, check_origin)
+
+
+def _media_type(scope: Scope) -> bytes:
+    found = b""
+    for name, value in cast("list[Header]", scope["headers"]):
+        if name == b"content-type":
+            found = value
+    return found.partition(b";")[0].strip().lower()
+
+
+async def _refuse(send: Send, status: int, message: str, *headers: Header) -> None:
+    body = orjson.dumps({"error": message})
+    whole = [*headers, (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": whole})
+    await send({"type": "http.response.body", "body": body})
