@@ -42,6 +42,9 @@ class Limits(Watcher):
         except BaseException:
             self._release()
             raise
+        if reply.single:
+            self._release()
+            return reply
         return reply.watch(self)
 
     async def _wait(self, call: Call) -> None:
