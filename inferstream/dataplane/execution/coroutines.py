@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from time import perf_counter
 from typing import Any
 
 from ...concurrency.model_thread import ModelThread
@@ -137,7 +136,6 @@ class InThread:
         """Consecutive stretches that held the loop too long."""
         self._seen = 0
         self._needed = 8
-        self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._in_thread
 
     def _free(self) -> ModelThread:
         threads = self._threads
@@ -146,22 +144,20 @@ class InThread:
             threads += (ModelThread(f"model-{self._model.name}") for _ in count)
         return threads[0] if len(threads) == 1 else min(threads, key=lambda thread: thread.calls)
 
-    async def _in_thread(self, request: InferenceRequest) -> Any:
+    async def predict(self, request: InferenceRequest) -> Any:
+        """Run a coroutine in a thread."""
         thread = self._free()
         return await thread.call(self._model.predict, request, request=request_context(), took=self._took)
 
     def _took(self, seconds: float) -> None:
         self._ran(1, seconds < LIGHT)
 
-    async def _on_loop(self, request: InferenceRequest) -> Any:
-        started = perf_counter()
-        try:
-            return await self._model.predict(request)
-        finally:
-            if perf_counter() - started > HEAVY:
-                self.held()
-            elif self.offences:
-                self.offences = 0
+    def ran_on_loop(self, seconds: float) -> None:
+        """Count a coroutine that ran on the event loop, because it is not `away`."""
+        if seconds > HEAVY:
+            self.held()
+        elif self.offences:
+            self.offences = 0
 
     def _ran(self, times: int, light: int) -> None:
         """Count stretches in the thread, and how many of them would suit the loop."""
@@ -171,7 +167,6 @@ class InThread:
         if self._seen >= self._needed:
             self.away = False
             self.offences = 0
-            self.predict = self._on_loop
             if not any(thread.calls for thread in self._threads):
                 self.close()
 
@@ -182,7 +177,6 @@ class InThread:
             self.away = True
             self._seen = 0
             self._needed *= 8  # a model that is only sometimes light must not move often
-            self.predict = self._in_thread
 
     def close(self) -> None:
         """End the threads. New ones are made on demand."""

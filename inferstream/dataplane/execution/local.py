@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any, cast
 
 from ...concurrency.model_thread import ModelThread
@@ -87,13 +88,9 @@ class Local:
         self._stream_blocks = self._streams and inspect.isgeneratorfunction(stream)
         self._stream_is_async = inspect.isasyncgenfunction(stream)
         self._threads = self._own_threads(self._loaded.thread)
-        never_suspends = self._loaded.never_suspends
-        self._coroutines = InThread(model, self._threads) if never_suspends else OnLoop(model)
-        self._stream_thread = (
-            self._coroutines
-            if isinstance(self._coroutines, InThread) and self._streams and self._stream_is_async
-            else None
-        )
+        self._never_suspends = InThread(model, self._threads) if self._loaded.never_suspends else None
+        self._coroutines = self._never_suspends or OnLoop(model)
+        self._stream_thread = self._never_suspends if self._streams and self._stream_is_async else None
 
     @classmethod
     async def load(
@@ -222,8 +219,14 @@ class Local:
         try:
             if self._predict_blocks:
                 response = await self._in_thread(self._model.predict, request)
-            else:
+            elif (never_suspends := self._never_suspends) is None or never_suspends.away:
                 response = await self._coroutines.predict(request)
+            else:  # here, because another coroutine costs as much as a stage
+                started = perf_counter()
+                try:
+                    response = await self._model.predict(request)
+                finally:
+                    never_suspends.ran_on_loop(perf_counter() - started)
             return Reply(self._finish(response, request))
         except RowErrors as error:
             raise self._checked(error, request) from error.__cause__

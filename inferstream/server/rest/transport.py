@@ -14,7 +14,7 @@ from ..connections import SCOPE_KEY
 from ..tls import identities
 from .app import RestApp
 from .direct import DirectExchange, Openings
-from .messages import Head
+from .messages import Head, RawHeaders
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -62,6 +62,8 @@ class Connection(HttpToolsProtocol):
         self.served = cast(DirectApp, self.config.app)
         self._task: asyncio.Task[Any] | None = None
         self._direct: DirectExchange | None = None
+        self._head: Head | None = None
+        self._headers_of_head: RawHeaders = []
         self._header_bytes = 0
         self._chunks = 0
         self._received = 0
@@ -133,14 +135,17 @@ class Connection(HttpToolsProtocol):
         route = self.served.route_of_target(self.url)
         if route is None or (self.cycle is not None and not self.cycle.response_complete):
             return None
-        head = Head(self.headers)
+        headers, head = self.headers, self._head
+        if head is None or headers != self._headers_of_head:  # most clients repeat their headers
+            head, self._headers_of_head = Head(headers), headers
+            self._head = head
         if head.expect or head.content_length is None or int(head.content_length) > largest:
             return None
         keep_alive = parser.should_keep_alive()
         # Only 1.1 keeps a connection by default, so that the version, a text, is seldom read.
         if (head.connection is not None or not keep_alive) and parser.get_http_version() != "1.1":
             return None
-        return DirectExchange(self, route, self.headers, head, keep_alive)
+        return DirectExchange(self, route, headers, head, keep_alive)
 
     def _hand_over(self) -> None:
         """Let uvicorn serve the request from its beginning, through ASGI."""

@@ -17,6 +17,7 @@ from inferstream.concurrency.model_thread import ModelThread
 from inferstream.context import request_context
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution import coroutines
+from inferstream.dataplane.execution import local as execution
 from inferstream.dataplane.execution.local import UNBLOCKED_SLOTS, Local
 from inferstream.dataplane.reply import Reply
 from inferstream.errors import InferenceFailed, InferstreamError
@@ -229,7 +230,7 @@ async def test_one_that_is_held_up_now_and_then_stays_on_the_loop(
         pass
     late = itertools.cycle([0.0, 0.0, 1.0, 0.0])  # every other stretch takes a second
     times = itertools.accumulate(late)
-    monkeypatch.setattr(coroutines, "perf_counter", lambda: next(times))
+    monkeypatch.setattr(execution, "perf_counter", lambda: next(times))
     assert {await infer(local) for _ in range(50)} == {HOME}
 
 
