@@ -13,6 +13,7 @@ from .rest.asgi import build_rest_app
 from .rest.liveness import Liveness
 from .rest.server import HttpServer
 from .rest.transport import DirectApp
+from .standin import StandIn
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
@@ -27,11 +28,11 @@ class Doors:
         settings: Settings,
         meters: Meters,
         tracing: "Tracer | None",
-        liveness: Liveness,
+        stand_in: StandIn,
     ) -> None:
-        self.grpc = build_port(build_services(dataplane, settings, meters, tracing), settings)
+        self.grpc = build_port(build_services(dataplane, settings, meters, tracing), settings, stand_in)
         app = DirectApp(build_rest_app(dataplane, settings, meters, tracing), settings)
-        self.rest = HttpServer(app, settings, "rest", liveness)
+        self.rest = HttpServer(app, settings, "rest", Liveness(stand_in))
 
     async def start(self, sock: socket.socket) -> None:
         """Serve REST at this socket, and gRPC at the port that it is bound to."""
