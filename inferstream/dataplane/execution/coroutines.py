@@ -9,7 +9,7 @@ from ...concurrency.model_thread import ModelThread
 from ...context import request_context
 from ...model import MLModel
 from ...types import InferenceRequest, InferenceResponse
-from .stretches import Turns, in_stretches
+from .stretches import Hold, NoHold, Turns, in_stretches
 from .threads import LIGHT, ModelThreadResponses
 
 logger = logging.getLogger("inferstream.model")
@@ -36,12 +36,15 @@ class OnLoop:
     """Runs coroutines that may await on the server's event loop.
 
     A coroutine that also blocks must stay, because its futures belong to this loop. So the first calls are watched.
-    A warning names a blocking model once, and then the loop turns between its stretches.
+    A warning names a blocking model once, and then the loop turns between its stretches. `hold` learns of the stretches
+    that are watched or delayed.
     """
 
-    def __init__(self, model: MLModel) -> None:
+    def __init__(self, model: MLModel, hold: Hold | None = None) -> None:
         self._model = model
-        self._turns: Turns | None = None
+        self._hold = hold or NoHold()
+        self.turns: Turns | None = None
+        """Delays the stretches of a model that blocks."""
         self._calls = self._streams = WATCHED
         self._watched = self._offences = 0
         self._longest = 0.0
@@ -49,31 +52,32 @@ class OnLoop:
 
     def _watching(self, request: InferenceRequest) -> Awaitable[Any]:
         self._calls -= 1
-        if not self._calls and self._turns is None:
+        if not self._calls and self.turns is None:
             self.predict = self._model.predict
-        return self._watch(self._model.predict(request))
+        return self.watch(self._model.predict(request))
 
     def _in_turns(self, request: InferenceRequest) -> Awaitable[Any]:
-        return self._take_turns(self._model.predict(request))
+        assert self.turns is not None
+        return in_stretches(self._model.predict(request), self.turns)
 
-    def _watch(self, awaitable: Awaitable[Any]) -> Awaitable[Any]:
+    def watch(self, awaitable: Awaitable[Any]) -> Awaitable[Any]:
         self._watched += 1
         return in_stretches(awaitable, self)
-
-    def _take_turns(self, awaitable: Awaitable[Any]) -> Awaitable[Any]:
-        assert self._turns is not None
-        return in_stretches(awaitable, self._turns)
 
     def turn(self) -> None:
         """Never delay a stretch."""
 
+    def began(self) -> None:
+        self._hold.began()
+
     def ended(self, seconds: float) -> None:
-        if seconds < HEAVY or self._turns is not None:
+        self._hold.ended()
+        if seconds < HEAVY or self.turns is not None:
             return
         self._offences += 1
         self._longest = max(self._longest, seconds)
         if self._offences >= max(OFFENCES, self._watched / 2):
-            self._turns = Turns()
+            self.turns = Turns(self._hold)
             self.predict = self._in_turns
             logger.warning(
                 "model %s: its code awaits and also blocks: it held the event loop for %.0f ms. Write what "
@@ -87,32 +91,29 @@ class OnLoop:
         responses = start()
         if not isinstance(responses, AsyncGenerator):
             return responses
-        if self._turns is not None:
-            return DrivenResponses(responses, self._take_turns)
-        if self._streams:
+        if self.turns is None:
+            if not self._streams:
+                return responses
             self._streams -= 1
-            return DrivenResponses(responses, self._watch, WATCHED_ITEMS)
-        return responses
+        return DrivenResponses(responses, self)
 
 
 class DrivenResponses(AsyncIterator[InferenceResponse]):
-    """An async generator. `drive` awaits the first `items`, or all of them."""
+    """An async generator. Its first items are watched; all are driven in turns if its model blocks."""
 
-    def __init__(
-        self,
-        responses: AsyncGenerator[InferenceResponse],
-        drive: Callable[[Awaitable[Any]], Awaitable[Any]],
-        items: int = -1,
-    ) -> None:
+    def __init__(self, responses: AsyncGenerator[InferenceResponse], on_loop: OnLoop) -> None:
         self._responses = responses
-        self._drive = drive
-        self._left = items
+        self._on_loop = on_loop
+        self._left = WATCHED_ITEMS
 
     def __anext__(self) -> Awaitable[InferenceResponse]:
+        turns = self._on_loop.turns
+        if turns is not None:
+            return in_stretches(self._responses.__anext__(), turns)
         if not self._left:
             return self._responses.__anext__()
         self._left -= 1
-        return self._drive(self._responses.__anext__())
+        return self._on_loop.watch(self._responses.__anext__())
 
     async def aclose(self) -> None:
         await self._responses.aclose()

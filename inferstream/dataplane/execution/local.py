@@ -34,6 +34,7 @@ from .method_caller import is_async
 from .payloads import Payloads
 from .responses import ModelResponses, cause, open_reply, translated
 from .steps import Steps
+from .stretches import Hold
 from .threads import ThreadedResponses
 
 UNBLOCKED_SLOTS = 4096
@@ -44,10 +45,17 @@ THREADS = 64
 
 
 class Local:
-    """The innermost handler. `loaded` has the thread in which a model was loaded whose coroutines never suspend."""
+    """The innermost handler. `loaded` has the thread in which a model was loaded whose coroutines never suspend.
+
+    `hold` learns when coroutines hold this event loop, as far as they are watched.
+    """
 
     def __init__(
-        self, model: MLModel, route_handler: RouteHandler | None = None, loaded: LoadedModel | None = None
+        self,
+        model: MLModel,
+        route_handler: RouteHandler | None = None,
+        loaded: LoadedModel | None = None,
+        hold: Hold | None = None,
     ) -> None:
         settings = model.settings
         self._loaded = loaded or LoadedModel(model)
@@ -88,9 +96,19 @@ class Local:
         self._stream_blocks = self._streams and inspect.isgeneratorfunction(stream)
         self._stream_is_async = inspect.isasyncgenfunction(stream)
         self._threads = self._own_threads(self._loaded.thread)
+<<<<<<< HEAD
         self._never_suspends = InThread(model, self._threads) if self._loaded.never_suspends else None
         self._coroutines = self._never_suspends or OnLoop(model)
         self._stream_thread = self._never_suspends if self._streams and self._stream_is_async else None
+=======
+        never_suspends = self._loaded.never_suspends
+        self._coroutines = InThread(model, self._threads) if never_suspends else OnLoop(model, hold)
+        self._stream_thread = (
+            self._coroutines
+            if isinstance(self._coroutines, InThread) and self._streams and self._stream_is_async
+            else None
+        )
+>>>>>>> standin
 
     @classmethod
     async def load(
@@ -99,6 +117,7 @@ class Local:
         timeout: float,
         build_route_handler: BuildRouteHandler,
         awaiting: Awaiting = plainly,
+        hold: Hold | None = None,
     ) -> "Local":
         """Load a model to run here. Raises ModelLoadFailed. After any failure the model is unloaded again.
 
@@ -106,8 +125,13 @@ class Local:
         """
         loaded = await load_model(settings, timeout, awaiting)
         try:
+<<<<<<< HEAD
             return cls(loaded.model, await build_route_handler(loaded.model), loaded)
         except BaseException:  # a cancelled load too
+=======
+            return cls(loaded.model, await build_route_handler(loaded.model), loaded, hold)
+        except BaseException:
+>>>>>>> standin
             await loaded.unload()
             raise
 

@@ -667,7 +667,7 @@ async def test_one_that_awaits_runs_on_the_loop_unwatched_after_a_while(start: S
     local = await start(Awaiting)
     assert {await infer(local) for _ in range(coroutines.WATCHED + 1)} == {HOME}
     assert {*await stream(local)} == {HOME}
-    if local._coroutines._turns is None:  # a machine that stalls may have been taken for the model
+    if local._coroutines.turns is None:  # a machine that stalls may have been taken for the model
         assert local._coroutines.predict == local._model.predict
 
 
@@ -689,7 +689,7 @@ async def test_the_loop_turns_between_the_stretches_of_one_that_blocks(start: St
     local._model.holds = True
     for _ in range(5):
         await infer(local)
-    assert local._coroutines._turns is not None
+    assert local._coroutines.turns is not None
     turns = 0
 
     async def count() -> None:
