@@ -263,9 +263,10 @@ def bomb() -> Iterator[bytes]:
 
 
 def table_churn() -> Iterator[bytes]:
+    """Calls of no RPC, each of which replaces all that the dynamic table holds."""
     for stream in streams():
-        entries = b"".join(literal(b"n", b"%d" % number, 0x40) for number in range(200))
-        yield frame(HEADERS, END_HEADERS | END_STREAM, stream, entries)
+        entries = b"".join(literal(b"n%d" % number, b"%d" % stream, 0x40) for number in range(110))
+        yield frame(HEADERS, END_HEADERS | END_STREAM, stream, block(b"/none") + entries)
 
 
 def rubbish() -> Iterator[bytes]:
@@ -347,7 +348,7 @@ FLOODS = {
     "unknown frames": Flood(repeated(frame(0x77, 0xFF, 0, b"what"))),
     "calls after goaway": Flood(after_goaway),
     "hpack bomb": Flood(bomb, ends=None),
-    "table churn": Flood(table_churn),
+    "table churn": Flood(table_churn, ends=None),
     "-bin rubbish": Flood(rubbish, ends=None),
 }
 

@@ -336,6 +336,11 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         _require(not id, "PING belongs to the connection")
         _require_size(len(payload) == 8)
         if not flags & frames.ACK:
+            if (
+                self.answered_pings
+            ):  # sent while the event loop was held, so the client may not be blamed for it
+                self.answered_pings -= 1
+                return
             self.control(frames.ping(payload, ack=True))
             self._pings.received(self.sent, len(self.streams))
         elif payload == _DRAINING:

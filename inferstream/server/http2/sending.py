@@ -44,6 +44,8 @@ class Sender:
         """Complete responses so far."""
         self._control: list[bytes] = []
         self._unsent_control = 0
+        self.answered_pings = 0
+        """PINGs that are acknowledged and have not been read."""
         self.waiting: dict[Stream, None] = {}
         """Streams with bytes that wait for the connection's window or the transport, and not for their own window."""
 
@@ -77,6 +79,23 @@ class Sender:
                 self.abort()
                 return
         self.transport.write(data)
+
+    @property
+    def between_frames(self) -> bool:
+        """Whether the client has every byte that was written, and no frame is being read."""
+        return not (
+            self.ended
+            or self.corked
+            or self._control
+            or self.transport.is_closing()
+            or self.transport.get_write_buffer_size()
+        )
+
+    def answered(self, pings: int, unsent: bytes) -> None:
+        """So many of the next PINGs are acknowledged, and nothing may be sent before these bytes."""
+        self.answered_pings += pings
+        if unsent:
+            self._control.append(unsent)
 
     def flush(self, stream: "Stream") -> None:
         """Send what the windows allow of a stream that waits."""

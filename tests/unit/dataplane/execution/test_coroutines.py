@@ -17,6 +17,7 @@ from inferstream.concurrency.model_thread import ModelThread
 from inferstream.context import request_context
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution import coroutines
+from inferstream.dataplane.execution import local as execution
 from inferstream.dataplane.execution.local import UNBLOCKED_SLOTS, Local
 from inferstream.dataplane.reply import Reply
 from inferstream.errors import InferenceFailed, InferstreamError
@@ -229,7 +230,7 @@ async def test_one_that_is_held_up_now_and_then_stays_on_the_loop(
         pass
     late = itertools.cycle([0.0, 0.0, 1.0, 0.0])  # every other stretch takes a second
     times = itertools.accumulate(late)
-    monkeypatch.setattr(coroutines, "perf_counter", lambda: next(times))
+    monkeypatch.setattr(execution, "perf_counter", lambda: next(times))
     assert {await infer(local) for _ in range(50)} == {HOME}
 
 
@@ -666,7 +667,7 @@ async def test_one_that_awaits_runs_on_the_loop_unwatched_after_a_while(start: S
     local = await start(Awaiting)
     assert {await infer(local) for _ in range(coroutines.WATCHED + 1)} == {HOME}
     assert {*await stream(local)} == {HOME}
-    if local._coroutines._turns is None:  # a machine that stalls may have been taken for the model
+    if local._coroutines.turns is None:  # a machine that stalls may have been taken for the model
         assert local._coroutines.predict == local._model.predict
 
 
@@ -688,7 +689,7 @@ async def test_the_loop_turns_between_the_stretches_of_one_that_blocks(start: St
     local._model.holds = True
     for _ in range(5):
         await infer(local)
-    assert local._coroutines._turns is not None
+    assert local._coroutines.turns is not None
     turns = 0
 
     async def count() -> None:
