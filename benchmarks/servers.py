@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-ENGINES: tuple[str, ...] = ()
+ENGINES: tuple[str, ...] = ("grpcio",)
 """Values of `grpc_engine` that are measured beside the default."""
 MODELS = HERE / "models"
 FUNCTIONS = HERE / "functions.py"

@@ -32,17 +32,11 @@ class Doors:
         tracing: "Tracer | None",
         stand_in: StandIn,
     ) -> None:
-<<<<<<< HEAD
         rpcs = build_services(dataplane, settings, meters, tracing)
-        self.grpc = build_port(rpcs, settings)
+        self.grpc = build_port(rpcs, settings, stand_in)
         web = build_web(rpcs, settings, Origins(settings).check)
         app = DirectApp(build_rest_app(dataplane, settings, meters, tracing, web), settings)
-        self.rest = HttpServer(app, settings, "rest", liveness)
-=======
-        self.grpc = build_port(build_services(dataplane, settings, meters, tracing), settings, stand_in)
-        app = DirectApp(build_rest_app(dataplane, settings, meters, tracing), settings)
         self.rest = HttpServer(app, settings, "rest", Liveness(stand_in))
->>>>>>> standin
 
     async def start(self, sock: socket.socket) -> None:
         """Serve REST at this socket, and gRPC at the port that it is bound to."""

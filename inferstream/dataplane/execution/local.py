@@ -96,19 +96,9 @@ class Local:
         self._stream_blocks = self._streams and inspect.isgeneratorfunction(stream)
         self._stream_is_async = inspect.isasyncgenfunction(stream)
         self._threads = self._own_threads(self._loaded.thread)
-<<<<<<< HEAD
         self._never_suspends = InThread(model, self._threads) if self._loaded.never_suspends else None
-        self._coroutines = self._never_suspends or OnLoop(model)
+        self._coroutines = self._never_suspends or OnLoop(model, hold)
         self._stream_thread = self._never_suspends if self._streams and self._stream_is_async else None
-=======
-        never_suspends = self._loaded.never_suspends
-        self._coroutines = InThread(model, self._threads) if never_suspends else OnLoop(model, hold)
-        self._stream_thread = (
-            self._coroutines
-            if isinstance(self._coroutines, InThread) and self._streams and self._stream_is_async
-            else None
-        )
->>>>>>> standin
 
     @classmethod
     async def load(
@@ -125,13 +115,8 @@ class Local:
         """
         loaded = await load_model(settings, timeout, awaiting)
         try:
-<<<<<<< HEAD
-            return cls(loaded.model, await build_route_handler(loaded.model), loaded)
-        except BaseException:  # a cancelled load too
-=======
             return cls(loaded.model, await build_route_handler(loaded.model), loaded, hold)
-        except BaseException:
->>>>>>> standin
+        except BaseException:  # a cancelled load too
             await loaded.unload()
             raise
 
