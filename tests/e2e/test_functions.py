@@ -408,6 +408,16 @@ def test_wrong_arguments_are_named_in_v2_and_grpc(served: Running) -> None:
         assert message_wanted in caught.value.details()
 
 
+def test_flat_json_at_infer_is_pointed_to_generate(served: Running) -> None:
+    for action in ("infer", "infer_stream"):
+        answered = served.infer("add", {"a": 1}, action)
+        assert answered.status_code == 400
+        assert answered.json()["error"] == (
+            '"inputs" is missing; inputs by name, as "a", are for /generate and /generate_stream'
+        )
+        assert served.infer("add", {"id": "x"}, action).json()["error"] == '"inputs" is missing'
+
+
 def test_errors_of_functions(served: Running) -> None:
     told = generate(served, "wrong", {"kind": "refuses"})
     assert (told.status_code, told.json()["error"]) == (409, "told")

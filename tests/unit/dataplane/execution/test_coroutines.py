@@ -707,6 +707,75 @@ async def test_the_loop_turns_between_the_stretches_of_one_that_blocks(start: St
     assert turns >= 18  # two stretches each, and a turn between any two
 
 
+class Holds:
+    """Counts the stretches of which the server learns, and knows whether one is in progress."""
+
+    def __init__(self) -> None:
+        self.count = self.inside = 0
+
+    def began(self) -> None:
+        self.count += 1
+        self.inside += 1
+
+    def ended(self) -> None:
+        self.inside -= 1
+
+
+@pytest.fixture
+def holds() -> Holds:
+    return Holds()
+
+
+@pytest.fixture
+def on_loop(holds: Holds) -> Local:
+    model = Awaiting(ModelSettings(implementation=Awaiting, name="m"))
+    return Local(model, None, LoadedModel(model), holds)
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize("ask", [infer, stream])
+async def test_the_server_learns_of_the_stretches_of_one_that_blocks(
+    on_loop: Local, holds: Holds, ask: Callable, blocks: bool
+) -> None:
+    on_loop._model.holds = blocks
+    for _ in range(coroutines.WATCHED + 1):
+        await ask(on_loop)
+    assert holds.inside == 0
+    before = holds.count
+    await ask(on_loop)
+    if blocks:  # each stretch, beyond the calls that are watched
+        assert holds.count - before == (2 if ask is infer else 17)
+    elif on_loop._coroutines.turns is None:  # a machine that stalls may have been taken for the model
+        assert holds.count == before
+
+
+async def test_a_stream_that_has_begun_takes_turns_when_its_model_is_found_to_block(
+    on_loop: Local, holds: Holds
+) -> None:
+    async with await on_loop(call(Operation.STREAM)) as reply:
+        for _ in range(coroutines.WATCHED_ITEMS):
+            await anext(reply)
+        on_loop._model.holds = True
+        for _ in range(10):
+            await infer(on_loop)
+        assert on_loop._coroutines.turns is not None
+        before = holds.count
+        await anext(reply)
+        assert holds.count > before
+
+
+async def test_the_server_learns_of_the_end_of_a_stretch_that_fails(holds: Holds) -> None:
+    class Fails(MLModel):
+        async def predict(self, payload):
+            await asyncio.sleep(0)
+            raise ValueError("no")
+
+    model = Fails(ModelSettings(implementation=Fails, name="m"))
+    with pytest.raises(InferenceFailed):
+        await infer(Local(model, None, LoadedModel(model), holds))
+    assert (holds.count, holds.inside) == (2, 0)
+
+
 @pytest.mark.parametrize("operation", Operation)
 @pytest.mark.parametrize("fails", [False, True])
 async def test_nothing_is_left_to_the_collector(operation: Operation, fails: bool) -> None:

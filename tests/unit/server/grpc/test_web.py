@@ -1,9 +1,12 @@
 """gRPC-Web under any ASGI server: disconnects, deadlines, clients that do not read, and who cancels whom."""
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inferstream.errors import PermissionDenied
 from inferstream.server.grpc.context import RpcContext
@@ -11,7 +14,7 @@ from inferstream.server.grpc.rpc import ClientLeft, Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.grpc.web.call import Limits
 from inferstream.server.grpc.web.door import GrpcWeb
-from tests.grpc_web import BINARY, TEXT, Frames, body_of, trailers_of
+from tests.grpc_web import BINARY, TEXT, Frames, body_of, framed, trailers_of
 
 Serve = Callable[[bytes | None, RpcContext], Awaitable[bytes | None]]
 PATH = "/some.Service/Method"
@@ -238,6 +241,32 @@ async def test_a_body_above_the_limit_is_not_read_further() -> None:
     await client.call(repeat)
     assert client.trailers["grpc-status"] == "8"
     assert client.head[b"connection"] == b"close"
+
+
+@given(
+    body=st.binary(max_size=60)
+    | st.lists(st.binary(max_size=20), max_size=4).map(lambda each: framed(*each)),
+    encode=st.booleans(),
+    media=st.sampled_from([BINARY, TEXT]),
+    cut=st.integers(0, 60),
+    encoding=st.sampled_from(["identity", "gzip", "deflate", "br"]),
+    streams=st.booleans(),
+)
+def test_any_body_ends_in_trailers(
+    body: bytes, encode: bool, media: str, cut: int, encoding: str, streams: bool
+) -> None:
+    if encode:
+        body = base64.b64encode(body)
+
+    async def ended() -> Client:
+        client = Client(media=media, grpc_encoding=encoding)
+        client.body(body[:cut], more=True)
+        client.body(body[cut:])
+        return await client.call(repeat if streams else echo, streams=streams, receive=50)
+
+    client = asyncio.run(ended())
+    assert client.head["status"] == 200
+    assert client.trailers["grpc-status"] in ("0", "3", "8", "12")
 
 
 async def test_only_own_pages_change_the_repository() -> None:
