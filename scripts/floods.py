@@ -1,17 +1,18 @@
 """Lets hostile clients of HTTP/2 flood the gRPC port, and counts what each costs the server and its other clients.
 
-A flood connects again whenever the server ends its connection. Beside it a client of grpcio calls all the time.
+A flood connects again whenever the server ends its connection. Beside it a client of grpcio calls all the time, in a
+process of its own, so that it waits for the server and not for the flood.
 """
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from statistics import quantiles
 
 from tests import floods
 from tests.floods import CALM, CANCEL, FLOODS, PROTOCOL_ERROR, Flood, Neighbour, Peer
@@ -39,11 +40,43 @@ SLOWEST = 2.0
 """Seconds within which 99 of 100 calls of the other client end, on a machine that the flood shares."""
 
 
+class Beside:
+    """The process of the other client, and what its calls took."""
+
+    def __init__(self, target: str) -> None:
+        command = [sys.executable, "-m", "scripts.floods", "--beside", target]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def report(self) -> dict:
+        """Its calls since the last report, the one in progress included."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("report\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+
+
+def beside(target: str) -> None:
+    """The other client: report for each line of the input."""
+    while True:
+        with Neighbour(target) as neighbour:
+            if not sys.stdin.readline():
+                return
+        print(json.dumps({"took": neighbour.took, "failures": neighbour.failures}), flush=True)
+
+
 class Report:
     """One line for each flood, and whether all kept within their bounds."""
 
     def __init__(self, server: Running) -> None:
         self._server = server
+        self.beside = Beside(server.grpc)
+        self.beside.report()
         self.failed: list[str] = []
         print(f"{'flood':46} connections  MB in  CPU s  CPU/conn.  MB more  p99 beside  ended by")
 
@@ -53,17 +86,17 @@ class Report:
         """Run a flood that returns its connections, its bytes and how they ended."""
         pid = self._server.process.pid
         spent, resident = floods.cpu(pid), self._server.rss()
-        with Neighbour(self._server.grpc) as neighbour:
-            connections, sent, ended = flood()
+        connections, sent, ended = flood()
+        others = self.beside.report()
         spent, grown = floods.cpu(pid) - spent, self._server.rss() - resident
-        p99 = quantiles(neighbour.took, n=100)[-1]
+        p99 = sorted(others["took"])[-1 - len(others["took"]) // 100]
         each = spent / connections
         print(
             f"{name:46} {connections:11} {sent / 1e6:6.1f} {spent:6.2f} {each * 1e3:7.2f} ms {grown / 2**20:8.1f} "
             f"{p99 * 1e3:8.0f} ms  {', '.join(f'{how} ({many})' for how, many in ended.items())}",
             flush=True,
         )
-        self._check(name, neighbour.failures == [], f"calls beside it failed: {neighbour.failures[:1]}")
+        self._check(name, others["failures"] == [], f"calls beside it failed: {others['failures'][:1]}")
         self._check(name, p99 < SLOWEST, "calls beside it were slow")
         self._check(name, grown < MEMORY, "the server grew")
         if ends is not None:
@@ -152,7 +185,11 @@ def main() -> int:
         "--idle", type=int, default=10_000, help="idle connections; each takes two descriptors"
     )
     options.add_argument("floods", nargs="*", help="only those whose names hold one of these")
+    options.add_argument("--beside", help=argparse.SUPPRESS)
     given = options.parse_args()
+    if given.beside:
+        beside(given.beside)
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         models = Path(folder, "models")
         for name, implementation in MODELS.items():
@@ -189,6 +226,7 @@ def main() -> int:
             for name, (run, ends) in special.items():
                 if chosen(name, given.floods):
                     report.measure(name, run, ends)
+            report.beside.end()
         finally:
             print("the server ended with", server.stop(40))
     for line in report.failed:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import Any, cast
 
 from . import frames, settings
@@ -26,6 +27,12 @@ SHORT_BLOCK = 512
 
 KNOWN_RESETS = 1024
 """Streams reset by the server, whose frames may still arrive."""
+
+LONG_READ = 16 * 1024
+"""Bytes of a read whose frames may take long."""
+
+LONG_TURN = 0.003
+"""Seconds after which a client must let others have a turn: libuv may read 32 times before it looks at them."""
 
 PREMATURE = 1.0
 """Seconds within which the reset of a request without a response counts against the client."""
@@ -110,6 +117,7 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
             return
         self.heard_at = self.clock()
         self.corked = True
+        began = monotonic() if len(data) > LONG_READ else None
         try:
             begins_well = self.read(data)
         except ConnectionFault as fault:
@@ -129,6 +137,14 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         else:
             self.partial_since = None
         self.uncork()
+        if began is not None and monotonic() - began > LONG_TURN and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self.loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        """Read again, after the other clients had their turn."""
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def eof_received(self) -> None:
         """The transport closes when the client has closed its side."""

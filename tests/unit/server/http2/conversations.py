@@ -22,6 +22,15 @@ class FakeTransport(asyncio.Transport):
         super().__init__()
         self.written = bytearray()
         self.closed = False
+        self.reading = True
+
+    def pause_reading(self) -> None:
+        assert not self.closed
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.closed
+        self.reading = True
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         assert not self.closed, "a write after the close"

@@ -140,6 +140,19 @@ async def test_a_header_block_is_late_however_many_frames_it_has() -> None:
     assert served.connection.partial_since == 101
 
 
+async def test_a_client_whose_frames_take_long_lets_others_have_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times = iter((0, 0.001, 10, 20))
+    monkeypatch.setattr("inferstream.server.http2.connection.monotonic", lambda: next(times))
+    served = began()
+    for size, paused in ((20_000, False), (1_000, False), (20_000, True)):
+        served.feed(frames.frame(0x77, 0, 0, bytes(size)))
+        assert served.transport.reading is not paused
+        await asyncio.sleep(0)
+        assert served.transport.reading
+
+
 class Sink(asyncio.Protocol):
     def __init__(self) -> None:
         self.data = b""

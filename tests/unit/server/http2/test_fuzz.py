@@ -170,8 +170,8 @@ def step(client: Client, kind: str, values: tuple) -> None:
 
 
 @settings(deadline=None, max_examples=200)
-@given(STEPS, st.booleans(), st.randoms(use_true_random=False))
-def test_a_valid_conversation(steps: list, read: bool, random) -> None:
+@given(st.sampled_from([None, 0, 10, 1000]), STEPS, st.booleans(), st.randoms(use_true_random=False))
+def test_a_valid_conversation(window: int | None, steps: list, read: bool, random) -> None:
     """Whatever a valid client does, in whatever pieces: what it gets is valid, and every response is whole."""
 
     def converse() -> None:
@@ -187,6 +187,9 @@ def test_a_valid_conversation(steps: list, read: bool, random) -> None:
                 client.receive(written, reading)
 
         exchange(read)
+        if window is not None:
+            step(client, "window", (window,))
+            exchange(read)
         for kind, *values in steps:
             step(client, kind, tuple(values))
             exchange(read)
