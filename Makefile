@@ -18,7 +18,7 @@ TORCH ?= torch>=2.6
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks soak-grpc conformance grpc-clients neighbours settings docs protos clean
+.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods soak-grpc conformance grpc-clients neighbours settings docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -41,10 +41,11 @@ $(LLM_STAMP): pyproject.toml
 	test -x $(LLM)/bin/python || $(PYTHON) -m venv $(LLM)
 	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-llm]'
 	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(LLM)/node openai@6.49.0 \
-		@grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1
+		@grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1 grpc-web@1.5.0 xhr2@0.2.1 xmlhttprequest@1.8.0 \
+		@connectrpc/connect@2.1.2 @connectrpc/connect-web@2.1.2 @connectrpc/connect-node@2.1.2 @bufbuild/protobuf@2.17.0
 	@touch $@
 
-test-llm: $(LLM_STAMP)  ## other clients: LiteLLM, LangChain, and those of OpenAI and gRPC for Node
+test-llm: $(LLM_STAMP)  ## other clients: LiteLLM, LangChain, and those of OpenAI, gRPC and gRPC-Web for Node
 	NODE_CLIENTS=$(LLM)/node $(LLM)/bin/python -m pytest tests/clients --ignore tests/clients/test_grpc_clients.py \
 		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning  # clients that nobody closes
 
@@ -116,6 +117,9 @@ grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, KServe, Tri
 
 overload: $(STAMP)  ## ask a model for ten times what it can do, for a minute
 	$(BIN)/python scripts/overload.py
+
+floods: $(STAMP)  ## hostile clients of HTTP/2 beside a good one: what each costs the server, five minutes
+	$(BIN)/python -m scripts.floods
 
 neighbours:  ## install beside Triton's client, in either order, and serve: five minutes, needs pip's index
 	$(PYTHON) scripts/neighbours.py

@@ -154,10 +154,11 @@ class NotFound(InferstreamError):
 
 
 class ModelNotFound(NotFound, ModelError):
-    """No loaded model has this name and version. A ModelError too, as in MLServer."""
+    """No loaded model has this name and version. A ModelError too, as in MLServer. `known` says which there are."""
 
-    def __init__(self, name: str, version: str | None = None) -> None:
-        super().__init__(f"Model {name}{f' with version {version}' if version else ''} not found")
+    def __init__(self, name: str, version: str | None = None, known: str = "") -> None:
+        which = f" with version {version}" if version else ""
+        super().__init__(f"Model {name}{which} not found{known and f'; {known}'}")
         self.name = name
         self.version = version
         self.status_code = 404

@@ -42,6 +42,9 @@ def text(model, value):
 def option(payload, name, default):
     return payload.parameters.get(name, default) if payload.parameters else default
 
+OURS = ("inferstream.server.http2", "inferstream.server.grpc")
+
+
 class Echo(MLModel):
     async def predict(self, payload):
         await asyncio.sleep(option(payload, "seconds", 0))
@@ -60,7 +63,7 @@ class Census(MLModel):
         found = {name: 0 for name in KEPT}
         for each in gc.get_objects():
             kind = type(each)
-            if kind.__name__ in found and kind.__module__.startswith(("inferstream.server.http2", "inferstream.server.grpc")):
+            if kind.__name__ in found and kind.__module__.startswith(OURS):
                 found[kind.__name__] += 1
         return text(self, json.dumps({"tasks": len(asyncio.all_tasks()), **found}))
 """

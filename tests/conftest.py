@@ -9,6 +9,7 @@ import httpx
 import hypothesis
 import pytest
 
+from tests.engines import ENGINES, environment_of
 from tests.scheduling import ByFile
 from tests.serving import Running, write_all_models
 from tests.texts import write_text_models
@@ -24,6 +25,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile | 
         return None
     config.option.loadscopereorder = False
     return ByFile(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests of one engine follow each other, so that the server of the session changes seldom."""
+    items.sort(key=_server_of)
+
+
+def _server_of(item: pytest.Item) -> tuple[int, int]:
+    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    engine = params.get("grpc_engine", ENGINES[0])
+    return (params.get("workers", -1), ENGINES.index(engine))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -52,12 +65,18 @@ def workers(request: pytest.FixtureRequest) -> int:
     return request.param
 
 
+@pytest.fixture(scope="session", params=[pytest.param(ENGINES[0], id=pytest.HIDDEN_PARAM)])
+def grpc_engine(request: pytest.FixtureRequest) -> str:
+    """The engine of the gRPC port of each server; tests with EVERY_ENGINE run over all."""
+    return request.param
+
+
 @pytest.fixture(scope="session")
-def server(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def server(workers: int, grpc_engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = write_all_models(tmp_path_factory.mktemp("served") / "models")
     settings = {"max_body_bytes": 4194304, "header_timeout": 2, "body_timeout": 2}
     (folder / "settings.json").write_text(json.dumps({**settings, "parallel_workers": workers}))
-    running = Running(folder)
+    running = Running(folder, **environment_of(grpc_engine))
     yield running
     assert running.stop() == 0, running.text()
 
@@ -72,12 +91,12 @@ def texts(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ru
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Running]]:
+def start(grpc_engine: str) -> Iterator[Callable[..., Running]]:
     """Start servers for what has nothing to do with workers; they are stopped when the test ends."""
     started: list[Running] = []
 
     def start(folder: Path, *flags: str, **options: object) -> Running:
-        started.append(Running(folder, *flags, **options))
+        started.append(Running(folder, *flags, **{**environment_of(grpc_engine), **options}))
         return started[-1]
 
     yield start

@@ -14,6 +14,7 @@ from ..settings.versions import newest
 from ..signature import Signature
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
+from .access import Access
 from .execution.base import Execution
 from .pipeline import build_pipeline, build_shared
 from .stages.base import Pipeline
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("inferstream.dataplane")
 
 ModelKey = tuple[str, str | None]
+
+MOST_NAMES = 10
+"""Names of models in an error."""
 
 
 class Elsewhere(Protocol):
@@ -86,6 +90,7 @@ class Serving(ABC):
 
     def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
         self._settings = settings
+        self._access = Access(settings.host, settings.allow_open_repository)
         self._shared = build_shared(settings, meters, tracer)
         self._served: dict[ModelKey, ServedModel] = {}
         self._defaults: dict[str, ServedModel] = {}
@@ -137,9 +142,19 @@ class Serving(ABC):
                 if known == name and version in (None, "", its)
             }
             if not states:
-                raise ModelNotFound(name, version)
+                raise ModelNotFound(name, version, self._known_to_clients(name))
             raise ModelNotReady(name, version, failed=states == {State.UNAVAILABLE})
         return served
+
+    def _known_to_clients(self, name: str) -> str:
+        """Which models or versions there are, if clients may know; they may where they may read the index."""
+        if not self._access.repository_open:
+            return ""
+        versions = [version for known, version in self._served if known == name and version]
+        if versions:
+            return f"it has {_listed('version', sorted(versions, key=lambda its: (len(its), its)))}"
+        names = sorted(self._defaults)
+        return f"there {'is' if len(names) == 1 else 'are'} {_listed('model', names)}" if names else ""
 
     @property
     def unserved(self) -> dict[ModelKey, tuple[State, str]]:
@@ -179,7 +194,7 @@ class Serving(ABC):
         try:
             app = await app_of(execution.settings)
             return build_pipeline(execution, self._shared, app)
-        except BaseException:
+        except BaseException:  # a cancelled load too
             await execution.unload()
             raise
 
@@ -243,3 +258,9 @@ class Serving(ABC):
                 await asyncio.gather(*unloading, *self._retiring)
         except TimeoutError:
             logger.error("models were still unloading after %g s", limit)
+
+
+def _listed(what: str, names: list[str]) -> str:
+    """`model a`, `models a, b`; of many names the first."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names[:MOST_NAMES])}{more}"

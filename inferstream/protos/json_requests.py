@@ -26,6 +26,9 @@ from .json_tensors import LARGE, Document, load_tensors
 
 MAX_PARAMETERS = 256
 
+FIELDS = ("id", "parameters", "inputs", "outputs", "part", "cancel")
+"""Fields of a request, those of a WebSocket too."""
+
 BinaryOutputs = tuple[bool, dict[str, bool]]
 """The outputs that the client requests as binary: the default, and exceptions by name (protocol §3.1)."""
 
@@ -67,7 +70,7 @@ def build_request(
     keys = len(document)
     inputs = document.get("inputs")
     if not isinstance(inputs, list):
-        raise InvalidRequest('"inputs" is missing' if inputs is None else '"inputs" must be a list')
+        raise InvalidRequest(_without_inputs(document) if inputs is None else '"inputs" must be a list')
     tensors: list[RequestInput] = []
     position = 0
     for index, item in enumerate(inputs):
@@ -135,6 +138,13 @@ def build_values_request(document: Any, text: bytes, form: InputsForm) -> Values
 
 
 SINGLE = [1]
+
+
+def _without_inputs(document: dict[str, Any]) -> str:
+    flat = next((name for name in document if name not in FIELDS), None)
+    if flat is None:
+        return '"inputs" is missing'
+    return f'"inputs" is missing; inputs by name, as "{flat[:40]}", are for /generate and /generate_stream'
 
 
 def _input(

@@ -1,4 +1,4 @@
-"""JSON-RPC over the real server: values, batches, streams, and clients that leave."""
+"""JSON-RPC over the real server: values, deadlines, and clients that leave."""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +6,6 @@ from typing import Any
 
 import httpx
 import pytest
-from httpx_sse import connect_sse
 
 from tests.serving import Running, eventually
 
@@ -78,25 +77,6 @@ def test_values_in_and_out(app: Running) -> None:
     wrong = post(app, call("scale", {"x": [[1.0, 2.0]]}, id=1))["error"]
     assert wrong["code"] == -32602
     assert '"n"' in wrong["message"] or "shape" in wrong["message"]
-
-
-def test_a_batch(app: Running) -> None:
-    batch = [call("add", [n], id=n) for n in range(100)]
-    batch += [call("count", [2], id="list"), call("nobody", [], id="no"), call("add", [1])]
-    answers = post(app, batch)
-    assert [answer["result"] for answer in answers[:100]] == [n + 1 for n in range(100)]
-    assert answers[100]["result"] == ["item 0", "item 1"]
-    assert answers[101]["error"]["code"] == -32601
-    assert len(answers) == 102
-
-
-def test_a_stream(app: Running) -> None:
-    with httpx.Client(timeout=20) as client:
-        url = f"{app.url}/jsonrpc/stream/count"
-        with connect_sse(client, "POST", url, json={"params": {"n": 3}}) as events:
-            found = [(event.event, json.loads(event.data)) for event in events.iter_sse()]
-    items = [("message", f"item {i}") for i in range(3)]
-    assert found == [*items, ("done", {})]
 
 
 def test_the_model_of_a_stream_ends_with_its_client(app: Running) -> None:

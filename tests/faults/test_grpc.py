@@ -8,7 +8,10 @@ import pytest
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelStreamInferResponse
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.engines import EVERY_ENGINE
 from tests.serving import Running, eventually
+
+pytestmark = EVERY_ENGINE
 
 Code = grpc.StatusCode
 

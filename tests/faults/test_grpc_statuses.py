@@ -10,7 +10,10 @@ from grpc_health.v1 import health_pb2
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelMetadataRequest, ModelReadyRequest
 from inferstream.protos.dataplane_pb2_grpc import METHODS, GRPCInferenceServiceStub
+from tests.engines import EVERY_ENGINE
 from tests.serving import Running, text, write_model
+
+pytestmark = EVERY_ENGINE
 
 Code = grpc.StatusCode
 

@@ -7,6 +7,7 @@ import httpx
 
 from inferstream.protos.dataplane_pb2 import RepositoryModelLoadRequest, RepositoryModelUnloadRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.engines import EVERY_ENGINE
 from tests.serving import Running, eventually, write_model
 
 LEAVING = """
@@ -48,6 +49,7 @@ def leave(server: Running, action: str, message, when: str) -> None:
         call.cancel()
 
 
+@EVERY_ENGINE
 def test_an_unload_ends_though_its_client_has_left(serve, tmp_path) -> None:
     folder = tmp_path / "models"
     write_leaving(folder, "lingers", "Lingers")
@@ -60,6 +62,7 @@ def test_an_unload_ends_though_its_client_has_left(serve, tmp_path) -> None:
     server.probe()
 
 
+@EVERY_ENGINE
 def test_a_load_whose_client_has_left_is_not_for_ever_under_way(serve, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")

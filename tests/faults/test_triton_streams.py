@@ -7,7 +7,10 @@ import grpc
 import pytest
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelStreamInferResponse
+from tests.engines import EVERY_ENGINE
 from tests.serving import Running, eventually, text
+
+pytestmark = EVERY_ENGINE
 
 Code = grpc.StatusCode
 TRITON = (("x-stream-dialect", "triton"),)

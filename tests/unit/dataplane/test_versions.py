@@ -1,4 +1,4 @@
-"""Which of several versions of a model answers when a request names none."""
+"""Which of several versions of a model answers when a request names none, and what an error says of those there are."""
 
 from itertools import permutations
 from types import SimpleNamespace
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from inferstream.dataplane.serving import Serving
+from inferstream.errors import ModelNotFound
 from inferstream.settings import Settings
 from inferstream.signature import Signature
 from inferstream.telemetry.metrics import Meters
@@ -27,16 +28,20 @@ class Loaded(Serving):
         return False
 
 
+def serving(*keys: tuple[str, str | None], **settings: Any) -> Loaded:
+    found = Loaded(Settings(**settings), Meters("rest_server"))
+    for name, version in keys:
+        execution = SimpleNamespace(routes=[], signature=Signature())
+        served: Any = SimpleNamespace(execution=execution, version=version, handler=None, text=None)
+        found._put((name, version), served)
+    return found
+
+
 def chosen(*versions: str | None) -> set[Any]:
     """What answers, whatever the order of loading."""
     found = set()
     for order in permutations(versions):
-        serving = Loaded(Settings(), Meters("rest_server"))
-        for version in order:
-            execution = SimpleNamespace(routes=[], signature=Signature())
-            served: Any = SimpleNamespace(execution=execution, version=version, handler=None, text=None)
-            serving._put(("m", version), served)
-        found.add(serving.get("m").version)  # type: ignore[attr-defined]
+        found.add(serving(*(("m", version) for version in order)).get("m").version)  # type: ignore[attr-defined]
     return found
 
 
@@ -58,3 +63,36 @@ def test_the_highest_answers_numbers_as_numbers_and_all_else_as_texts(versions, 
 
 def test_where_there_is_no_highest_the_order_of_loading_does_not_decide() -> None:
     assert len(chosen("9", "10", "1a")) == 1  # 10 above 9, 9 above 1a, 1a above 10
+
+
+@pytest.mark.parametrize(
+    ("keys", "asked", "says"),
+    [
+        ([], ("m", None), "Model m not found"),
+        ([("a", None)], ("m", None), "Model m not found; there is model a"),
+        (
+            [("b", None), ("a", "1"), ("a", "2")],
+            ("m", "1"),
+            "Model m with version 1 not found; there are models a, b",
+        ),
+        (
+            [("m", "1"), ("m", "10"), ("m", "2")],
+            ("m", "3"),
+            "Model m with version 3 not found; it has versions 1, 2, 10",
+        ),
+        ([("m", None)], ("m", "3"), "Model m with version 3 not found; there is model m"),
+        ([(f"m{n:02}", None) for n in range(12)], ("m", None), "m08, m09 and 2 more"),
+    ],
+)
+def test_an_unknown_model_is_told_which_there_are(keys, asked, says) -> None:
+    with pytest.raises(ModelNotFound) as caught:
+        serving(*keys).get(*asked)
+    assert caught.value.message.endswith(says)
+
+
+def test_no_names_are_told_where_the_index_is_closed() -> None:
+    with pytest.raises(ModelNotFound) as caught:
+        serving(("a", None), host="0.0.0.0").get("m")
+    assert caught.value.message == "Model m not found"
+    with pytest.raises(ModelNotFound, match="there is model a"):
+        serving(("a", None), host="0.0.0.0", allow_open_repository=True).get("m")

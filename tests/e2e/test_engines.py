@@ -1,0 +1,107 @@
+"""The engines of the gRPC port as a server chooses them, and the server without grpcio."""
+
+import json
+import os
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.certificates import Authority
+from tests.serving import Running, fp32, write_model
+
+MISSING = 'raise ModuleNotFoundError("No module named \'grpc\'", name="grpc")\n'
+
+
+@pytest.fixture
+def without_grpcio(tmp_path: Path) -> dict[str, str]:
+    """The environment of processes that cannot import the library."""
+    package = tmp_path / "missing" / "grpc"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(MISSING)
+    return {"PYTHONPATH": os.pathsep.join((str(package.parent), os.environ.get("PYTHONPATH", "")))}
+
+
+def models(folder: Path, **settings: object) -> Path:
+    write_model(folder, "echo", "faulty_models.Echo")
+    write_model(folder, "streaming", "faulty_models.Streaming")
+    (folder / "settings.json").write_text(json.dumps(settings))
+    return folder
+
+
+def message(model: str) -> ModelInferRequest:
+    made = ModelInferRequest(model_name=model)
+    made.inputs.add(name="x", datatype="FP32", shape=[1]).contents.fp32_contents.append(1.5)
+    return made
+
+
+def calls(channel: grpc.Channel) -> None:
+    """A unary and a streaming call."""
+    stub = GRPCInferenceServiceStub(channel)
+    assert stub.ModelInfer(message("echo"), timeout=20).outputs[0].contents.fp32_contents == [1.5]
+    assert len([*stub.ModelStreamInfer(iter([message("streaming")]), timeout=20)]) == 3
+
+
+@pytest.mark.parametrize("settings", [{}, {"parallel_workers": 2}, {"frontends": 2}], ids=str)
+def test_a_server_without_grpcio_serves_rest_and_grpc(
+    start, tmp_path: Path, without_grpcio: dict[str, str], settings: dict
+) -> None:
+    server = start(models(tmp_path / "models", **settings), within=60, **without_grpcio)
+    assert httpx.get(f"{server.url}/v2/health/ready").status_code == 200
+    assert server.infer("echo", fp32([1.5])).status_code == 200
+    for number in range(4):  # each on a connection of its own, as front ends share them out
+        with grpc.insecure_channel(server.grpc, [("test.number", number)]) as channel:
+            calls(channel)
+
+
+UNKNOWN = {"_custom_grpc_server_settings": {"grpc.server_handshake_timeout_ms": 5000}}
+
+
+def test_an_argument_that_only_grpcio_knows_chooses_it_and_is_logged_once(start, tmp_path: Path) -> None:
+    server = start(models(tmp_path / "models", frontends=2, **UNKNOWN), within=60)
+    with grpc.insecure_channel(server.grpc) as channel:
+        calls(channel)
+    lines = [line for line in server.text().splitlines() if "grpc_engine is grpcio" in line]
+    assert len(lines) == 1, server.text()
+    assert "grpc.server_handshake_timeout_ms" in lines[0]
+
+
+def test_such_an_argument_ends_the_start_where_grpcio_is_missing_or_native_is_named(
+    start, tmp_path: Path, without_grpcio: dict[str, str]
+) -> None:
+    failed = [
+        start(models(tmp_path / "missing-models", **UNKNOWN), wait=False, **without_grpcio),
+        start(models(tmp_path / "native-models", grpc_engine="native", **UNKNOWN), wait=False),
+    ]
+    assert [server.process.wait(60) for server in failed] == [1, 1]
+    missing, native = (server.text() for server in failed)
+    assert 'needs `pip install "inferstream[grpc]"`: grpc is not installed' in missing
+    assert '"grpc.server_handshake_timeout_ms" is unknown to grpc_engine native' in native
+    assert "Traceback" not in missing + native
+
+
+def test_the_native_engine_takes_options_of_tls_that_grpcio_does_not(start, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    options = {**authority.issue("server"), "ssl_ca_certs": str(authority.pem), "ssl_cert_reqs": 1}
+    key = load_pem_private_key(Path(options["ssl_keyfile"]).read_bytes(), None)
+    locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"right"))
+    Path(options["ssl_keyfile"]).write_bytes(locked)
+    options |= {"ssl_keyfile_password": "right", "ssl_ciphers": "ECDHE+AESGCM"}
+    server: Running = start(
+        models(tmp_path / "models", grpc_engine="native", _custom_grpc_server_settings=options)
+    )
+    client = authority.issue("client")
+    chain = [Path(client[name]).read_bytes() for name in ("ssl_keyfile", "ssl_certfile")]
+    for shown in ([], chain):
+        credentials = grpc.ssl_channel_credentials(authority.pem.read_bytes(), *shown)
+        with grpc.secure_channel(server.grpc, credentials) as channel:
+            calls(channel)
