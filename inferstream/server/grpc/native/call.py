@@ -351,17 +351,12 @@ class StreamingCall(Call):
             return
         if not messages and self._owed:
             # The message that the RPC waits for may be larger than the window. Its own limit bounds it.
-            self._return(self._owed)
+            stream.consumed(self._owed)
+            self._owed = 0
         incomplete = not buffer.between_messages
         if incomplete and self._half_closed:
             self.fail(StatusCode.INTERNAL, "The last message is incomplete.")
         stream.expecting_since = stream.connection.heard_at if incomplete else None
-
-    def _return(self, size: int) -> None:
-        """Let the client send as many further bytes, except those that it has back already."""
-        size = min(size, self._owed)
-        self._owed -= size
-        self._stream.consumed(size)
 
     async def read(self) -> bytes | None:
         messages, buffer = self._messages, self._buffer
@@ -378,7 +373,11 @@ class StreamingCall(Call):
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
         message, packed = messages.popleft()
-        self._return(_PREFIX + len(message))
+        size = _PREFIX + len(message)
+        if size > self._owed:  # the client has a part of it back, because the message was large
+            size = self._owed
+        self._owed -= size
+        self._stream.consumed(size)
         if packed:  # inflated here, so that messages which wait take no more memory than on the wire
             message = decompressed(message, self._head.encoding, self._limits.max_receive)
         return message
