@@ -69,7 +69,7 @@ else:
         """A request whose inputs are single values that fit its `form`.
 
         It has the attributes of an `InferenceRequest`, and makes its tensors at the first access to `inputs`. A
-        function takes the values as they are: two tensors and their request would cost 8 µs.
+        function takes the values as they are: two tensors and their request were a quarter of a small REST call.
         """
 
         form: InputsForm

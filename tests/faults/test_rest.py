@@ -410,6 +410,16 @@ def test_pipelined_requests_are_each_answered(server: Running) -> None:
     assert answer.count(b'"outputs":') == 4
 
 
+def test_each_request_of_a_connection_has_its_own_headers(server: Running) -> None:
+    wrong = {"X-Request-Timeout": "soon"}
+    with httpx.Client() as client:
+        answers = [
+            client.post(f"{server.url}/v2/models/echo/infer", json=fp32([1.0]), headers=headers)
+            for headers in ({}, {}, wrong, wrong, {}, {"X-Request-Timeout": "9"})
+        ]
+    assert [answer.status_code for answer in answers] == [200, 200, 400, 400, 200, 200]
+
+
 def test_unknown_models_and_versions_are_404(server: Running) -> None:
     assert server.infer("nobody", fp32([1.0])).status_code == 404
     assert server.infer("versions/versions/7", text()).status_code == 404
