@@ -14,8 +14,11 @@ LLM_STAMP := $(LLM)/.installed
 MODELS := $(VENV)/models
 MODELS_STAMP := $(MODELS)/.installed
 TORCH ?= torch>=2.6
+# Clients of gRPC that others wrote in other languages.
+GRPC_CLIENTS := $(VENV)/grpc-clients
+GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks neighbours settings docs protos clean
+.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods soak-grpc conformance grpc-clients neighbours settings docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -38,11 +41,12 @@ $(LLM_STAMP): pyproject.toml
 	test -x $(LLM)/bin/python || $(PYTHON) -m venv $(LLM)
 	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-llm]'
 	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(LLM)/node openai@6.49.0 \
-		@grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1
+		@grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1 grpc-web@1.5.0 xhr2@0.2.1 xmlhttprequest@1.8.0 \
+		@connectrpc/connect@2.1.2 @connectrpc/connect-web@2.1.2 @connectrpc/connect-node@2.1.2 @bufbuild/protobuf@2.17.0
 	@touch $@
 
-test-llm: $(LLM_STAMP)  ## other clients: LiteLLM, LangChain, and those of OpenAI and gRPC for Node
-	NODE_CLIENTS=$(LLM)/node $(LLM)/bin/python -m pytest tests/clients \
+test-llm: $(LLM_STAMP)  ## other clients: LiteLLM, LangChain, and those of OpenAI, gRPC and gRPC-Web for Node
+	NODE_CLIENTS=$(LLM)/node $(LLM)/bin/python -m pytest tests/clients --ignore tests/clients/test_grpc_clients.py \
 		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning  # clients that nobody closes
 
 $(MODELS_STAMP): pyproject.toml
@@ -94,8 +98,28 @@ chaos: $(STAMP)  ## kill a worker every second for a minute under load
 leaks: $(STAMP)  ## kill workers two thousand times and look for what the server keeps of them
 	$(BIN)/python -m scripts.leaks
 
+soak-grpc: $(STAMP)  ## misuse the gRPC port in every way, and look for what the server keeps: an hour, or SECONDS
+	$(BIN)/python -m scripts.soak_grpc --seconds $(or $(SECONDS),3600)
+
+conformance: $(STAMP)  ## RFC 9113 and RFC 7541 case by case: against the server, or against any PORT=HOST:PORT
+	$(if $(PORT),$(BIN)/python -m tests.conformance.http2 $(PORT),$(BIN)/python -m pytest tests/conformance)
+
+# GO_PATH is where Go finds gRPC's package; Debian's golang-google-grpc-dev puts it here. A client that cannot be had
+# is missing, and its tests say so.
+grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, KServe, Triton, curl, nghttp, h2load
+	mkdir -p $(GRPC_CLIENTS)
+	-! command -v go >/dev/null || GO111MODULE=off GOPATH=$(GO_PATH) go build -o $(GRPC_CLIENTS)/grpc_go tests/clients/grpc_go.go
+	-! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(GRPC_CLIENTS)/node @grpc/grpc-js@1.14.7
+	test -x $(GRPC_CLIENTS)/kserve/bin/python || { $(PYTHON) -m venv $(GRPC_CLIENTS)/kserve && \
+		$(GRPC_CLIENTS)/kserve/bin/python -m pip install --quiet --disable-pip-version-check kserve; } \
+		|| rm -rf $(GRPC_CLIENTS)/kserve
+	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest -rs tests/clients/test_grpc_clients.py tests/e2e/test_clients.py
+
 overload: $(STAMP)  ## ask a model for ten times what it can do, for a minute
 	$(BIN)/python scripts/overload.py
+
+floods: $(STAMP)  ## hostile clients of HTTP/2 beside a good one: what each costs the server, five minutes
+	$(BIN)/python -m scripts.floods
 
 neighbours:  ## install beside Triton's client, in either order, and serve: five minutes, needs pip's index
 	$(PYTHON) scripts/neighbours.py

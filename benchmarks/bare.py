@@ -62,7 +62,7 @@ async def app(scope, receive, send):
         await send({"type": "http.response.body", "body": encoded})
         return
     await send({"type": "http.response.start", "status": 200, "headers": EVENTS})
-    if scope["path"].startswith("/v2/models/paced/"):
+    if scope["path"].startswith(("/v2/models/paced/", "/v2/models/paced-text/")):
         await paced(receive, send)
         return
     for i in range(256):
@@ -97,12 +97,27 @@ class Servicer:
         return message
 
     async def ModelStreamInfer(self, requests, context):  # noqa: N802
-        await context.read()
+        request = await context.read()
+        if request.model_name == "paced":
+            await paced_messages(context)
+            return
         for i in range(256):
-            message = ModelInferResponse(model_name="tokens", id="0")
-            output = message.outputs.add(name="token", datatype="BYTES", shape=[1, 1])
-            output.contents.bytes_contents.append(b" token%d" % i)
-            await context.write(message)
+            await context.write(token("tokens", i))
+
+
+async def paced_messages(context):
+    due = time.perf_counter()
+    for i in count():
+        await context.write(token("paced", i))
+        due += 0.01
+        await asyncio.sleep(max(due - time.perf_counter(), 0))
+
+
+def token(model, i):
+    message = ModelInferResponse(model_name=model, id="0")
+    output = message.outputs.add(name="token", datatype="BYTES", shape=[1, 1])
+    output.contents.bytes_contents.append(b" token%d" % i)
+    return message
 
 
 def doubled_raw(request):
@@ -188,7 +203,7 @@ if __name__ == "__main__":
     kind, port = sys.argv[1], int(sys.argv[2])
     if kind == "rest":
         uvicorn.run(app, port=port, **OPTIONS)
-    elif kind == "grpc-sync":
+    elif kind.startswith("grpc-sync"):
         serve_synchronously(port)
     else:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -16,6 +16,7 @@ import httpx
 
 from . import load
 from .servers import HERE, MODELS, Target, bare_command, cpu_seconds, free_port, memory, start_ours, stop
+from .works import Paced
 
 STARTS = 3
 
@@ -93,14 +94,15 @@ def _start_once(cpus: set[int], command: Callable[[int], list[str]]) -> dict[str
 
 
 def paced_streams(
-    runner: asyncio.Runner, port: int, pid: int, streams: int, seconds: float
+    runner: asyncio.Runner, target: Target, paced: Paced, streams: int, seconds: float
 ) -> dict[str, float]:
     """So many streams at 10 ms a token: the share of the tokens that could come, gaps, memory of the server."""
-    rate, gaps = runner.run(load.paced(port, streams, seconds))
+    port = target.ports[paced.bare if target.name == "bare" else paced.transport]
+    rate, gaps = runner.run(paced.run(port, streams, seconds))
     return {
         "share": rate / (streams * 100),
         "gap_p99_ms": sorted(gaps)[int(len(gaps) * 0.99)] * 1e3,
-        "rss": memory(pid),
+        "rss": memory(target.process.pid),
     }
 
 

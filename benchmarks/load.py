@@ -2,8 +2,10 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 import grpc.aio
 import numpy as np
@@ -267,27 +269,35 @@ class Paced(asyncio.Protocol):
             self.events += events
 
 
-async def paced(port: int, streams: int, seconds: float, settle: float = 2.0) -> tuple[float, list[float]]:
+PACED = http_request("/v2/models/paced/generate_stream", {"inputs": [PROMPT]})
+PACED_TEXT = http_request("/v2/models/paced-text/generate_stream", {"inputs": [PROMPT]})
+
+
+async def paced(port: int, streams: int, seconds: float, request: bytes = PACED) -> tuple[float, list[float]]:
     """Tokens a second of so many streams that make one every 10 ms, and the gaps between them in seconds."""
     gaps: list[float] = []
     loop = asyncio.get_running_loop()
     opened = [
-        (await loop.create_connection(lambda: Paced(PACED, gaps), "127.0.0.1", port))[1]
+        (await loop.create_connection(lambda: Paced(request, gaps), "127.0.0.1", port))[1]
         for _ in range(streams)
     ]
-    await asyncio.sleep(settle)
-    gaps.clear()
-    before, started = sum(stream.events for stream in opened), time.perf_counter()
-    await asyncio.sleep(seconds)
-    found = sum(stream.events for stream in opened) - before
-    took = time.perf_counter() - started
-    measured = list(gaps)
+    measured = await observe(opened, gaps, seconds)
     for stream in opened:
         stream.transport.abort()
-    return found / took, measured
+    return measured
 
 
-PACED = http_request("/v2/models/paced/generate_stream", {"inputs": [PROMPT]})
+async def observe(
+    opened: Sequence[Any], gaps: list[float], seconds: float, settle: float = 2.0
+) -> tuple[float, list[float]]:
+    """Events a second of what has been opened, and the gaps between them, once all streams run."""
+    await asyncio.sleep(settle)
+    gaps.clear()
+    before, started = sum(each.events for each in opened), time.perf_counter()
+    await asyncio.sleep(seconds)
+    found = sum(each.events for each in opened) - before
+    took = time.perf_counter() - started
+    return found / took, list(gaps)
 
 
 async def rest_binary(port: int, array: np.ndarray, callers: int, seconds: float) -> int:

@@ -18,7 +18,7 @@ from rich.table import Table
 from . import load
 from .footprint import paced_streams
 from .servers import Target, start_bare, start_functions, start_ours, stop, tree_cpu
-from .works import CALLERS, WORKS, Work
+from .works import CALLERS, PACED, WORKS, Work
 
 STREAMS = 500
 
@@ -83,28 +83,35 @@ def measure(
     return figures
 
 
-def paced_beside(
-    runner: asyncio.Runner, targets: list[Target], rounds: int, seconds: float
-) -> dict[str, float]:
-    """The share of the tokens of paced streams that arrive, by kind of server; medians of interleaved rounds."""
-    found: dict[str, list[float]] = {}
+Shares = dict[str, dict[str, float]]
+"""Of the tokens of paced streams those that arrived, by kind of streams and server."""
+
+
+def paced_beside(runner: asyncio.Runner, targets: list[Target], rounds: int, seconds: float) -> Shares:
+    """Medians of interleaved rounds."""
+    found: dict[tuple[str, str], list[float]] = {}
     for _ in range(rounds):
-        for target in targets:
-            kind = "function" if "functions" in target.ports else target.name
-            port = target.ports.get("functions") or target.ports.get("rest")
-            if port is not None:
-                print(f"\r\033[K{STREAMS} streams, {kind}", end="", file=sys.stderr, flush=True)
-                shares = paced_streams(runner, port, target.process.pid, STREAMS, seconds)
-                found.setdefault(kind, []).append(shares["share"])
-    return {kind: statistics.median(shares) for kind, shares in found.items()}
+        for paced in PACED:
+            for target in targets:
+                name = "bare" if target.name == "bare" else "inferstream"
+                if (paced.bare if name == "bare" else paced.transport) not in target.ports:
+                    continue
+                print(f"\r\033[K{STREAMS} streams, {paced.name}, {name}", end="", file=sys.stderr, flush=True)
+                share = paced_streams(runner, target, paced, STREAMS, seconds)["share"]
+                found.setdefault((paced.name, name), []).append(share)
+    shares: Shares = {}
+    for (paced_name, name), each in found.items():
+        shares.setdefault(paced_name, {})[name] = statistics.median(each)
+    return shares
 
 
-def show_streams(shares: dict[str, float]) -> None:
-    table = Table(title=f"{STREAMS} streams of a token each 10 ms")
-    for column in ("server", "of the ideal tokens", "of the bare server's"):
-        table.add_column(column, justify="left" if column == "server" else "right")
-    for kind, share in shares.items():
-        table.add_row(kind, f"{share:.1%}", f"{share / shares['bare']:.1%}")
+def show_streams(shares: Shares) -> None:
+    table = Table(title=f"{STREAMS} streams of a token each 10 ms: of the ideal tokens")
+    for column in ("streams", "bare", "inferstream", "of the bare server's"):
+        table.add_column(column, justify="left" if column == "streams" else "right")
+    for name, found in shares.items():
+        bare, ours = found["bare"], found["inferstream"]
+        table.add_row(name, f"{bare:.1%}", f"{ours:.1%}", f"{ours / bare:.1%}")
     Console(width=120).print(table)
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
+ENGINES: tuple[str, ...] = ("grpcio",)
+"""Values of `grpc_engine` that are measured beside the default."""
 MODELS = HERE / "models"
 FUNCTIONS = HERE / "functions.py"
 LITSERVE = HERE / ".litserve"
@@ -29,7 +31,7 @@ class Target(NamedTuple):
 def start_bare(cpus: set[int], *kinds: str) -> list[Target]:
     """The floors, one process for each kind of work: these, or all but FastAPI."""
     found = []
-    for kind in kinds or ("rest", "grpc", "grpc-sync"):
+    for kind in kinds or ("rest", "grpc", "grpc-sync", "grpc-sync-600"):
         port = free_port()
         process = subprocess.Popen(
             bare_command(kind, port), cwd=HERE.parent, preexec_fn=lambda: os.sched_setaffinity(0, cpus)
@@ -45,7 +47,12 @@ def bare_command(kind: str, port: int) -> list[str]:
 
 
 def start_ours(
-    cpus: set[int], name: str, workers: int = 0, models: Path = MODELS, frontends: int = 1
+    cpus: set[int],
+    name: str,
+    workers: int = 0,
+    models: Path = MODELS,
+    frontends: int = 1,
+    **variables: str,
 ) -> Target:
     """A server on these cores, started as a user would."""
     ports = [part for kind in ("http", "grpc", "metrics") for part in (f"--{kind}-port", "0")]
@@ -56,6 +63,7 @@ def start_ours(
             **os.environ,
             "INFERSTREAM_PARALLEL_WORKERS": str(workers),
             "INFERSTREAM_FRONTENDS": str(frontends),
+            **variables,
         },
         stderr=subprocess.PIPE,
         text=True,
@@ -68,6 +76,12 @@ def start_ours(
         if "grpc" in found:
             break
     return Target(name, ours, found)
+
+
+def start_engine(cpus: set[int], engine: str) -> Target:
+    """A server whose gRPC runs on this engine, and which is measured over gRPC only."""
+    ours = start_ours(cpus, f"inferstream, {engine}", INFERSTREAM_GRPC_ENGINE=engine)
+    return ours._replace(ports={"grpc": ours.ports["grpc"]})
 
 
 def start_functions(cpus: set[int]) -> Target:

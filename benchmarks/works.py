@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import load
+from . import load, rpc_load
 
 CALLERS = 32
 SMALL = np.array([[1.5, 2.5, 3.5, 4.5]], np.float32)
@@ -38,8 +38,35 @@ class Work(NamedTuple):
         return {"bare": self.bare, "FastAPI": self.framework}.get(target, self.transport)
 
 
+class Paced(NamedTuple):
+    """Streams of a token each 10 ms."""
+
+    name: str
+    transport: str
+    bare: str
+    run: Callable[[int, int, float], Coroutine[None, None, tuple[float, list[float]]]]
+    """Opens so many streams at a port for so many seconds; returns tokens a second and the gaps between them."""
+    first: bool = False
+    """Whether the time to the first event of its kind is measured, too."""
+
+
+def _paced(request: bytes):
+    return lambda port, streams, seconds: load.paced(port, streams, seconds, request)
+
+
+RESPONSES = Paced("SSE, responses of a class", "rest", "rest", _paced(load.PACED), first=True)
+TEXTS = Paced("SSE, `str` of a class", "rest", "rest", _paced(load.PACED_TEXT))
+FUNCTION = Paced("SSE, `str` of a function", "functions", "rest", _paced(load.PACED), first=True)
+MESSAGES = Paced("gRPC, responses of a class", "grpc", "grpc", rpc_load.paced)
+PACED = (RESPONSES, TEXTS, FUNCTION, MESSAGES)
+
+
 def _tensor(function: Callable[..., Coroutine[None, None, int]], array: np.ndarray, callers: int):
     return lambda port, seconds: function(port, array, callers, seconds)
+
+
+def _calls(calls: rpc_load.Calls, connections: int, callers: int, changing: bool = False):
+    return lambda port, seconds: rpc_load.run_calls(port, calls, connections, callers, seconds, changing)
 
 
 WORKS = (
@@ -140,6 +167,33 @@ WORKS = (
         quick=True,
     ),
     Work(
+        "gRPC small, 32 callers on 4 connections",
+        "request",
+        "grpc",
+        "grpc",
+        0.35,
+        _calls(rpc_load.INFER, 4, CALLERS),
+        quick=True,
+    ),
+    Work(
+        "gRPC small, headers new on every call",
+        "request",
+        "grpc",
+        "grpc",
+        0.55,
+        _calls(rpc_load.INFER, 4, CALLERS, changing=True),
+    ),
+    Work("gRPC small, one caller", "request", "grpc", "grpc", 0.5, _calls(rpc_load.INFER, 1, 1)),
+    Work(
+        "gRPC stream message, 32 streams of 256",
+        "message",
+        "grpc",
+        "grpc",
+        0.5,
+        _calls(rpc_load.STREAM, 4, CALLERS),
+        quick=True,
+    ),
+    Work(
         "REST JSON, FP32 [1,3,224,224]",
         "tensor",
         "rest",
@@ -174,6 +228,15 @@ WORKS = (
         "grpc-sync",
         1.2,
         _tensor(load.grpc_raw, IMAGE, 4),
+    ),
+    Work(
+        "gRPC raw 600 KB, the bare server without other work",
+        "tensor",
+        "grpc",
+        "grpc-sync-600",
+        0.5,
+        _tensor(load.grpc_raw, IMAGE, 4),
+        elsewhere=False,
     ),
     Work("gRPC raw, 16 MB of FP32", "tensor", "grpc", "grpc-sync", 1.2, _tensor(load.grpc_raw, LARGE, 1)),
 )

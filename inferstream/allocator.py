@@ -3,23 +3,24 @@
 import os
 import sys
 
-THRESHOLDS = {
-    -3: 32
-    * 2**20,  # M_MMAP_THRESHOLD: buffers of so many bytes have pages of their own; glibc accepts no more
-    -1: 128 * 2**20,  # M_TRIM_THRESHOLD: so many free bytes at the end of the heap go back to the kernel
-}
-"""Values of `mallopt` by its parameters.
+M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1
 
-A page that comes back from the kernel is cleared and mapped again, and a tensor has one page for each 4 KiB.
+THRESHOLDS = {
+    M_MMAP_THRESHOLD: 32 * 2**20,  # the most that glibc accepts
+    M_TRIM_THRESHOLD: 128 * 2**20,
+}
+"""Bytes from which a buffer has pages of its own, and free bytes at the end of the heap that go back to the kernel.
+
+A page from the kernel is cleared and mapped anew, and a tensor has one for each 4 KiB.
 """
 
-VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
-"""What an operator may have chosen the thresholds by."""
+VARIABLES = {"MALLOC_MMAP_THRESHOLD_": "", "MALLOC_TRIM_THRESHOLD_": "", "GLIBC_TUNABLES": "glibc.malloc."}
+"""By what an operator may have chosen the thresholds, if its value has this text."""
 
 
 def keep_freed_memory() -> None:
     """Raise glibc's thresholds, unless the environment has them. Without glibc nothing happens."""
-    if sys.platform != "linux" or any(name in os.environ for name in VARIABLES):
+    if sys.platform != "linux" or _chosen():
         return
     import ctypes  # late: it is slow to import
 
@@ -29,3 +30,7 @@ def keep_freed_memory() -> None:
         return
     for parameter, value in THRESHOLDS.items():
         mallopt(parameter, value)
+
+
+def _chosen() -> bool:
+    return any(name in os.environ and text in os.environ[name] for name, text in VARIABLES.items())

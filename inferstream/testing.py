@@ -117,7 +117,7 @@ class run:  # noqa: N801  # a verb in its use, and a context manager of two kind
         self._runner = asyncio.Runner()
         try:
             return InProcessSync(self._runner, self._runner.run(self.__aenter__()))
-        except BaseException:
+        except BaseException:  # KeyboardInterrupt too
             self._runner.close()
             raise
 

@@ -33,6 +33,8 @@ def targeted(target: str) -> tuple[Path, str | None]:
         return file.resolve().parent, f"{file.stem}:{name}"
     if not colon:
         raise InvalidSettings(f"{target} is not a folder, nor an app (app.py or module:app)")
+    if "/" in place:
+        raise InvalidSettings(f'"{target}": a module has no slash; write {place}.py:{name}')
     if not all(part.isidentifier() for part in [*place.split("."), name]):
         raise InvalidSettings(f'"{target}" is not of the form module:app')
     return Path.cwd(), f"{place}:{name}"

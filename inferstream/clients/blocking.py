@@ -34,7 +34,7 @@ class _BackgroundLoop:
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop or self._start())
         try:
             return future.result()
-        except BaseException:
+        except BaseException:  # KeyboardInterrupt above all
             future.cancel()
             raise
 

@@ -178,7 +178,7 @@ class AsyncClient:
         responses = self._transport.stream(self._outgoing(asked, prepared))
         try:
             return responses, await anext(responses, None)
-        except BaseException:
+        except BaseException:  # a cancel too
             await responses.aclose()
             raise
 

@@ -54,7 +54,8 @@ class Admission:
     @property
     def predicts(self) -> bool:
         """Whether the model can return a single response."""
-        return self._served.execution.capabilities.predict
+        capabilities = self._served.execution.capabilities
+        return capabilities.predict or capabilities.gathers
 
     @property
     def streams(self) -> bool:

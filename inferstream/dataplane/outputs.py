@@ -71,12 +71,12 @@ class Finish:
         Raises InvalidOutput for a response that must not reach a client, InvalidRequest for an output
         that was asked for and does not exist.
         """
-        if type(response) is self._kind and not request.outputs:
-            assert self._form is not None
-            return ValueResponse(self._form, response, request.id)
-        if type(response) is ValueResponse:
-            return response  # of `predict`, called for a stream; it has been here
         if type(response) is not InferenceResponse:
+            if type(response) is self._kind and not request.outputs:
+                assert self._form is not None
+                return ValueResponse(self._form, response, request.id)
+            if type(response) is ValueResponse:
+                return response  # of `predict`, called for a stream; it has been here
             written = self._writer.write(response, request.id)
             if written is not None:
                 if type(written) is ValueResponse and self._fits and not request.outputs:

@@ -119,15 +119,18 @@ class Registry(Serving):
                     raise result
         self.started = True
 
-    async def load(self, name: str) -> None:
-        """Load every version on disk, then retire versions that are gone. If one fails, nothing is retired."""
+    async def load(self, name: str, logged: set[str] | None = None) -> None:
+        """Load every version on disk, then retire versions that are gone. If one fails, nothing is retired.
+
+        `logged` holds reasons of failures that the log has, as of an app that fails for each of its models.
+        """
         async with self._changing[name]:
             try:
-                await self._load_found(name, await self._find(name))
+                await self._load_found(name, await self._find(name, logged))
             finally:
                 await self._agree()
 
-    async def _find(self, name: str) -> list[ModelSettings]:
+    async def _find(self, name: str, logged: set[str] | None) -> list[ModelSettings]:
         try:
             return await self._repository.find(name)
         except InferstreamError as error:
@@ -142,7 +145,12 @@ class Registry(Serving):
                 for key in known:
                     if key not in self._served:
                         self._states[key] = (State.UNAVAILABLE, error.message)
-                logger.error("%s", error.message)
+                broken = await self._repository.broken()
+                reason = next((model.reason for model in broken if model.name == name), error.message)
+                if logged is None or reason not in logged:
+                    logger.error("%s", error.message)
+                if logged is not None:
+                    logged.add(reason)
             raise
 
     def _known(self, name: str) -> list[ModelKey]:
@@ -250,7 +258,7 @@ class Registry(Serving):
             return ServedModel(execution, pipeline)
         try:
             return ServedModel(execution, pipeline, await self._others.add(settings, execution))
-        except BaseException:
+        except BaseException:  # a cancelled load too
             await execution.unload()
             raise
 

@@ -179,7 +179,7 @@ class Serving(ABC):
         try:
             app = await app_of(execution.settings)
             return build_pipeline(execution, self._shared, app)
-        except BaseException:
+        except BaseException:  # a cancelled load too
             await execution.unload()
             raise
 

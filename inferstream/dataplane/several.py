@@ -67,7 +67,7 @@ class SeveralReplies(Reply):
             self._begin()
         try:
             await self._opened
-        except BaseException as error:
+        except BaseException as error:  # a cancel too
             await self.aclose(error)
             raise
         return self

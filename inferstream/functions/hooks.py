@@ -65,7 +65,7 @@ class Hooks:
                 await asyncio.wrap_future(left)
             for hook in self.load:
                 await _run(hook)
-        except BaseException as error:
+        except BaseException as error:  # a cancelled load too
             with self._lock:
                 self._loaded = None
             cancelled = isinstance(error, asyncio.CancelledError)

@@ -37,18 +37,21 @@ def dump_response(response: InferenceResponse, typed: bool) -> bytes:
     if type(response) is ValueResponse:
         return _value_response(response.form, response.id, response.value, typed)
     outputs = response.outputs
-    parts: Parts = [_names(response.model_name, response.model_version or "")]
+    head = _names(response.model_name, response.model_version or "")
     if response.id:
-        element = response.id.encode()
-        parts += (ID, length(len(element)), element)
+        encoded = response.id.encode()
+        head = b"%b%b%b%b" % (head, ID, length(len(encoded)), encoded)
     if response.parameters is not None:
-        parts.append(_parameters(response.parameters))
+        head += _parameters(response.parameters)
     for tensor in outputs:
         typed = typed and tensor.datatype in FIELDS
+    parts: Parts = [head]
     raws: Parts = []
     for tensor in outputs:
         try:
             opening = _opening(tensor)
+            if len(outputs) == 1 and (text := _only_text(tensor)) is not None:
+                return _one_value(head, opening, "BYTES", ELEMENT, text, typed)
             if typed:
                 contents = _contents(tensor)
                 size = sum(map(len, contents))
@@ -78,6 +81,11 @@ def _value_response(form: OutputForm, request_id: str | None, value: Any, typed:
             element = length(value & 0xFFFF_FFFF_FFFF_FFFF)
     else:
         key, element = ELEMENT, value if type(value) is bytes else _encoded(form, value)
+    return _one_value(head, opening, datatype, key, element, typed)
+
+
+def _one_value(head: bytes, opening: bytes, datatype: str, key: bytes, element: bytes, typed: bool) -> bytes:
+    """A response whose only output has one value. `key` is that of its contents."""
     size = length(len(element))
     if typed:
         inner = 1 + len(size) + len(element)
@@ -103,6 +111,19 @@ def _frame(form: OutputForm) -> tuple[bytes, bytes]:
     """The names in a response of one value, and its output without contents."""
     names = _names(form.model_name, form.model_version or "")
     return names, _plain_opening(form.name, form.datatype, tuple(form.shape), None)
+
+
+def _only_text(tensor: ResponseOutput) -> bytes | None:
+    """The bytes of the only text of a tensor, as of a token; None for other tensors."""
+    if tensor.datatype != "BYTES":
+        return None
+    values = tensor.data.values
+    if type(values) is not list or len(values) != 1:
+        return None
+    value = values[0]
+    if type(value) is bytes:
+        return value
+    return value.encode() if type(value) is str else None
 
 
 def _encoded(form: OutputForm, value: Any) -> bytes:

@@ -25,8 +25,12 @@ def dump_response(
     Raises InvalidOutput for a value that JSON cannot hold.
     """
     if type(response) is ValueResponse and (binary is None or not (binary[0] or binary[1])):
-        opening, closing = value_frame(response.form, response.id)
-        return b"%b%b%b" % (opening, json_value(response.form, response.value), closing), []
+        form = response.form
+        opening, between, closing = _frame(form)
+        value = json_value(form, response.value)
+        if response.id is None:
+            return b"".join((opening, between, value, closing)), []
+        return b"".join((opening, b',"id":', orjson.dumps(response.id), between, value, closing)), []
     document = head_of(response)
     blobs: list[bytes | memoryview] = []
     outputs: list[dict[str, Any]] = []

@@ -64,7 +64,7 @@ class LoadedModel(NamedTuple):
             model.ready = False
             try:
                 await self._unload()
-            except BaseException as error:
+            except BaseException as error:  # model code may raise anything
                 if isinstance(error, asyncio.CancelledError) and _being_cancelled():
                     raise
                 logger.exception("model %s failed to unload", model.name)
@@ -118,7 +118,7 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
                 loaded = LoadedModel(model, blocks, thread, loader, awaiting)
                 if await _run(model.load, loaded.life, awaiting) is False:
                     raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             if loaded is not None:
                 await loaded.unload()
             elif thread is not None:

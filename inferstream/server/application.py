@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.execution.base import Execution
+from ..dataplane.execution.stretches import Hold
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
@@ -43,6 +44,8 @@ class Hosting(NamedTuple):
     front_ends: "Callable[[Settings, Meters, MetricFiles], FrontEnds | None]" = lambda *_: None
     awaiting: Awaiting = plainly
     """How to await a `load` that may block the event loop."""
+    hold: Hold | None = None
+    """Learns when code of a model holds the event loop."""
 
 
 class Application:
@@ -75,7 +78,7 @@ class Application:
         self.meters.add(ModelMetrics(workers.files))
         self.front_ends = hosting.front_ends(own, self.meters, workers.files)
         self.placements = Placements(
-            own, workers, build_route_handler, WORKER, self.front_ends, hosting.awaiting
+            own, workers, build_route_handler, WORKER, self.front_ends, hosting.awaiting, hosting.hold
         )
         self.tracing = build_tracing(own)
         self._push = build_push(own, self.meters)
@@ -114,7 +117,7 @@ class Application:
         self.start_push()
         try:
             await self.registry.start()
-        except BaseException:
+        except BaseException:  # a cancelled start too
             await self.stop()
             raise
 

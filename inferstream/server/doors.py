@@ -15,6 +15,7 @@ from .rest.liveness import Liveness
 from .rest.origins import Origins
 from .rest.server import HttpServer
 from .rest.transport import DirectApp
+from .standin import StandIn
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
@@ -29,13 +30,13 @@ class Doors:
         settings: Settings,
         meters: Meters,
         tracing: "Tracer | None",
-        liveness: Liveness,
+        stand_in: StandIn,
     ) -> None:
         rpcs = build_services(dataplane, settings, meters, tracing)
-        self.grpc = build_port(rpcs, settings)
+        self.grpc = build_port(rpcs, settings, stand_in)
         web = build_web(rpcs, settings, Origins(settings).check)
         app = DirectApp(build_rest_app(dataplane, settings, meters, tracing, web), settings)
-        self.rest = HttpServer(app, settings, "rest", liveness)
+        self.rest = HttpServer(app, settings, "rest", Liveness(stand_in))
 
     async def start(self, sock: socket.socket) -> None:
         """Serve REST at this socket, and gRPC at the port that it is bound to."""

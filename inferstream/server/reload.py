@@ -32,11 +32,12 @@ async def _reload(registry: Registry, changed: list[Path]) -> None:
     except Exception:  # of a repository that a user has written
         logger.exception("the repository cannot name the models that have changed")
         return
+    logged: set[str] = set()
     for name in names:
         try:
-            await registry.load(name)
+            await registry.load(name, logged)
             logger.info("reloaded model %s", name)
         except InferstreamError:
-            continue  # the registry has logged it
+            continue  # the log has it
         except Exception:
             logger.exception("model %s cannot be reloaded", name)

@@ -20,8 +20,8 @@ from .doors import Doors
 from .grpc.engine import explain_engine
 from .ports import bind, share
 from .reload import reload_on_change
-from .rest.liveness import Liveness
 from .rest.server import HttpServer, metrics_app
+from .standin import StandIn
 from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, longest_stop, within
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class Server:
     def __init__(self, settings: Settings, repository: ModelRepository | None = None) -> None:
         self.settings = settings
         processors.divide(settings.frontends)
-        self._liveness = Liveness(settings.model_load_timeout)
-        hosting = Hosting(_front_ends, self._liveness.during)
+        self._stand_in = StandIn(settings.model_load_timeout)
+        hosting = Hosting(_front_ends, self._stand_in.during, self._stand_in)
         self.application = Application(settings, repository=repository, hosting=hosting)
         self.front_ends = self.application.front_ends
         self.ports: dict[str, int] = {}
@@ -70,7 +70,7 @@ class Server:
         with ExitStack() as taken:
             sockets = self._bind(taken)
             app = self.application
-            doors = Doors(app.dataplane, self.settings, app.meters, app.tracing, self._liveness)
+            doors = Doors(app.dataplane, self.settings, app.meters, app.tracing, self._stand_in)
             explain_engine(self.settings)
             self.ports["gRPC"] = doors.grpc.bind(self.settings.host, self.settings.grpc_port)
             try:

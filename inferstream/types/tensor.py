@@ -16,6 +16,9 @@ from .datatypes import DTYPES, WIRE_SIZES, narrow_bf16, widen_bf16
 
 _Schema = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
 
+SMALL = 4096
+"""Bytes of an array that are copied faster than viewed."""
+
 _ONE_VALUE = (str, bytes, bytearray, memoryview, Mapping)
 """Iterable types that are one value."""
 
@@ -138,6 +141,8 @@ class TensorData:
         array = self.to_numpy(datatype)
         if datatype == "BF16":
             return narrow_bf16(array)
+        if array.nbytes <= SMALL:
+            return array.tobytes()
         if not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
         return array.reshape(-1).view(np.uint8).data if array.size else b""

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import shutil
 import struct
 from collections.abc import Iterator
@@ -280,6 +281,11 @@ def test_the_client_streams_over_grpc_and_websocket(served: Running) -> None:
         assert found == expected, model
         assert socket_talk(served, model) == expected, model
         assert generate(served, model, {"xs": 5, "start": 1}).json()["output"] == 6
+        asked = {"jsonrpc": "2.0", "id": 1, "method": model, "params": {"xs": 5, "start": 1}}
+        result = httpx.post(f"{served.url}/jsonrpc", json=asked, timeout=20).json()["result"]
+        single = model.endswith("total")
+        assert result == (6 if single else [6])
+        assert re.search(rf"^{model} +{'predict' if single else 'stream'} +ready", served.text(), re.M)
 
 
 def socket_talk(served: Running, model: str) -> list[int]:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.broker import Broker
 from tests.collector import Collector
-from tests.serving import Running, eventually, fp32, text, write_model
+from tests.serving import Running, eventually, fp32, tensor, text, write_model
 
 _groups = itertools.count()
 
@@ -188,3 +188,56 @@ def test_the_server_ends_in_time_without_a_broker(tmp_path: Path) -> None:
     endpoint = Endpoint(tmp_path, Broker(start=False))
     eventually(lambda: "Kafka at" in endpoint.running.text(), 30)
     assert endpoint.running.stop() == 0, endpoint.running.text()
+
+
+GUARDED = """
+import os
+from inferstream import App, CallInfo, Refused
+
+app = App()
+
+
+@app.model
+def double(n: int) -> int:
+    return 2 * n
+
+
+@app.middleware
+async def positive(call: CallInfo, call_next):
+    with open(os.environ["TEST_LOG"], "a") as file:
+        file.write(f"{call.face} {call.model} {call.headers.get('x-user')}\\n")
+    if call.request.inputs[0].data[0] < 0:
+        raise Refused("negative", 401)
+    return await call_next(call)
+"""
+
+
+async def test_the_middleware_of_an_app_is_around_its_calls(
+    broker: Broker, tmp_path: Path, workers: int
+) -> None:
+    name = f"g{next(_groups)}"
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "app.py").write_text(GUARDED)
+    kafka = {
+        "kafka_enabled": True,
+        "kafka_servers": broker.address,
+        "kafka_topic_input": f"{name}-in",
+        "kafka_topic_output": f"{name}-out",
+        "kafka_group": name,
+        "kafka_offset_reset": "earliest",
+        "parallel_workers": workers,
+    }
+    (folder / "settings.json").write_text(json.dumps(kafka))
+    server = Running(folder, target=str(folder / "app.py"))
+    requests = {key: {"inputs": [tensor("n", "INT64", [n])]} for key, n in (("good", 21), ("bad", -1))}
+    headers = {"mlserver-model": "double", "x-user": "ada"}
+    await broker.send(
+        f"{name}-in", *((key, json.dumps(document).encode(), headers) for key, document in requests.items())
+    )
+    records = await broker.received(f"{name}-out", requests)
+    answers = {key: json.loads(record.value) for key, record in records.items()}
+    assert answers["good"]["outputs"][0]["data"] == [42]
+    assert (answers["bad"]["error"], answers["bad"]["code"]) == ("negative", "unauthenticated")
+    assert server.log.read_text().splitlines() == ["kafka double ada"] * 2
+    assert server.stop() == 0, server.text()

@@ -11,6 +11,7 @@ from websockets.sync.client import connect
 
 from inferstream.protos import dataplane_pb2 as messages
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests import grpc_web
 from tests.collector import Collector
 from tests.serving import Running, eventually, text, write_model
 
@@ -128,6 +129,15 @@ def test_a_request_is_a_span_in_its_clients_trace(traced: Running, collector: Co
     assert {(found["service.name"], found["service.version"]) for found in collector.resources} == {
         ("shop", "7")
     }
+
+
+def test_a_call_of_grpc_web_is_the_span_of_an_rpc_and_no_other(traced: Running, collector: Collector) -> None:
+    trace, header = fresh()
+    found = grpc_web.call(traced.url, "ModelInfer", message("predicting").SerializeToString(), **header)
+    assert found.status == 0
+    door = collector.one("/inference.GRPCInferenceService/ModelInfer", trace)
+    assert door.parent_span_id.hex() == SPAN
+    assert collector.one("infer predicting", trace).parent_span_id == door.span_id
 
 
 def test_code_in_a_thread_is_in_the_trace_too(traced: Running, collector: Collector) -> None:

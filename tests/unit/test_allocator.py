@@ -40,6 +40,11 @@ def test_thresholds_of_the_environment_remain(name: str, value: str) -> None:
     assert kept("keep_freed_memory()", **{name: value}) < 8 * 2**20
 
 
+@glibc
+def test_other_tunables_change_nothing() -> None:
+    assert kept("keep_freed_memory()", GLIBC_TUNABLES="glibc.rtld.optional_static_tls=512") > 24 * 2**20
+
+
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in allocator.VARIABLES:
         monkeypatch.delenv(name, raising=False)

@@ -12,7 +12,7 @@ from tests.serving import Running
 
 from . import http, rpc, websocket
 from .folder import write_folder, write_later
-from .requests import connections, inference, jsonrpc, metrics, profiles, resources, streams, texts
+from .requests import connections, grpc_web, inference, jsonrpc, metrics, profiles, resources, streams, texts
 from .requests import grpc as grpc_requests
 from .requests import websocket as websocket_requests
 
@@ -27,6 +27,7 @@ FACES: dict[str, Sequence[Case]] = {
     "connections": connections.CASES,
     "websocket": websocket_requests.CASES,
     "grpc": grpc_requests.CASES,
+    "grpc-web": grpc_web.CASES,
     "resources": resources.CASES,
     "texts": texts.CASES,
     "jsonrpc": jsonrpc.CASES,
@@ -53,7 +54,17 @@ class Setup(NamedTuple):
 
 
 PAGES = {"allow_origins": ["http://page"], "allow_methods": ["POST"], "allow_headers": ["content-type"]}
-EVERYTHING = ("inference", "streams", "connections", "websocket", "grpc", "resources", "texts", "jsonrpc")
+EVERYTHING = (
+    "inference",
+    "streams",
+    "connections",
+    "websocket",
+    "grpc",
+    "grpc-web",
+    "resources",
+    "texts",
+    "jsonrpc",
+)
 
 SETUPS = {
     "in-process": Setup({}, {**{face: face for face in EVERYTHING}, "metrics": "metrics"}),

@@ -52,7 +52,7 @@ class RestCaller:
             raise CallFailed("timeout") from None
         except OSError as error:
             raise CallFailed(f"connection: {error.strerror or type(error).__name__}") from error
-        except BaseException:
+        except BaseException:  # a cancelled call leaves a response unread
             await self.aclose()
             raise
 

@@ -27,10 +27,13 @@ class Capabilities(NamedTuple):
     """It has a streaming method of its own."""
     steps: bool
     """Its streams advance together, by steps."""
+    gathers: bool = False
+    """Its streams have one item, made of a stream of requests."""
 
     def __str__(self) -> str:
         """For people: `predict`, `stream` or `steps`, or `predict` and one of these."""
-        words = [(self.predict, "predict"), (self.streams, "steps" if self.steps else "stream")]
+        streams = self.streams and not self.gathers
+        words = [(self.predict or self.gathers, "predict"), (streams, "steps" if self.steps else "stream")]
         return ", ".join(word for there, word in words if there)
 
 

@@ -3,14 +3,13 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from time import perf_counter
 from typing import Any
 
 from ...concurrency.model_thread import ModelThread
 from ...context import request_context
 from ...model import MLModel
 from ...types import InferenceRequest, InferenceResponse
-from .stretches import Turns, in_stretches
+from .stretches import Hold, NoHold, Turns, in_stretches
 from .threads import LIGHT, ModelThreadResponses
 
 logger = logging.getLogger("inferstream.model")
@@ -37,12 +36,15 @@ class OnLoop:
     """Runs coroutines that may await on the server's event loop.
 
     A coroutine that also blocks must stay, because its futures belong to this loop. So the first calls are watched.
-    A warning names a blocking model once, and then the loop turns between its stretches.
+    A warning names a blocking model once, and then the loop turns between its stretches. `hold` learns of the stretches
+    that are watched or delayed.
     """
 
-    def __init__(self, model: MLModel) -> None:
+    def __init__(self, model: MLModel, hold: Hold | None = None) -> None:
         self._model = model
-        self._turns: Turns | None = None
+        self._hold = hold or NoHold()
+        self.turns: Turns | None = None
+        """Delays the stretches of a model that blocks."""
         self._calls = self._streams = WATCHED
         self._watched = self._offences = 0
         self._longest = 0.0
@@ -50,31 +52,32 @@ class OnLoop:
 
     def _watching(self, request: InferenceRequest) -> Awaitable[Any]:
         self._calls -= 1
-        if not self._calls and self._turns is None:
+        if not self._calls and self.turns is None:
             self.predict = self._model.predict
-        return self._watch(self._model.predict(request))
+        return self.watch(self._model.predict(request))
 
     def _in_turns(self, request: InferenceRequest) -> Awaitable[Any]:
-        return self._take_turns(self._model.predict(request))
+        assert self.turns is not None
+        return in_stretches(self._model.predict(request), self.turns)
 
-    def _watch(self, awaitable: Awaitable[Any]) -> Awaitable[Any]:
+    def watch(self, awaitable: Awaitable[Any]) -> Awaitable[Any]:
         self._watched += 1
         return in_stretches(awaitable, self)
-
-    def _take_turns(self, awaitable: Awaitable[Any]) -> Awaitable[Any]:
-        assert self._turns is not None
-        return in_stretches(awaitable, self._turns)
 
     def turn(self) -> None:
         """Never delay a stretch."""
 
+    def began(self) -> None:
+        self._hold.began()
+
     def ended(self, seconds: float) -> None:
-        if seconds < HEAVY or self._turns is not None:
+        self._hold.ended()
+        if seconds < HEAVY or self.turns is not None:
             return
         self._offences += 1
         self._longest = max(self._longest, seconds)
         if self._offences >= max(OFFENCES, self._watched / 2):
-            self._turns = Turns()
+            self.turns = Turns(self._hold)
             self.predict = self._in_turns
             logger.warning(
                 "model %s: its code awaits and also blocks: it held the event loop for %.0f ms. Write what "
@@ -88,32 +91,29 @@ class OnLoop:
         responses = start()
         if not isinstance(responses, AsyncGenerator):
             return responses
-        if self._turns is not None:
-            return DrivenResponses(responses, self._take_turns)
-        if self._streams:
+        if self.turns is None:
+            if not self._streams:
+                return responses
             self._streams -= 1
-            return DrivenResponses(responses, self._watch, WATCHED_ITEMS)
-        return responses
+        return DrivenResponses(responses, self)
 
 
 class DrivenResponses(AsyncIterator[InferenceResponse]):
-    """An async generator. `drive` awaits the first `items`, or all of them."""
+    """An async generator. Its first items are watched; all are driven in turns if its model blocks."""
 
-    def __init__(
-        self,
-        responses: AsyncGenerator[InferenceResponse],
-        drive: Callable[[Awaitable[Any]], Awaitable[Any]],
-        items: int = -1,
-    ) -> None:
+    def __init__(self, responses: AsyncGenerator[InferenceResponse], on_loop: OnLoop) -> None:
         self._responses = responses
-        self._drive = drive
-        self._left = items
+        self._on_loop = on_loop
+        self._left = WATCHED_ITEMS
 
     def __anext__(self) -> Awaitable[InferenceResponse]:
+        turns = self._on_loop.turns
+        if turns is not None:
+            return in_stretches(self._responses.__anext__(), turns)
         if not self._left:
             return self._responses.__anext__()
         self._left -= 1
-        return self._drive(self._responses.__anext__())
+        return self._on_loop.watch(self._responses.__anext__())
 
     async def aclose(self) -> None:
         await self._responses.aclose()
@@ -137,7 +137,6 @@ class InThread:
         """Consecutive stretches that held the loop too long."""
         self._seen = 0
         self._needed = 8
-        self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._in_thread
 
     def _free(self) -> ModelThread:
         threads = self._threads
@@ -146,22 +145,20 @@ class InThread:
             threads += (ModelThread(f"model-{self._model.name}") for _ in count)
         return threads[0] if len(threads) == 1 else min(threads, key=lambda thread: thread.calls)
 
-    async def _in_thread(self, request: InferenceRequest) -> Any:
+    async def predict(self, request: InferenceRequest) -> Any:
+        """Run a coroutine in a thread."""
         thread = self._free()
         return await thread.call(self._model.predict, request, request=request_context(), took=self._took)
 
     def _took(self, seconds: float) -> None:
         self._ran(1, seconds < LIGHT)
 
-    async def _on_loop(self, request: InferenceRequest) -> Any:
-        started = perf_counter()
-        try:
-            return await self._model.predict(request)
-        finally:
-            if perf_counter() - started > HEAVY:
-                self.held()
-            elif self.offences:
-                self.offences = 0
+    def ran_on_loop(self, seconds: float) -> None:
+        """Count a coroutine that ran on the event loop, because it is not `away`."""
+        if seconds > HEAVY:
+            self.held()
+        elif self.offences:
+            self.offences = 0
 
     def _ran(self, times: int, light: int) -> None:
         """Count stretches in the thread, and how many of them would suit the loop."""
@@ -171,7 +168,6 @@ class InThread:
         if self._seen >= self._needed:
             self.away = False
             self.offences = 0
-            self.predict = self._on_loop
             if not any(thread.calls for thread in self._threads):
                 self.close()
 
@@ -182,7 +178,6 @@ class InThread:
             self.away = True
             self._seen = 0
             self._needed *= 8  # a model that is only sometimes light must not move often
-            self.predict = self._in_thread
 
     def close(self) -> None:
         """End the threads. New ones are made on demand."""

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any, cast
 
 from ...concurrency.model_thread import ModelThread
@@ -33,6 +34,7 @@ from .method_caller import is_async
 from .payloads import Payloads
 from .responses import ModelResponses, cause, open_reply, translated
 from .steps import Steps
+from .stretches import Hold
 from .threads import ThreadedResponses
 
 UNBLOCKED_SLOTS = 4096
@@ -43,10 +45,17 @@ THREADS = 64
 
 
 class Local:
-    """The innermost handler. `loaded` has the thread in which a model was loaded whose coroutines never suspend."""
+    """The innermost handler. `loaded` has the thread in which a model was loaded whose coroutines never suspend.
+
+    `hold` learns when coroutines hold this event loop, as far as they are watched.
+    """
 
     def __init__(
-        self, model: MLModel, route_handler: RouteHandler | None = None, loaded: LoadedModel | None = None
+        self,
+        model: MLModel,
+        route_handler: RouteHandler | None = None,
+        loaded: LoadedModel | None = None,
+        hold: Hold | None = None,
     ) -> None:
         settings = model.settings
         self._loaded = loaded or LoadedModel(model)
@@ -78,19 +87,18 @@ class Local:
             self._steps = Steps(model, settings.max_active, settings.priority_aging)
         self._streams = signature.streams
         self._stream_only = self._streams and not predicts
-        self.capabilities = Capabilities(not self._stream_only, self._streams, self._steps is not None)
+        gathers = self._streams and isinstance(model, FunctionModel) and not model.described.streams
+        self.capabilities = Capabilities(
+            not self._stream_only, self._streams, self._steps is not None, gathers
+        )
         self._predict_blocks = predicts and not is_async(model.predict)
         stream = inspect.unwrap(model.predict_stream)
         self._stream_blocks = self._streams and inspect.isgeneratorfunction(stream)
         self._stream_is_async = inspect.isasyncgenfunction(stream)
         self._threads = self._own_threads(self._loaded.thread)
-        never_suspends = self._loaded.never_suspends
-        self._coroutines = InThread(model, self._threads) if never_suspends else OnLoop(model)
-        self._stream_thread = (
-            self._coroutines
-            if isinstance(self._coroutines, InThread) and self._streams and self._stream_is_async
-            else None
-        )
+        self._never_suspends = InThread(model, self._threads) if self._loaded.never_suspends else None
+        self._coroutines = self._never_suspends or OnLoop(model, hold)
+        self._stream_thread = self._never_suspends if self._streams and self._stream_is_async else None
 
     @classmethod
     async def load(
@@ -99,6 +107,7 @@ class Local:
         timeout: float,
         build_route_handler: BuildRouteHandler,
         awaiting: Awaiting = plainly,
+        hold: Hold | None = None,
     ) -> "Local":
         """Load a model to run here. Raises ModelLoadFailed. After any failure the model is unloaded again.
 
@@ -106,8 +115,8 @@ class Local:
         """
         loaded = await load_model(settings, timeout, awaiting)
         try:
-            return cls(loaded.model, await build_route_handler(loaded.model), loaded)
-        except BaseException:
+            return cls(loaded.model, await build_route_handler(loaded.model), loaded, hold)
+        except BaseException:  # a cancelled load too
             await loaded.unload()
             raise
 
@@ -157,7 +166,7 @@ class Local:
             if not isinstance(said, MetadataModelResponse):
                 raise InvalidOutput(f"Model {self._name} answered a {type(said).__name__} as its metadata.")
             return said
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             raise translated(error, self._name, None) from cause(error)
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
@@ -168,7 +177,7 @@ class Local:
         try:
             response: HttpResponse = await self._in_model(self._route_handler, request)
             return response
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             raise translated(error, self._name, None) from cause(error)
 
     async def unload(self) -> None:
@@ -219,12 +228,18 @@ class Local:
         try:
             if self._predict_blocks:
                 response = await self._in_thread(self._model.predict, request)
-            else:
+            elif (never_suspends := self._never_suspends) is None or never_suspends.away:
                 response = await self._coroutines.predict(request)
+            else:  # here, because another coroutine costs as much as a stage
+                started = perf_counter()
+                try:
+                    response = await self._model.predict(request)
+                finally:
+                    never_suspends.ran_on_loop(perf_counter() - started)
             return Reply(self._finish(response, request))
         except RowErrors as error:
             raise self._checked(error, request) from error.__cause__
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             raise translated(error, self._name, request.id) from cause(error)
 
     def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:

@@ -102,7 +102,7 @@ def _call_each(method: Callable[[Any], Any], arguments: Sequence[tuple[Any, Cont
     for argument, context in arguments:
         try:
             outcomes.append(Outcome(context.run(method, argument), None))
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             outcomes.append(Outcome(None, error))
     return outcomes
 
@@ -115,7 +115,7 @@ def _give(done: asyncio.Future[list[Outcome]], outcomes: list[Outcome]) -> None:
 async def _await(method: Callable[[Any], Any], argument: Any) -> Outcome:
     try:
         return Outcome(await method(argument), None)
-    except BaseException as error:
+    except BaseException as error:  # model code may raise anything
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise

@@ -25,7 +25,7 @@ StartStream = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
 class ModelResponses:
     """A model's stream; not a generator, so that `aclose` reaches the model at once."""
 
-    __slots__ = ("_call", "_coroutines", "_finish", "_payloads", "_responses", "_start")
+    __slots__ = ("_asked", "_call", "_coroutines", "_finish", "_payloads", "_responses", "_start")
 
     def __init__(
         self,
@@ -42,36 +42,53 @@ class ModelResponses:
         self._payloads = payloads
         self._coroutines = coroutines
         self._responses: AsyncIterator[InferenceResponse] | None = None
+        self._asked = 0
 
     async def __anext__(self) -> InferenceResponse:
         call = self._call
         try:
             if self._responses is None:
                 self._responses = await self._start()
-            coroutines = self._coroutines
-            if coroutines is None:
+            if self._coroutines is None:
                 response = await self._responses.__anext__()
             else:
-                if coroutines.away:
-                    self._responses = coroutines.moved(self._responses)
-                asked, started = self._payloads.asked, perf_counter()
-                response = await self._responses.__anext__()
-                if perf_counter() - started < HEAVY:
-                    if coroutines.offences:
-                        coroutines.offences = 0
-                elif asked == self._payloads.asked and type(self._responses) is not ModelThreadResponses:
-                    coroutines.held()
+                started = perf_counter()
+                response = await self._step()
+                self._took(perf_counter() - started)
             return self._finish(response, call.request)
         except StopAsyncIteration:
             raise
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             raise translated(error, call.model, call.request.id) from cause(error)
 
     def direct(self) -> Direct | None:
-        """How to read on without this object; None where it must see each item."""
-        if self._coroutines is not None or self._responses is None:
+        """How to read on without this object; None without responses."""
+        if self._responses is None:
             return None
-        return Direct(self._responses, self._finish.of(self._call.request), self._failure)
+        finish = self._finish.of(self._call.request)
+        if self._coroutines is None:
+            return Direct(self._responses.__anext__, finish, self._failure)
+        return Direct(self._step, finish, self._failure, self._took)
+
+    def _step(self) -> Awaitable[InferenceResponse]:
+        """The next item of a generator that never suspends, wherever its model runs by now."""
+        coroutines, responses = self._coroutines, self._responses
+        assert coroutines is not None
+        assert responses is not None
+        if coroutines.away:
+            responses = self._responses = coroutines.moved(responses)
+        self._asked = self._payloads.asked
+        return responses.__anext__()
+
+    def _took(self, seconds: float) -> None:
+        """Count how long an item held the event loop."""
+        coroutines = self._coroutines
+        assert coroutines is not None
+        if seconds < HEAVY:
+            if coroutines.offences:
+                coroutines.offences = 0
+        elif self._asked == self._payloads.asked and type(self._responses) is not ModelThreadResponses:
+            coroutines.held()
 
     def _failure(self, error: BaseException) -> tuple[BaseException, BaseException | None]:
         return translated(error, self._call.model, self._call.request.id), cause(error)
@@ -103,7 +120,7 @@ async def open_reply(responses: ModelResponses) -> Reply:
         first = await responses.__anext__()
     except StopAsyncIteration:
         return StreamReply(None, responses)
-    except BaseException:
+    except BaseException:  # a cancel too
         await responses.aclose()
         raise
     return StreamReply(first, responses, responses.direct())

@@ -179,7 +179,7 @@ class Steps:
             emissions = list(outcome.value)
             if len(emissions) != len(states):
                 raise InvalidOutput(f"step answered {len(emissions)} for {len(states)} states")
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             self._fail(streams, error)
             return
         for stream, emission in zip(streams, emissions, strict=True):

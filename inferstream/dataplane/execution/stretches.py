@@ -11,11 +11,30 @@ from typing import Any, Protocol
 class Stretches(Protocol):
     """Observes and delays the stretches of coroutines."""
 
+    def turn(self) -> "asyncio.Future[None] | None":
+        """A future to await before the next stretch; None if it may run at once."""
+
+    def began(self) -> None:
+        """A stretch begins, and holds the event loop."""
+
     def ended(self, seconds: float) -> None:
         """A stretch has held the event loop for this time."""
 
-    def turn(self) -> "asyncio.Future[None] | None":
-        """A future to await before the next stretch; None if it may run at once."""
+
+class Hold(Protocol):
+    """Learns when code of a model holds the event loop. Stretches may be inside each other."""
+
+    def began(self) -> None: ...
+
+    def ended(self) -> None: ...
+
+
+class NoHold:
+    """The event loop serves no clients, or those of another server."""
+
+    def began(self) -> None: ...
+
+    def ended(self) -> None: ...
 
 
 @coroutine
@@ -28,8 +47,9 @@ def in_stretches(awaitable: Awaitable[Any], stretches: Stretches) -> Generator[A
         if turn is not None:
             try:
                 yield from turn
-            except BaseException as error:
+            except BaseException as error:  # the model gets every one
                 thrown.append(error)
+        stretches.began()
         started = perf_counter()
         try:
             waits_for = steps.throw(thrown.pop()) if thrown else next(steps)
@@ -39,14 +59,15 @@ def in_stretches(awaitable: Awaitable[Any], stretches: Stretches) -> Generator[A
             stretches.ended(perf_counter() - started)
         try:
             yield waits_for
-        except BaseException as error:
+        except BaseException as error:  # the model gets every one
             thrown.append(error)
 
 
 class Turns:
     """Turns the event loop between two stretches, so that it reads its sockets."""
 
-    def __init__(self) -> None:
+    def __init__(self, hold: Hold) -> None:
+        self._hold = hold
         self._taken = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -58,7 +79,11 @@ class Turns:
         self._waiting.append(waiter)
         return waiter
 
+    def began(self) -> None:
+        self._hold.began()
+
     def ended(self, _: float) -> None:
+        self._hold.ended()
         asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:

@@ -26,7 +26,7 @@ class AccessLog:
         began = perf_counter()
         try:
             reply = await self._inner(call)
-        except BaseException as error:
+        except BaseException as error:  # a cancelled call has ended too
             log(call, began, 0, error)
             raise
         if reply.single:

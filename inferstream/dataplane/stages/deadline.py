@@ -33,7 +33,7 @@ class Deadline:
         timer = loop.call_at(call.deadline, call.fail, DeadlineExceeded())
         try:
             reply = await self._inner(call)
-        except BaseException:
+        except BaseException:  # a cancelled call too
             timer.cancel()
             raise
         return reply.watch(AtEnd(lambda _: timer.cancel()))

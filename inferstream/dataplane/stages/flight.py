@@ -48,7 +48,7 @@ class Flight:
             first = await reader.__anext__()
         except StopAsyncIteration:
             return StreamReply(None, reader)
-        except BaseException:
+        except BaseException:  # a cancelled reader too
             self.leave(reader)
             raise
         if not self.single:

@@ -20,27 +20,31 @@ class Limits(Watcher):
         self, inner: Handler, slots: int, length: int, aging: float, meters: QueueMeters | None = None
     ) -> None:
         self._inner = inner
-        self._free = slots
+        self.free = slots
+        """Calls that may begin now."""
         self._length = length
         self._waiting: Queue[Turn] = Queue(aging)
         self._meters = meters or QueueMeters()
 
     def refuse_if_full(self, model: str) -> None:
         """Raise Overloaded, and count it, if a new call would be refused."""
-        if not self._free and self._waiting.length >= self._length:
+        if not self.free and self._waiting.length >= self._length:
             self._meters.full += 1
             raise Overloaded(f"Model {model} is overloaded: {self._length} calls are waiting already.")
 
     async def __call__(self, call: Call) -> Reply:
-        if self._free and not self._waiting.length:
-            self._free -= 1
+        if self.free and not self._waiting.length:
+            self.free -= 1
         else:
             await self._wait(call)
         try:
             reply = await self._inner(call)
-        except BaseException:
+        except BaseException:  # a cancelled call too
             self._release()
             raise
+        if reply.single:
+            self._release()
+            return reply
         return reply.watch(self)
 
     async def _wait(self, call: Call) -> None:
@@ -83,7 +87,7 @@ class Limits(Watcher):
             if not turn.done():  # a call that was just cancelled is still queued
                 turn.set_result(None)
                 return
-        self._free += 1
+        self.free += 1
 
 
 def limits(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
@@ -91,6 +95,8 @@ def limits(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
     handler = Limits(inner, model.slots, settings.max_queue, settings.priority_aging, meters.queue)
 
     def check(name: str) -> None:
+        if handler.free:
+            return
         try:
             handler.refuse_if_full(name)
         except Overloaded as refusal:

@@ -44,7 +44,7 @@ class Live:
                 raise
             call.take_back_cancel()
             raise call.failed() from None
-        except BaseException:
+        except BaseException:  # a cancelled call has ended too
             self.leave(call)
             raise
         if call.failure is not None:

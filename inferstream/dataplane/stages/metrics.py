@@ -24,7 +24,7 @@ class Metrics:
         meters.in_flight += 1
         try:
             reply = await self._inner(call)
-        except BaseException as error:
+        except BaseException as error:  # a cancelled call has ended too
             meters.in_flight -= 1
             meters.ended(perf_counter() - started, kind_of(error))
             raise

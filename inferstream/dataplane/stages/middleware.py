@@ -124,12 +124,12 @@ class Middlewares:
         seen = SeenCall(call)
         try:
             reply = await self._outermost(seen)
-        except BaseException as error:
+        except BaseException as error:  # a cancelled call has ended too
             if seen.reply is not None:  # of a middleware that failed after the model had begun
                 await seen.reply.aclose(error)
             try:
                 self._raise(error)
-            except BaseException as raised:
+            except BaseException as raised:  # what clients see of it
                 seen.ended(raised)
                 raise
         return reply.watch(WatchedEnd(seen)) if seen.watched else reply

@@ -30,7 +30,7 @@ class Tracing:
         call.trace = span.carrier()
         try:
             reply = await self._inner(call)
-        except BaseException as error:
+        except BaseException as error:  # a cancelled call has ended too
             _end(span, error)
             raise
         if reply.single:

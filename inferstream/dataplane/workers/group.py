@@ -105,7 +105,7 @@ class WorkerGroup(Group[Slot]):
             if not self._slots:
                 self._slots = [self._new_slot(program) for program in self._programs]
             loaded = await self._load_everywhere(settings.name, load)
-        except BaseException:
+        except BaseException:  # a cancelled load too
             await self.unload(load.instance)
             raise
         finally:

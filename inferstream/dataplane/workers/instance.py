@@ -165,7 +165,7 @@ class ResponseSender:
             self._end_cancelled()
         except InferstreamError as error:
             self._fail(error)
-        except BaseException:
+        except BaseException:  # the front end waits for an end, whatever it is
             logger.exception("request %s failed", self.call.request.id)
             failed = InferenceFailed("The worker failed; the server's log says why.")
             self._link.send(Failed(self.number, pack_failure(failed)))
@@ -177,8 +177,9 @@ class ResponseSender:
             self._link.send(Ended(self.number))
             return
         self._link.send(Ended(self.number, lingering=True))
-        loop, end = asyncio.get_running_loop(), Ended(self.number)
-        thread.add_done_callback(lambda _: loop.call_soon_threadsafe(self._link.send, end))
+        # Without `self`: a future keeps its callbacks, and the context of the call's task keeps the future.
+        loop, send, end = asyncio.get_running_loop(), self._link.send, Ended(self.number)
+        thread.add_done_callback(lambda _: loop.call_soon_threadsafe(send, end))
 
     def _fail(self, error: InferstreamError) -> None:
         if isinstance(error, RowErrors):

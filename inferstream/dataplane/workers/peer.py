@@ -131,7 +131,7 @@ class Peer:
             if self._models.tracing is not None:
                 self._models.tracing.enter(Headers(frame.request.headers))
             self.send(frames.RouteCalled(frame.call, await local.ask(frame.request)))
-        except BaseException as error:
+        except BaseException as error:  # model code may raise anything
             failure = translated(error, local.settings.name, None)
             assert isinstance(failure, InferstreamError)
             self.send(frames.Failed(frame.call, pack_failure(failure)))

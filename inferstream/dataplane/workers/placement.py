@@ -15,6 +15,7 @@ from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from ..execution.base import BuildRouteHandler, Execution
 from ..execution.local import Local
+from ..execution.stretches import Hold
 
 if TYPE_CHECKING:
     from ...processes.spawning import Program
@@ -43,6 +44,7 @@ class Placements:
         worker_script: str,
         others: "WorkerSharing | None" = None,
         awaiting: Awaiting = plainly,
+        hold: Hold | None = None,
     ) -> None:
         self._settings = settings
         self._worker_script = worker_script
@@ -50,6 +52,7 @@ class Placements:
         self._meters = meters
         self._others = others
         self._awaiting = awaiting
+        self._hold = hold
         self._groups: dict[Placement, WorkerGroup] = {}
 
     async def load(self, settings: ModelSettings) -> Execution:
@@ -67,14 +70,14 @@ class Placements:
             )
         if workers == 0:
             timeout = self._settings.model_load_timeout
-            return await Local.load(settings, timeout, self._build_route_handler, self._awaiting)
+            return await Local.load(settings, timeout, self._build_route_handler, self._awaiting, self._hold)
         from .pool import Pool  # late: only workers need it
 
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))
         group = self._group(placement)
         try:
             instance, loaded = await group.load(settings)
-        except BaseException:
+        except BaseException:  # a cancelled load too
             if group.empty:
                 await group.stop()
             raise

@@ -88,7 +88,7 @@ class RemoteCall:
         """The reply, when its first response exists. Raises the model's error, or WorkerLost."""
         try:
             await self._something()
-        except BaseException:
+        except BaseException:  # a cancelled call too
             self.cancel()
             raise
         if self._single:

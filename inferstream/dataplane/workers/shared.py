@@ -108,7 +108,7 @@ class SharedProcess(WorkerProcess):
         try:
             with theirs:
                 super().__init__(program, start, instance_meters, theirs.fileno())
-        except BaseException:
+        except BaseException:  # a cancelled start too
             self._intake.close()
             raise
 

@@ -38,8 +38,8 @@ from ...telemetry.sums import families_of
 from ...telemetry.workers import WorkerMeters
 from ..doors import Doors
 from ..ports import bind
-from ..rest.liveness import Liveness
 from ..spans import build_push, build_tracing
+from ..standin import StandIn
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
 from .follower_registry import FollowerRegistry, Loading
@@ -102,10 +102,9 @@ class Follower:
             self._metric_push.start()
         self._registry = FollowerRegistry(settings, self._meters, self._tracing, self._ask, self._send)
         loads = WorkerLoads(self._loads, frame.index, frame.count)
-        self._liveness = Liveness(settings.model_load_timeout)
+        self._stand_in = StandIn(settings.model_load_timeout)
         which = (frame.index, frame.count)
-        awaiting = self._liveness.during
-        self._loading = Loading(settings, which, self._workers, self._send, loads, awaiting)
+        self._loading = Loading(settings, which, self._workers, self._send, loads, self._stand_in)
         Intake(self._intake, self._loading.arrived)
         access = Access(settings.host, settings.allow_open_repository)
         self._dataplane = DataPlane(settings, self._registry, access)
@@ -117,7 +116,7 @@ class Follower:
 
     async def _open(self) -> None:
         settings = self._settings
-        doors = Doors(self._dataplane, settings, self._meters, self._tracing, self._liveness)
+        doors = Doors(self._dataplane, settings, self._meters, self._tracing, self._stand_in)
         sock = bind(settings.host, self._ports["REST"], "REST", shared=True)
         doors.grpc.join(settings.host, self._ports["gRPC"])
         await doors.start(sock)

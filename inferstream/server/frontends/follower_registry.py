@@ -15,12 +15,12 @@ from ...dataplane.workers.client import WorkerClient
 from ...dataplane.workers.pool import Pool
 from ...dataplane.workers.shared import AttachedGroup, AttachedWorker, WorkerLoads
 from ...errors import ModelLoadFailed
-from ...repository import Awaiting
 from ...settings import ModelSettings, Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.workers import WorkerMeters
 from ...types import RepositoryIndexResponseItem, State
 from ..custom import build_route_handler
+from ..standin import StandIn
 from . import frames
 from .models import divide
 
@@ -125,14 +125,14 @@ class Loading:
         meters: WorkerMeters,
         send: Callable[[frames.FollowerFrame], object],
         loads: WorkerLoads,
-        awaiting: Awaiting,
+        stand_in: StandIn,
     ) -> None:
         self._settings = settings
         self._index, self._count = which
         self._meters = meters
         self._send = send
         self._loads = loads
-        self._awaiting = awaiting
+        self._stand_in = stand_in
         self._groups: dict[int, AttachedGroup] = {}
         self._workers: dict[int, tuple[AttachedGroup, AttachedWorker]] = {}
 
@@ -144,7 +144,8 @@ class Loading:
         timeout = self._settings.model_load_timeout
         workers = frame.workers
         if workers is None:
-            return await Local.load(settings, timeout, build_route_handler, self._awaiting)
+            stand_in = self._stand_in
+            return await Local.load(settings, timeout, build_route_handler, stand_in.during, stand_in)
         group = self._group(workers.group)
         group.workers = workers.size
         try:

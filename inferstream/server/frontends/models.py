@@ -76,7 +76,7 @@ class SharedModels:
             for failure in await asyncio.gather(*preparing, return_exceptions=True):
                 if isinstance(failure, BaseException) and not isinstance(failure, WorkerLost):
                     raise failure
-        except BaseException as error:
+        except BaseException as error:  # a cancelled load too
             await model.withdraw()
             await model.released()
             if isinstance(error, InferstreamError):

@@ -5,6 +5,7 @@ from typing import Literal, Protocol
 
 from ...errors import InvalidSettings, MissingExtra
 from ...settings import Settings
+from ..standin import StandIn
 from ..tls import certificates
 from .options import SOURCE, channel_arguments, custom_arguments, lacking, options_of
 from .rpc import Rpcs
@@ -52,15 +53,18 @@ def explain_engine(settings: Settings) -> None:
         logger.info('grpc_engine is grpcio, because %s needs it: "%s"', SOURCE, unknown)
 
 
-def build_port(rpcs: Rpcs, settings: Settings) -> GrpcPort:
-    """A port that serves these RPCs. Raises InvalidSettings for wrong options, and MissingExtra for grpcio."""
+def build_port(rpcs: Rpcs, settings: Settings, stand_in: StandIn | None = None) -> GrpcPort:
+    """A port that serves these RPCs, and answers PINGs through `stand_in` while the event loop is held.
+
+    Raises InvalidSettings for wrong options, and MissingExtra for grpcio.
+    """
     custom = settings.custom_grpc_server_settings
     found = certificates(custom or {}, settings.model_repository_root, SOURCE)
     arguments = channel_arguments(settings)
     if engine_of(settings) == "native":
         from .native.port import NativePort  # late, as the other engine
 
-        return NativePort(rpcs, options_of(arguments), settings, found)
+        return NativePort(rpcs, options_of(arguments), settings, found, stand_in)
     try:
         from .grpcio.port import GrpcioPort  # late: it imports the library
     except ModuleNotFoundError as missing:

@@ -78,6 +78,7 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         """Whether the client knows the server's SETTINGS."""
         self._pings = Pings(clock, limits)
         self._resets_allowed = Allowance(clock, "too many requests were reset", 500, 100, 0.5)
+        self._settings_allowed = Allowance(clock, "too many SETTINGS", 100, 1, 0)
         self._frames_allowed = Allowance(clock, "too many frames without use", 2000, 500, 4)
         self.opened_at = self.heard_at = self.used_at = clock()
         self.partial_since: float | None = self.opened_at
@@ -123,8 +124,8 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
             self.close()
             return
         if self.waits_for_more:
-            if self.partial_since is None:
-                self.partial_since = self.heard_at
+            if self.partial_since is None or self.advanced:
+                self.partial_since = self.clock()  # not when the reading began: it may have taken long
         else:
             self.partial_since = None
         self.uncork()
@@ -192,6 +193,7 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
     def _begin(self, id: int, request: Request | None, end: bool) -> None:
         """Begin a request; its head is too large if `request` is None."""
         if self._last_served is not None:
+            self._frames_allowed.spend(self.uses + self.sent)
             self._remember(id)  # the client knows from GOAWAY that it may repeat it
             return
         if len(self.streams) >= self.limits.max_streams:
@@ -214,7 +216,7 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
             stream.receiver = receiver
 
     def _refuse(self, id: int, code: ErrorCode) -> None:
-        self._resets_allowed.spend(self.uses + self.sent)
+        self._resets_allowed.spend(self.served)
         self.control(frames.rst_stream(id, code))
         self._remember(id)
 
@@ -237,7 +239,7 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
     def _fault(self, stream: Stream, fault: StreamFault) -> None:
         """End a stream whose client broke the protocol."""
         logger.debug("a stream ends: %s", fault)
-        self._resets_allowed.spend(self.uses + self.sent)
+        self._resets_allowed.spend(self.served)
         receiver = stream.receiver
         stream.reset(fault.code)
         if receiver is not None:
@@ -316,22 +318,29 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
             _require_size(not payload)
             self.acknowledged = True
             return
+        self._settings_allowed.spend(0)  # they may concern every stream
         found = settings.read_settings(payload)
         self.control(settings.ACKNOWLEDGED)
         self.largest_frame = min(found.get(settings.MAX_FRAME_SIZE, self.largest_frame), LARGEST_FRAME)
         window = found.get(settings.INITIAL_WINDOW_SIZE, self._initial_window)
         change, self._initial_window = window - self._initial_window, window
         if change:
-            for stream in self.streams.values():
+            for stream in [*self.streams.values()]:
                 stream.send_window += change
                 if stream.send_window > frames.LARGEST_WINDOW:
                     raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "a window is above 2^31-1")
-            self.flush_all()
+                if stream.waits:
+                    self.flush(stream)
 
     def _ping(self, flags: int, id: int, payload: bytes) -> None:
         _require(not id, "PING belongs to the connection")
         _require_size(len(payload) == 8)
         if not flags & frames.ACK:
+            if (
+                self.answered_pings
+            ):  # sent while the event loop was held, so the client may not be blamed for it
+                self.answered_pings -= 1
+                return
             self.control(frames.ping(payload, ack=True))
             self._pings.received(self.sent, len(self.streams))
         elif payload == _DRAINING:
@@ -370,9 +379,9 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         stream = self.streams.pop(id, None)
         if stream is None:
             return
-        if not stream.responded and self.heard_at - stream.opened_at < PREMATURE:
-            self._resets_allowed.spend(self.uses + self.sent)
         stream.lose()
+        if not stream.responded and self.heard_at - stream.opened_at < PREMATURE:
+            self._resets_allowed.spend(self.served)
         self._emptied()
 
     def _priority(self, flags: int, id: int, payload: bytes) -> None:
@@ -453,7 +462,12 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
             self.uncork()
             self.ended = True
             self.ended_at = self.clock()
-            self.transport.close()
+            if self.transport.can_write_eof():
+                # A socket that is closed with unread bytes resets the connection, and the client may lose the last
+                # frames. So this side alone is closed, and bytes are read and ignored until the client closes its own.
+                self.transport.write_eof()
+            else:
+                self.transport.close()
             self._lose_streams()
 
 

@@ -28,6 +28,8 @@ class FrameReader(ABC):
         self._block: list[bytes] | None = None
         self._block_stream = 0
         self._block_end = False
+        self.advanced = False
+        """Whether the last bytes have completed something, so that what is incomplete now is new."""
 
     @abstractmethod
     def on_data_frame(self, id: int, length: int) -> None:
@@ -50,12 +52,16 @@ class FrameReader(ABC):
         """Whether the preface, a header block or a frame except DATA is incomplete."""
         return bool(self._rest or self._block or not self._configured)
 
+    def unread_frame(self) -> tuple[bytes, int] | None:
+        """The bytes of a frame that has begun, or how many its payload still has; None before the first SETTINGS."""
+        return (self._rest, self._data_left + self._padding_left) if self._configured else None
+
     def read(self, data: bytes) -> bool:
         """Read the next bytes. False if they do not begin with the preface. Raises ConnectionFault."""
         if self._rest:
             data = self._rest + data
             self._rest = b""
-        position = 0
+        position, block = 0, self._block
         if not self._begun:
             if not data.startswith(frames.PREFACE):
                 self._rest = data
@@ -84,6 +90,9 @@ class FrameReader(ABC):
             position = end
         if position < size:
             self._rest = data[position:]
+        self.advanced = (
+            position > 0 and self._configured and (self._block is None or self._block is not block)
+        )
         return True
 
     def _begin_data(self, data: bytes, begin: int, length: int, flags: int, id: int) -> int:

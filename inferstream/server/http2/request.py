@@ -73,7 +73,7 @@ def _check_name(name: bytes) -> None:
 
 def _check_values(values: Collection[bytes]) -> None:
     lines = b"\n%s\n" % b"\n".join(values)
-    if lines.count(b"\n") > len(values) + 1 or _BAD_VALUE.search(lines):
+    if lines.count(b"\n") > (len(values) or 1) + 1 or _BAD_VALUE.search(lines):
         raise _malformed("a field's value is illegal")
 
 

@@ -40,10 +40,14 @@ class Sender:
         """Useful frames so far, in both directions."""
         self.sent = 0
         """Writes of responses so far."""
+        self.served = 0
+        """Complete responses so far."""
         self._control: list[bytes] = []
         self._unsent_control = 0
+        self.answered_pings = 0
+        """PINGs that are acknowledged and have not been read."""
         self.waiting: dict[Stream, None] = {}
-        """Streams with bytes that wait for a window or for the transport."""
+        """Streams with bytes that wait for the connection's window or the transport, and not for their own window."""
 
     def write(self, data: bytes) -> None:
         """Write frames of a response."""
@@ -76,6 +80,23 @@ class Sender:
                 return
         self.transport.write(data)
 
+    @property
+    def between_frames(self) -> bool:
+        """Whether the client has every byte that was written, and no frame is being read."""
+        return not (
+            self.ended
+            or self.corked
+            or self._control
+            or self.transport.is_closing()
+            or self.transport.get_write_buffer_size()
+        )
+
+    def answered(self, pings: int, unsent: bytes) -> None:
+        """So many of the next PINGs are acknowledged, and nothing may be sent before these bytes."""
+        self.answered_pings += pings
+        if unsent:
+            self._control.append(unsent)
+
     def flush(self, stream: "Stream") -> None:
         """Send what the windows allow of a stream that waits."""
         sent = False
@@ -84,15 +105,13 @@ class Sender:
         self._note(stream, sent)
 
     def flush_all(self) -> None:
-        """Let every stream that waits send, in turns."""
-        moved = set()
-        while not self.paused:
-            turned = [stream for stream in self.waiting if stream.waits and self._turn(stream)]
-            moved.update(turned)
-            if not turned:
-                break
-        for stream in [*self.waiting]:
-            self._note(stream, stream in moved)
+        """Let every stream that waits for the connection send, in turns."""
+        while self.waiting and self.send_window > 0 and not self.paused:
+            stream = next(iter(self.waiting))
+            del self.waiting[stream]
+            sent = self.sent
+            self._turn(stream)
+            self._note(stream, self.sent > sent)
 
     def _turn(self, stream: "Stream") -> bool:
         """Send a part of what waits. Whether anything could be sent."""
@@ -114,7 +133,10 @@ class Sender:
             self.waiting.pop(stream, None)
             stream.stalled_since = None
             return
-        self.waiting[stream] = None
+        if stream.send_window > 0:
+            self.waiting[stream] = None
+        else:  # a client may have thousands of these, and change the connection's window all day
+            self.waiting.pop(stream, None)
         if moved or stream.stalled_since is None:
             stream.stalled_since = self.clock()
 

@@ -217,6 +217,7 @@ class Stream:
         """The response is complete. A client that still sends must stop (RFC 9113 section 8.1)."""
         self.ended = True
         connection = self.connection
+        connection.served += 1
         if not self.remote_ended:
             connection.control(frames.rst_stream(self.id, ErrorCode.NO_ERROR))
         connection.returned(self.unread)

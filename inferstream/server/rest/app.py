@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from time import perf_counter
 from typing import Any, Protocol
 
 from ...dataplane.dataplane import DataPlane
@@ -73,10 +72,9 @@ class RestApp:
         dialects = [dialect(dataplane, settings, meters) for dialect in DIALECTS]
         self.routes = Routes(dialects, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
-        self._inference = InferenceDoor(dataplane, settings)
+        self._inference = InferenceDoor(dataplane, settings, meters.rest)
         self._dataplane = dataplane
         self._resources = LazyApp(lambda: _build_resources(dataplane, settings))
-        self._meters = meters.rest
         self.beside = beside
         self.entry: Any = self
         """The application to serve: this one, or what stands in front of it."""
@@ -135,25 +133,9 @@ class RestApp:
         )
         return 405, [JSON, (b"allow", ", ".join(claim.methods).encode())], body
 
-    async def infer(self, exchange: Exchange, route: Route) -> int:
+    def infer(self, exchange: Exchange, route: Route) -> Awaitable[int]:
         """Serve one inference request; returns the status it was answered with."""
-        started = perf_counter()
-        self._meters.in_progress += 1
-        status = 499
-        try:
-            status = await self._inference.serve(exchange, route)
-            return status
-        except asyncio.CancelledError:
-            # Ours when the client has left: there is nobody to tell, and nothing went wrong.
-            if not exchange.left:
-                raise
-            return status
-        finally:
-            self._meters.in_progress -= 1
-            self._meters.ended("POST", route.template, str(status), perf_counter() - started)
-            if logger.isEnabledFor(logging.DEBUG):
-                seconds = perf_counter() - started
-                logger.debug("POST %s of %s %d, %.6f s", route.template, route.model, status, seconds)
+        return self._inference.serve(exchange, route)
 
 
 def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:

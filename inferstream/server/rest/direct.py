@@ -82,7 +82,7 @@ class DirectExchange:
             self.keep_alive = False
         parts = self._begin(status, headers)
         parts += (b"content-length: %d\r\n\r\n" % len(body), body)
-        return self._send(parts, last=True)
+        return self._send(parts, True)
 
     def open(self, headers: RawHeaders) -> None:
         self._opening = b"".join((*self._begin(200, headers), b"transfer-encoding: chunked\r\n\r\n"))

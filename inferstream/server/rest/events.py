@@ -118,13 +118,14 @@ class EventStream:
                 waited_for = running.send(None) if error is None else running.throw(error)
             except StopIteration:
                 return
-            error = None
+            finally:
+                error = None  # its traceback refers to this frame, which would be a cycle
             try:
                 if self._events and (full := self._flush()) is not None:
                     yield from full.__await__()
                 yield waited_for
                 self._waited = True
-            except BaseException as interruption:
+            except BaseException as interruption:  # `running` gets every one
                 error = interruption
 
     def _flush(self, last: bool = False) -> Coroutine[Any, Any, None] | None:

@@ -5,13 +5,16 @@ nothing else is gained or lost by leaving it out.
 """
 
 import asyncio
+import logging
+from collections.abc import Awaitable
 from time import perf_counter
 
-from ...dataplane.call import Operation
+from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.priority import header_priority
 from ...dataplane.reply import Reply
 from ...settings import Settings
+from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
 from .dialects.base import Gathering, ParsedRequest, Route
 from .events import TURN_AFTER, EventStream
@@ -19,11 +22,14 @@ from .exchange import Exchange
 from .headers import ResponseHeaders
 from .messages import ClientLeft, RawHeaders, accepted, compress, expect_body, plain, wrap
 
+logger = logging.getLogger("inferstream.rest")
+
 
 class InferenceDoor:
     """Inferences by HTTP: the dialect reads the request and writes the response, all between is the same."""
 
-    def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
+    def __init__(self, dataplane: DataPlane, settings: Settings, meters: DoorMeters) -> None:
+        self._meters = meters
         self._limit = settings.max_body_bytes
         self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
         self._heartbeat = settings.sse_heartbeat
@@ -31,50 +37,74 @@ class InferenceDoor:
         self._headers = ResponseHeaders(dataplane.events)
 
     async def serve(self, exchange: Exchange, route: Route) -> int:
-        """Serve one request; returns the HTTP status it was answered with."""
+        """Serve and count one request; returns the HTTP status it was answered with."""
+        started = perf_counter()
+        meters = self._meters
+        meters.in_progress += 1
+        status = 499
         try:
-            expect_body(exchange.head, self._limit)
-            body = exchange.body(self._limit)
-            if not isinstance(body, bytes):
-                body = await body
-            asked = route.dialect.parse(exchange, plain(exchange.head, body, self._limit), route)
-            admission, operation = asked.admission, asked.operation
-            limit, said = exchange.head.seconds(), exchange.head.priority
-            deadline = None if limit is None else asyncio.get_running_loop().time() + limit
-            priority = 0 if said is None else header_priority(said)
-            call = admission.call(
-                operation,
-                asked.request,
-                Headers(exchange.headers, None, exchange),
-                None,
-                deadline,
-                exchange.task,
-                priority,
-            )
-            call.face = route.dialect.name
-            reply = await asked.open(call)
-            if operation is Operation.INFER:  # a whole answer, which has nothing to close
-                assert reply.first is not None
-                headers, text = asked.response(reply.first)
-                await self._respond(exchange, reply.first, asked, headers, text)
-                return 200
-            gathering = asked.gathering()
-            async with reply:
-                if gathering is None:
-                    await self._stream(exchange, reply, asked)
+            # One coroutine for all of it, because each costs as much as a stage.
+            try:
+                expect_body(exchange.head, self._limit)
+                body = exchange.body(self._limit)
+                if not isinstance(body, bytes):
+                    body = await body
+                asked = route.dialect.parse(exchange, plain(exchange.head, body, self._limit), route)
+                reply = await asked.open(self._call(exchange, route, asked))
+                if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
+                    assert reply.first is not None
+                    headers, text = asked.response(reply.first)
+                    waiting = self._respond(exchange, reply.first, asked, headers, text)
+                    if waiting is not None:
+                        await waiting
                 else:
-                    await _gather(reply, gathering)
-            if gathering is not None:
-                headers, text = gathering.end()
-                await self._respond(exchange, reply.first, asked, headers, text)
-            return 200
-        except ClientLeft:
-            return 499
-        except Exception as error:
-            status, error_headers, text = route.dialect.error(wrap(error))
-            if (waiting := exchange.respond(status, error_headers, text)) is not None:
-                await waiting
-            return status
+                    await self._send(exchange, reply, asked)
+                status = 200
+            except ClientLeft:
+                pass
+            except Exception as error:
+                status, headers, text = route.dialect.error(wrap(error))
+                if (waiting := exchange.respond(status, headers, text)) is not None:
+                    await waiting
+        except asyncio.CancelledError:
+            # Ours when the client has left: there is nobody to tell, and nothing went wrong.
+            if not exchange.left:
+                raise
+        finally:
+            meters.in_progress -= 1
+            seconds = perf_counter() - started
+            meters.ended("POST", route.template, str(status), seconds)
+            if logger.isEnabledFor(logging.DEBUG):
+                logger.debug("POST %s of %s %d, %.6f s", route.template, route.model, status, seconds)
+        return status
+
+    def _call(self, exchange: Exchange, route: Route, asked: ParsedRequest) -> Call:
+        """The call of a request. Raises InvalidRequest for a wrong limit or priority."""
+        head = exchange.head
+        limit, said = head.seconds(), head.priority
+        call = asked.admission.call(
+            asked.operation,
+            asked.request,
+            Headers(exchange.headers, None, exchange),
+            None,
+            None if limit is None else asyncio.get_running_loop().time() + limit,
+            exchange.task,
+            0 if said is None else header_priority(said),
+        )
+        call.face = route.dialect.name
+        return call
+
+    async def _send(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:
+        """Send a stream, or all of it as one response."""
+        gathering = asked.gathering()
+        async with reply:
+            if gathering is None:
+                await self._stream(exchange, reply, asked)
+                return
+            await _gather(reply, gathering)
+        headers, text = gathering.end()
+        if (waiting := self._respond(exchange, reply.first, asked, headers, text)) is not None:
+            await waiting
 
     async def _stream(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:
         headers = asked.headers
@@ -82,28 +112,34 @@ class InferenceDoor:
             headers = headers + self._headers(reply.first, asked.admission.model)
         await EventStream(exchange, headers, self._heartbeat, self._stall).run(reply, asked)
 
-    async def _respond(
+    def _respond(
         self,
         exchange: Exchange,
         response: InferenceResponse | None,
         asked: ParsedRequest,
         headers: RawHeaders,
         text: bytes,
-    ) -> None:
+    ) -> Awaitable[None] | None:
+        """Send a whole response, compressed if it is worth it; None if it is sent."""
         headers += asked.headers
         if response is not None:
             headers += self._headers(response, asked.admission.model)
         if (
             self._compress_from is not None
-            and exchange.head.accept_encoding
             and len(text) >= self._compress_from
+            and exchange.head.accept_encoding
             and asked.compressible
             and (encoding := accepted(exchange.head.accept_encoding)) is not None
         ):
-            text = await compress(text, encoding)
-            headers.append((b"content-encoding", encoding))
-        if (waiting := exchange.respond(200, headers, text)) is not None:
-            await waiting
+            return _respond_compressed(exchange, headers, text, encoding)
+        return exchange.respond(200, headers, text)
+
+
+async def _respond_compressed(exchange: Exchange, headers: RawHeaders, text: bytes, encoding: bytes) -> None:
+    text = await compress(text, encoding)
+    headers.append((b"content-encoding", encoding))
+    if (waiting := exchange.respond(200, headers, text)) is not None:
+        await waiting
 
 
 async def _gather(reply: Reply, gathering: Gathering) -> None:

@@ -48,8 +48,15 @@ class Reading:
             self._transport.resume_reading()
             self._loop.call_soon(self._resumed)
 
+    def close(self) -> None:
+        """End the checks, because the connection is closed."""
+        self.stop()
+        self._resumed = (
+            _nothing  # it refers to the connection, which refers to this: no work for the collector
+        )
+
     def stop(self) -> None:
-        """Stop the checks, because the connection is closed."""
+        """Stop the checks."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -61,3 +68,7 @@ class Reading:
             self._transport.abort()
         else:
             self._timer = self._loop.call_later(LOOK, self._look)
+
+
+def _nothing() -> None:
+    """Resume nothing."""

@@ -77,7 +77,7 @@ class WebSocket(asyncio.Protocol):
         self._writable.set()
         if self._timer is not None:
             self._timer.cancel()
-        self.reading.stop()
+        self.reading.close()
         self._leave()
 
     def eof_received(self) -> None:

@@ -14,7 +14,7 @@ from ..connections import SCOPE_KEY
 from ..tls import identities
 from .app import RestApp
 from .direct import DirectExchange, Openings
-from .messages import Head
+from .messages import Head, RawHeaders
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -62,6 +62,8 @@ class Connection(HttpToolsProtocol):
         self.served = cast(DirectApp, self.config.app)
         self._task: asyncio.Task[Any] | None = None
         self._direct: DirectExchange | None = None
+        self._head: Head | None = None
+        self._headers_of_head: RawHeaders = []
         self._header_bytes = 0
         self._chunks = 0
         self._received = 0
@@ -79,8 +81,13 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
         super().connection_lost(exc)
+        self._let_go()
         if (task := self._task) is not None:
             Interruption(task, lambda: self._task is task)
+
+    def _let_go(self) -> None:
+        """Drop what refers to this connection, so that the end of it is no work for the garbage collector."""
+        self.cycle = self.scope = self.parser = None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         if not self._refused:
@@ -128,14 +135,17 @@ class Connection(HttpToolsProtocol):
         route = self.served.route_of_target(self.url)
         if route is None or (self.cycle is not None and not self.cycle.response_complete):
             return None
-        head = Head(self.headers)
+        headers, head = self.headers, self._head
+        if head is None or headers != self._headers_of_head:  # most clients repeat their headers
+            head, self._headers_of_head = Head(headers), headers
+            self._head = head
         if head.expect or head.content_length is None or int(head.content_length) > largest:
             return None
         keep_alive = parser.should_keep_alive()
         # Only 1.1 keeps a connection by default, so that the version, a text, is seldom read.
         if (head.connection is not None or not keep_alive) and parser.get_http_version() != "1.1":
             return None
-        return DirectExchange(self, route, self.headers, head, keep_alive)
+        return DirectExchange(self, route, headers, head, keep_alive)
 
     def _hand_over(self) -> None:
         """Let uvicorn serve the request from its beginning, through ASGI."""
@@ -216,6 +226,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(400, "The connection is still busy with another request.")
         if not self._refused:
             super().handle_websocket_upgrade()
+            self._let_go()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, msg)

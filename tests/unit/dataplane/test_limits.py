@@ -94,7 +94,7 @@ class Stage:
 
     def check_idle(self, slots: int) -> None:
         assert self.meters.depth == len(self.limits._waiting) == 0
-        assert self.limits._free == slots
+        assert self.limits.free == slots
         assert self.model.now == 0
         assert not self.handler.calls
 

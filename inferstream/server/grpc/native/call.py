@@ -21,6 +21,9 @@ logger = logging.getLogger("inferstream.grpc")
 WITHOUT_WAIT = 16
 """Messages after which a stream that never waits lets other calls run."""
 
+MOST_WAITING = 64
+"""Messages of a stream that are cut out before the RPC reads them. The others wait as the bytes that arrived."""
+
 WORTH_COMPRESSING = 1024
 """Bytes of a message below which compression gains nothing."""
 
@@ -295,10 +298,10 @@ class StreamingCall(Call):
     def __init__(self, stream: Stream, head: CallHead, rpc: Rpc, limits: CallLimits) -> None:
         super().__init__(stream, head, rpc, limits)
         self._buffer = MessageBuffer(limits.max_receive)
-        self._messages: deque[tuple[bytes | memoryview, int]] = deque()
-        """Messages that the RPC has not read, and the bytes of the window that each has taken."""
+        self._messages: deque[tuple[bytes, bool]] = deque()
+        """Messages that the RPC has not read, and whether each is compressed."""
         self._owed = 0
-        """Bytes of the window that the message has taken which is incomplete."""
+        """Bytes of the window that the client does not have back."""
         self._reader: asyncio.Future[None] | None = None
         self._half_closed = False
         self._without_wait = 0
@@ -321,45 +324,64 @@ class StreamingCall(Call):
     def received(self, data: bytes, end: bool) -> None:
         if self._over:
             return
-        stream, buffer = self._stream, self._buffer
-        assert buffer is not None
-        buffer.feed(data)
+        assert self._buffer is not None
+        self._buffer.feed(data)
         self._owed += len(data)
+        self._half_closed = end
         try:
-            while (message := self._next()) is not None:
-                self._messages.append((message, self._owed))
-                self._owed = 0
+            self._split()
         except InferstreamError as error:
             self._fail_by(error)
             return
-        if not self._messages and self._owed:
-            # The message that the RPC waits for may be larger than the window. Its own limit bounds it.
-            stream.consumed(self._owed)
-            self._owed = 0
-        incomplete = not buffer.between_messages
-        if incomplete and end:
-            self.fail(StatusCode.INTERNAL, "The last message is incomplete.")
+        if self._over:
             self._interrupt()
-            return
-        stream.expecting_since = stream.connection.heard_at if incomplete else None
-        self._half_closed = end
-        if self._reader is not None and not self._reader.done():
+        elif self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
+    def _split(self) -> None:
+        """Cut messages out of what has arrived, as many as may wait. Raises InferstreamError."""
+        stream, buffer, messages = self._stream, self._buffer, self._messages
+        assert buffer is not None
+        while len(messages) < MOST_WAITING:
+            if (message := buffer.take()) is None:
+                break
+            messages.append((message, buffer.compressed))
+        else:
+            stream.expecting_since = None
+            return
+        if not messages and self._owed:
+            # The message that the RPC waits for may be larger than the window. Its own limit bounds it.
+            self._return(self._owed)
+        incomplete = not buffer.between_messages
+        if incomplete and self._half_closed:
+            self.fail(StatusCode.INTERNAL, "The last message is incomplete.")
+        stream.expecting_since = stream.connection.heard_at if incomplete else None
+
+    def _return(self, size: int) -> None:
+        """Let the client send as many further bytes, except those that it has back already."""
+        size = min(size, self._owed)
+        self._owed -= size
+        self._stream.consumed(size)
+
     async def read(self) -> bytes | None:
-        while not self._messages:
-            if self._half_closed:
-                return None
+        messages, buffer = self._messages, self._buffer
+        assert buffer is not None
+        while not messages:
+            if buffer.size:
+                self._split()
+                if messages:
+                    break
             if self._over:
                 raise ClientLeft
+            if self._half_closed:
+                return None
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
-        message, size = self._messages.popleft()
-        if not self._messages:
-            size += self._owed
-            self._owed = 0
-        self._stream.consumed(size)
-        return message  # type: ignore[return-value]  # any of the three
+        message, packed = messages.popleft()
+        self._return(_PREFIX + len(message))
+        if packed:  # inflated here, so that messages which wait take no more memory than on the wire
+            message = decompressed(message, self._head.encoding, self._limits.max_receive)
+        return message
 
     def write(self, message: bytes, /) -> Awaitable[None]:
         if self._over:

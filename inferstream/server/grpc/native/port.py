@@ -9,10 +9,12 @@ from ....errors import InvalidSettings
 from ....settings import Settings
 from ...http2.frames import LAST_STREAM
 from ...http2.limits import Limits
+from ...http2.pings import PingResponder
 from ...http2.port import Http2Port
 from ...http2.request import Request
 from ...http2.stream import Stream
 from ...ports import bind, share
+from ...standin import StandIn
 from ...tls import Certificates
 from ..options import GrpcOptions
 from ..rpc import Rpcs
@@ -79,10 +81,16 @@ class NativePort:
     """One gRPC port. Raises InvalidSettings for wrong options."""
 
     def __init__(
-        self, rpcs: Rpcs, options: GrpcOptions, settings: Settings, certificates: Certificates | None
+        self,
+        rpcs: Rpcs,
+        options: GrpcOptions,
+        settings: Settings,
+        certificates: Certificates | None,
+        stand_in: StandIn | None,
     ) -> None:
         self._certificates = certificates
-        self._shared = settings.frontends > 1
+        self._front_ends = settings.frontends > 1
+        self._reused = options.reuse_port and not self._front_ends
         self._sock: socket.socket | None = None
         self._renewing: asyncio.Task[None] | None = None
         calls = Calls(rpcs, options)
@@ -93,11 +101,13 @@ class NativePort:
             max_connections=settings.max_connections,
             context=None if certificates is None else certificates.context,
         )
+        if certificates is None and stand_in is not None:  # TLS belongs to the event loop
+            stand_in.add(PingResponder(self._port.connections))
 
     def bind(self, host: str, port: int) -> int:
         """Bind the port and return its number. Raises InvalidSettings if it is in use."""
-        sock = self._sock = bind(host, port, "gRPC")
-        if self._shared:
+        sock = self._sock = bind(host, port, "gRPC", shared=self._reused)
+        if self._front_ends:
             share(sock)
         return int(sock.getsockname()[1])
 

@@ -5,6 +5,7 @@ therefore kept with their headers, as long as the table does not change: such a 
 change the table are not kept. The number of kept blocks and their bytes are bounded.
 """
 
+import re
 from typing import TypeAlias
 
 from . import static
@@ -23,6 +24,7 @@ _Field: TypeAlias = tuple[Header, int]  # an entry of a table and its size
 _STATIC: tuple[_Field, ...] = tuple(
     ((name, value), len(name) + len(value) + OVERHEAD) for name, value in ((b"", b""), *static.TABLE)
 )
+_REFERENCES = re.compile(rb"[\x81-\xfe]*")  # each of one byte
 _NEWEST = len(_STATIC)  # the index of the newest entry of the dynamic table
 
 
@@ -84,14 +86,26 @@ class Decoder:
                     self._insert(field)
                     changed = True
             size += field[1]
-            if size <= limit:  # else the list grows no more: references of one byte may name entries of 4,000
+            if size <= limit:
                 headers.append(field[0])
+            else:  # a reference of one byte may name 4,000: from here on a run of them costs no more than its bytes
+                position = self._skip(block, position)
         if size > limit:
-            raise HeaderListTooLarge(size, limit)
+            raise HeaderListTooLarge(limit)
         decoded = tuple(headers)
         if not changed:
             self._keep(block, decoded, size + end)
         return decoded
+
+    def _skip(self, block: bytes, position: int) -> int:
+        """The position after a run of references, checked."""
+        found = _REFERENCES.match(block, position)
+        assert found is not None
+        if run := found.group():
+            highest = max(run) & 0x7F
+            if highest >= len(self._fields):
+                raise _no_entry(highest, self._fields)
+        return found.end()
 
     def _literal(self, block: bytes, position: int, first: int) -> tuple[Header, int]:
         """A header whose value is in the block, and the position after it."""

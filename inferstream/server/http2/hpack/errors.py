@@ -8,7 +8,5 @@ class HpackError(Exception):
 class HeaderListTooLarge(Exception):
     """The block is valid and its headers exceed the limit: only its stream ends, because the table is right."""
 
-    def __init__(self, size: int, limit: int) -> None:
-        super().__init__(f"the headers have {size} bytes, counting 32 for each, and the limit is {limit}")
-        self.size = size
-        self.limit = limit
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the headers have more than {limit} bytes, counting 32 for each")

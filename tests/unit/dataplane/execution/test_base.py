@@ -1,5 +1,7 @@
 """What a model can do, as its author wrote it, told to people and to another process."""
 
+from collections.abc import AsyncIterator
+
 import msgspec
 import pytest
 
@@ -7,6 +9,8 @@ from inferstream import MLModel, ModelSettings, StepModel
 from inferstream.dataplane.execution.base import Capabilities
 from inferstream.dataplane.execution.local import Local
 from inferstream.dataplane.workers.frames import Loaded
+from inferstream.functions.function import Function
+from inferstream.functions.model import model_class
 
 
 class Predicts(MLModel):
@@ -32,6 +36,15 @@ class PredictsAndSteps(Predicts, Steps):
     pass
 
 
+async def total(xs: AsyncIterator[int]) -> int:
+    return sum([x async for x in xs])
+
+
+async def running(xs: AsyncIterator[int]) -> AsyncIterator[int]:
+    async for x in xs:
+        yield x
+
+
 @pytest.mark.parametrize(
     ("implementation", "capabilities", "text"),
     [
@@ -41,10 +54,12 @@ class PredictsAndSteps(Predicts, Steps):
         (Both, (True, True, False), "predict, stream"),
         (Steps, (False, True, True), "steps"),
         (PredictsAndSteps, (True, True, True), "predict, steps"),
+        (model_class(Function(total, "total")), (False, True, False, True), "predict"),
+        (model_class(Function(running, "running")), (False, True, False), "stream"),
     ],
 )
 def test_what_a_model_can_do(
-    implementation: type[MLModel], capabilities: tuple[bool, bool, bool], text: str
+    implementation: type[MLModel], capabilities: tuple[bool, ...], text: str
 ) -> None:
     found = Local(implementation(ModelSettings(implementation=implementation, name="m"))).capabilities
     assert found == Capabilities(*capabilities)
@@ -52,8 +67,9 @@ def test_what_a_model_can_do(
 
 
 def test_a_worker_tells_it_as_a_value() -> None:
-    loaded = Loaded(1, b"{}", Capabilities(False, True, True), 1, [], "declared")
+    loaded = Loaded(1, b"{}", Capabilities(False, True, True, True), 1, [], "declared")
     told = msgspec.msgpack.decode(msgspec.msgpack.encode(loaded), type=Loaded).capabilities
     assert type(told) is Capabilities
     assert told.steps
+    assert told.gathers
     assert not told.predict

@@ -17,6 +17,7 @@ from inferstream.concurrency.model_thread import ModelThread
 from inferstream.context import request_context
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution import coroutines
+from inferstream.dataplane.execution import local as execution
 from inferstream.dataplane.execution.local import UNBLOCKED_SLOTS, Local
 from inferstream.dataplane.reply import Reply
 from inferstream.errors import InferenceFailed, InferstreamError
@@ -229,7 +230,7 @@ async def test_one_that_is_held_up_now_and_then_stays_on_the_loop(
         pass
     late = itertools.cycle([0.0, 0.0, 1.0, 0.0])  # every other stretch takes a second
     times = itertools.accumulate(late)
-    monkeypatch.setattr(coroutines, "perf_counter", lambda: next(times))
+    monkeypatch.setattr(execution, "perf_counter", lambda: next(times))
     assert {await infer(local) for _ in range(50)} == {HOME}
 
 
@@ -666,7 +667,7 @@ async def test_one_that_awaits_runs_on_the_loop_unwatched_after_a_while(start: S
     local = await start(Awaiting)
     assert {await infer(local) for _ in range(coroutines.WATCHED + 1)} == {HOME}
     assert {*await stream(local)} == {HOME}
-    if local._coroutines._turns is None:  # a machine that stalls may have been taken for the model
+    if local._coroutines.turns is None:  # a machine that stalls may have been taken for the model
         assert local._coroutines.predict == local._model.predict
 
 
@@ -688,7 +689,7 @@ async def test_the_loop_turns_between_the_stretches_of_one_that_blocks(start: St
     local._model.holds = True
     for _ in range(5):
         await infer(local)
-    assert local._coroutines._turns is not None
+    assert local._coroutines.turns is not None
     turns = 0
 
     async def count() -> None:
@@ -704,6 +705,75 @@ async def test_the_loop_turns_between_the_stretches_of_one_that_blocks(start: St
     counting.cancel()
     assert [isinstance(answer, str) for answer in capabilities] == [True] * 3 + [False] + [True] * 6
     assert turns >= 18  # two stretches each, and a turn between any two
+
+
+class Holds:
+    """Counts the stretches of which the server learns, and knows whether one is in progress."""
+
+    def __init__(self) -> None:
+        self.count = self.inside = 0
+
+    def began(self) -> None:
+        self.count += 1
+        self.inside += 1
+
+    def ended(self) -> None:
+        self.inside -= 1
+
+
+@pytest.fixture
+def holds() -> Holds:
+    return Holds()
+
+
+@pytest.fixture
+def on_loop(holds: Holds) -> Local:
+    model = Awaiting(ModelSettings(implementation=Awaiting, name="m"))
+    return Local(model, None, LoadedModel(model), holds)
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize("ask", [infer, stream])
+async def test_the_server_learns_of_the_stretches_of_one_that_blocks(
+    on_loop: Local, holds: Holds, ask: Callable, blocks: bool
+) -> None:
+    on_loop._model.holds = blocks
+    for _ in range(coroutines.WATCHED + 1):
+        await ask(on_loop)
+    assert holds.inside == 0
+    before = holds.count
+    await ask(on_loop)
+    if blocks:  # each stretch, beyond the calls that are watched
+        assert holds.count - before == (2 if ask is infer else 17)
+    elif on_loop._coroutines.turns is None:  # a machine that stalls may have been taken for the model
+        assert holds.count == before
+
+
+async def test_a_stream_that_has_begun_takes_turns_when_its_model_is_found_to_block(
+    on_loop: Local, holds: Holds
+) -> None:
+    async with await on_loop(call(Operation.STREAM)) as reply:
+        for _ in range(coroutines.WATCHED_ITEMS):
+            await anext(reply)
+        on_loop._model.holds = True
+        for _ in range(10):
+            await infer(on_loop)
+        assert on_loop._coroutines.turns is not None
+        before = holds.count
+        await anext(reply)
+        assert holds.count > before
+
+
+async def test_the_server_learns_of_the_end_of_a_stretch_that_fails(holds: Holds) -> None:
+    class Fails(MLModel):
+        async def predict(self, payload):
+            await asyncio.sleep(0)
+            raise ValueError("no")
+
+    model = Fails(ModelSettings(implementation=Fails, name="m"))
+    with pytest.raises(InferenceFailed):
+        await infer(Local(model, None, LoadedModel(model), holds))
+    assert (holds.count, holds.inside) == (2, 0)
 
 
 @pytest.mark.parametrize("operation", Operation)

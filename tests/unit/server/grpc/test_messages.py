@@ -105,6 +105,7 @@ def test_a_small_message_that_becomes_too_large_is_refused(encoding: bytes) -> N
         (gzip.compress(b"abc")[:-3], "truncated gzip"),
         (gzip.compress(b"abc") + b"de", "2 bytes follow the gzip message"),
     ],
+    ids=["rubbish", "truncated", "followed"],
 )
 def test_a_message_that_is_not_compressed_as_it_says(message: bytes, reason: str) -> None:
     with pytest.raises(InvalidRequest, match=reason):

@@ -16,7 +16,7 @@ TOO_LARGE = encode([(b":status", b"431")])
 
 
 class FakeTransport(asyncio.Transport):
-    """Keeps the bytes. It is full, so that the protocol pauses, while `full` is set by `fill` and `drain`."""
+    """Keeps the bytes that are written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,6 +39,12 @@ class FakeTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.closed
 
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.closed = True
+
     def close(self) -> None:
         self.closed = True
 
@@ -54,8 +60,9 @@ class FakeTransport(asyncio.Transport):
 class Echo:
     """Receives the body of one request. The path says how the response is made of it."""
 
-    def __init__(self, stream: Stream, request: Request) -> None:
+    def __init__(self, stream: Stream, request: Request, silent: bool) -> None:
         self.stream = stream
+        self.silent = silent
         self.path = request.path
         self.body = bytearray()
         self.ended = self.is_lost = False
@@ -66,6 +73,9 @@ class Echo:
         assert not self.is_lost, "bytes for a request that is lost"
         self.body += data
         self.ended = end
+        if self.silent:
+            self.stream.consumed(len(data))
+            return
         if self.path == b"/late":  # gives the window back at the end
             self._kept += len(data)
         else:
@@ -91,7 +101,9 @@ class Echo:
 class Served:
     """A connection, and every request that it has given to the application."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, *, silent: bool = False) -> None:
+        """The application never responds if it is `silent`."""
+        self.silent = silent
         self.echoes: dict[int, Echo] = {}
         self.transport = FakeTransport()
         self.ends = 0
@@ -102,8 +114,8 @@ class Served:
 
     def _accept(self, stream: Stream, request: Request, end: bool) -> Echo | None:
         assert stream.id not in self.echoes, "a request was given twice"
-        echo = self.echoes[stream.id] = Echo(stream, request)
-        if request.path == b"/refuse":
+        echo = self.echoes[stream.id] = Echo(stream, request, self.silent)
+        if not self.silent and request.path == b"/refuse":
             stream.finish(HEAD)
             return None
         if end:
@@ -128,7 +140,10 @@ class Served:
         assert self.ends == 1
         assert not self.connection.streams
         for echo in self.echoes.values():
-            assert echo.ended or echo.is_lost or echo.path == b"/refuse" or echo.stream.ended
+            if self.silent:
+                assert echo.is_lost, "a call without a response goes on"
+            else:
+                assert echo.ended or echo.is_lost or echo.path == b"/refuse" or echo.stream.ended
 
 
 def read_frames(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:

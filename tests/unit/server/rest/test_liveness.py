@@ -1,6 +1,5 @@
 import asyncio
 import socket
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -8,8 +7,10 @@ from typing import Any
 import pytest
 import uvicorn
 
+from inferstream.server import standin
 from inferstream.server.rest import liveness
 from inferstream.server.rest.liveness import LONGEST_HEAD, Listener, Liveness, probed, response
+from inferstream.server.standin import StandIn
 
 LIVE = "/v2/health/live"
 
@@ -102,10 +103,15 @@ def port() -> Port:
 
 
 @pytest.fixture
-def stands_in(port: Port) -> Liveness:
-    stands_in = Liveness(60)
-    stands_in.open(Listener(port, Greeting, config_of()))  # type: ignore[arg-type]
-    return stands_in
+def stand_in() -> StandIn:
+    return StandIn(60)
+
+
+@pytest.fixture
+def probes(stand_in: StandIn, port: Port) -> Liveness:
+    probes = Liveness(stand_in)
+    probes.open(Listener(port, Greeting, config_of()))  # type: ignore[arg-type]
+    return probes
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -127,7 +133,7 @@ async def read(client: socket.socket) -> bytes:
 
 
 async def test_a_probe_is_answered_and_all_else_goes_to_the_event_loop(
-    stands_in: Liveness, port: Port
+    stand_in: StandIn, probes: Liveness, port: Port
 ) -> None:
     other, silent, left = port.connect(), port.connect(), port.connect()
     other.send(b"GET /v2 HTTP/1.1\r\n\r\n")
@@ -141,24 +147,24 @@ async def test_a_probe_is_answered_and_all_else_goes_to_the_event_loop(
         probe.close()
         return "loaded"
 
-    assert await stands_in.during(load()) == "loaded"
+    assert await stand_in.during(load()) == "loaded"
     for client in (other, silent):
         assert await read(client) == b"the event loop"
         client.close()
 
 
 async def test_no_more_connections_are_kept_than_the_bound(
-    stands_in: Liveness, port: Port, monkeypatch: pytest.MonkeyPatch
+    stand_in: StandIn, probes: Liveness, port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(liveness, "MOST_WAITING", 2)
     clients = [port.connect() for _ in range(3)]
 
     async def load() -> None:
         until(lambda: port.backlog == 1)
-        hold(3 * liveness.LOOK_EVERY)
+        hold(3 * standin.LOOK_EVERY)
         assert port.backlog == 1
 
-    await stands_in.during(load())
+    await stand_in.during(load())
     for client in clients[:2]:
         assert await read(client) == b"the event loop"
     for client in (*clients, port.accept()[0]):
@@ -166,50 +172,30 @@ async def test_no_more_connections_are_kept_than_the_bound(
 
 
 async def test_connections_are_closed_when_the_port_closes_before_the_event_loop_has_them(
-    stands_in: Liveness, port: Port
+    stand_in: StandIn, probes: Liveness, port: Port
 ) -> None:
     client = port.connect()
 
     async def load() -> None:
         until(lambda: port.backlog == 0)
-        stands_in.close()
+        probes.close()
 
-    await stands_in.during(load())
+    await stand_in.during(load())
     assert await read(client) == b""
     client.close()
 
 
-async def test_the_thread_lives_as_long_as_a_load_and_steps_in_for_one_alone(
-    stands_in: Liveness, port: Port
+async def test_no_probe_is_answered_while_an_inference_holds_the_event_loop(
+    stand_in: StandIn, probes: Liveness, port: Port
 ) -> None:
-    def threads() -> list[threading.Thread]:
-        return [thread for thread in threading.enumerate() if thread.name == "liveness"]
-
-    before = threads()  # those of other tests may still be ending
-    loaded = asyncio.Event()
-    loading = [asyncio.create_task(stands_in.during(loaded.wait())) for _ in range(2)]
-    await asyncio.sleep(0)
-    (thread,) = [thread for thread in threads() if thread not in before]
     client = port.connect()
-    hold(liveness.BLOCKED_AFTER + 3 * liveness.LOOK_EVERY)  # what is none of the load's
+
+    async def load() -> None:
+        stand_in.began()
+        hold(standin.BLOCKED_AFTER + 3 * standin.LOOK_EVERY)
+        stand_in.ended()
+
+    await load()
     assert port.backlog == 1
-    loaded.set()
-    await asyncio.gather(*loading)
-    await asyncio.to_thread(thread.join, 10)
-    assert not thread.is_alive()
     client.close()
     port.accept()[0].close()
-
-
-async def test_a_load_that_fails_or_is_cancelled_does_so_as_ever(stands_in: Liveness) -> None:
-    async def fails() -> None:
-        await asyncio.sleep(0)
-        raise ValueError("no weights")
-
-    with pytest.raises(ValueError, match="no weights"):
-        await stands_in.during(fails())
-    loading = asyncio.create_task(stands_in.during(asyncio.Event().wait()))
-    await asyncio.sleep(0)
-    loading.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await loading

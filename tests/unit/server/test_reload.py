@@ -1,0 +1,53 @@
+"""What a reload says of an app that cannot be imported any more."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from inferstream import Application
+from inferstream.errors import InvalidSettings
+from inferstream.repository.apps import AppRepository
+from inferstream.repository.base import Versions
+from inferstream.server.reload import _reload
+
+APP = """
+from inferstream import App
+
+app = App()
+"""
+MODELS = "".join(f"@app.model\ndef model_{name}() -> str:\n    return '{name}'\n" for name in "abc")
+
+
+class Breaking(AppRepository):
+    """An app that fails for a reason, while there is one."""
+
+    reason = ""
+
+    def _imported(self) -> Versions:
+        if self.reason:
+            raise InvalidSettings(self.reason)
+        return super()._imported()
+
+
+async def test_a_broken_app_is_logged_once_and_every_model_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "broken_once.py"
+    file.write_text(APP + MODELS)
+    repository = Breaking("broken_once:app", tmp_path)
+    async with Application(repository=repository) as application:
+        for reason in ("line 3: SyntaxError", "line 4: SyntaxError", "line 4: SyntaxError"):
+            caplog.clear()
+            repository.reason = reason
+            with caplog.at_level(logging.ERROR):
+                await _reload(application.registry, [file])
+            assert [record.getMessage() for record in caplog.records] == [
+                f"Model model_a cannot be loaded: {reason}; the old version goes on serving."
+            ]
+            items = await application.registry.index(ready=False)
+            assert [item.name for item in items] == ["model_a", "model_b", "model_c"]
+            assert all(reason in item.reason for item in items)
+        repository.reason = ""
+        await _reload(application.registry, [file])
+        assert {item.reason for item in await application.registry.index(ready=False)} == {""}
