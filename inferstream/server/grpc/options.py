@@ -62,6 +62,8 @@ class GrpcOptions:
     """Time for the calls in progress after that."""
     max_idle: float | None = None
     """Time without calls after which a connection is closed."""
+    reuse_port: bool = True
+    """Whether other sockets of this user may listen at the same port."""
     compression: Literal["deflate", "gzip"] | None = None
     """Compression of responses for clients that take it."""
 
@@ -163,13 +165,12 @@ NATIVE: dict[str, tuple[str, Convert]] = {
     "grpc.max_connection_age_ms": ("max_age", _seconds),
     "grpc.max_connection_age_grace_ms": ("max_age_grace", _seconds),
     "grpc.max_connection_idle_ms": ("max_idle", _seconds),
+    "grpc.so_reuseport": ("reuse_port", _flag),
     "grpc.default_compression_algorithm": ("compression", _compression),
 }
 """The channel arguments that the native engine knows, with the field of `GrpcOptions` and its conversion."""
 
 WITHOUT_EFFECT = (
-    # The setting `frontends` decides, also with grpcio: `bind` refuses a port at which another server listens.
-    "grpc.so_reuseport",
     # Programs set these beside those of keepalive. The native engine sends no other pings, and no arguments hold
     # those back: the first was removed from the proposal for clients, and grpc-core itself ignores the second.
     "grpc.http2.max_pings_without_data",

@@ -30,12 +30,15 @@ class GrpcioPort:
             check(certificates)
         self._certificates = certificates
         self._shared = shared
+        self._reused = bool(dict(options).get("grpc.so_reuseport")) and not shared
         self._server = grpc.aio.server(options=options)
         self._server.add_generic_rpc_handlers((RpcHandlers(rpcs),))
 
     def bind(self, host: str, port: int) -> int:
         """Bind the port and return its number. Raises InvalidSettings if it is in use."""
-        probe = bind(host, port, "gRPC")  # gRPC's own error names neither the port nor the reason
+        probe = bind(
+            host, port, "gRPC", shared=self._reused
+        )  # gRPC's own error names neither the port nor the reason
         if not self._shared:
             probe.close()
             return self.join(host, port)

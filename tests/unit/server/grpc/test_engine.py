@@ -74,3 +74,18 @@ def test_grpcio_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_unknown_engine_is_refused() -> None:
     with pytest.raises(ValueError, match="grpc_engine"):
         settings("rust")
+
+
+@pytest.mark.parametrize("choice", ["native", "grpcio"])
+async def test_a_port_in_use_is_refused_unless_both_servers_reuse_it(choice: str) -> None:
+    alone, reusing = settings(choice), settings(choice, {"grpc.so_reuseport": 1})
+    first, second = (build_port(NoRpcs(), reusing) for _ in range(2))
+    try:
+        number = first.bind("127.0.0.1", 0)
+        await first.start()
+        assert second.bind("127.0.0.1", number) == number
+        with pytest.raises(InvalidSettings, match=f"gRPC port {number} on 127.0.0.1 is already in use"):
+            build_port(NoRpcs(), alone).bind("127.0.0.1", number)
+    finally:
+        await first.stop()
+        await second.stop()

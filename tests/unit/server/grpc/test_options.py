@@ -34,11 +34,12 @@ def test_the_servers_own_arguments() -> None:
         max_metadata=16 * 1024,
         permit_without_calls=True,
         min_ping_interval=5.0,
+        reuse_port=False,
     )
     assert lacking(channel_arguments(settings())) is None
     both = options(grpc_max_message_length=7)
     assert (both.max_receive, both.max_send) == (7, 7)
-    assert channel_arguments(settings(frontends=2))["grpc.so_reuseport"] == 1
+    assert options(frontends=2).reuse_port
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,7 @@ def test_the_servers_own_arguments() -> None:
         ("grpc.max_connection_age_ms", 2**31 - 1, "max_age", None),
         ("grpc.max_connection_age_grace_ms", 1000, "max_age_grace", 1.0),
         ("grpc.max_connection_idle_ms", 1000, "max_idle", 1.0),
+        ("grpc.so_reuseport", 1, "reuse_port", True),
         ("grpc.default_compression_algorithm", 0, "compression", None),
         ("grpc.default_compression_algorithm", 1, "compression", "deflate"),
         ("grpc.default_compression_algorithm", 2, "compression", "gzip"),
@@ -83,7 +85,7 @@ def test_each_argument_that_the_native_engine_knows(
         ("grpc.max_receive_message_length", -2),
         ("grpc.keepalive_time_ms", -1),
         ("grpc.keepalive_time_ms", 2**31),
-        ("grpc.keepalive_permit_without_calls", 2),
+        ("grpc.so_reuseport", 2),
         ("grpc.default_compression_algorithm", 3),
         ("grpc.http2.max_frame_size", 100),
     ],
