@@ -4,8 +4,9 @@ The thread peeks at the bytes that wait in a connection's socket, walks over the
 of PINGs. The bytes stay in the socket. The event loop reads them later, and the connection knows how many PINGs need
 nothing more. Everything else of a connection waits for the event loop.
 
-Bytes may be sent beside the event loop only between two frames: where the transport has nothing unsent. This is never
-so under TLS, whose records the event loop alone can make.
+Bytes may be sent beside the event loop only between two frames: where the transport has nothing unsent. Code of a model
+may make the event loop write a WINDOW_UPDATE meanwhile, when it reads the next request of its stream. Both are whole
+frames in one system call each. Under TLS nothing can be sent, because the event loop alone can make records.
 """
 
 import select
