@@ -42,23 +42,23 @@ class PingResponder:
         self._buffer = bytearray(2 * MOST_PEEKED)
 
     def respond(self, hold: Hold) -> Iterator[None]:
-        if hold is not self._hold:  # no connection comes or goes during a hold
+        if hold is not self._hold:
             self._hold = hold
-            self._walk_all()
+            self._poll, self._walks = select.poll(), {}
+            for connection in [*self._connections]:  # none comes or goes during a hold
+                self._begin(connection)
+                yield
         for descriptor, _ in self._poll.poll(0):
-            yield
             self._walks[descriptor].respond(self._buffer)
-        yield
+            yield
 
     def turned(self) -> None:
-        """The next hold begins anew."""
+        """Forget the connections, which the event loop may close."""
+        self._hold, self._walks = None, {}
 
-    def _walk_all(self) -> None:
-        self._poll, self._walks = select.poll(), {}
-        for connection in [*self._connections]:
-            unread = connection.unread_frame()
-            if unread is None or not connection.between_frames:
-                continue
+    def _begin(self, connection: Connection) -> None:
+        unread = connection.unread_frame()
+        if unread is not None and connection.between_frames:
             sock = connection.transport.get_extra_info("socket")
             self._poll.register(sock.fileno(), select.POLLIN)
             self._walks[sock.fileno()] = Walk(connection, sock, *unread)
