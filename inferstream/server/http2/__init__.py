@@ -11,5 +11,6 @@ What a `Connection` promises to the application above it:
 - What a client can make the server keep or compute without work of its own is bounded by `Limits`.
 
 Reading order: `frames` (bytes), `hpack` (header blocks), `request` (a valid head), `settings`, `flow` (windows),
-`stream`, `connection`, `abuse` (frames without use), `port` (sockets, time limits, the end).
+`stream`, `connection`, `abuse` (frames without use), `port` (sockets, time limits, the end),
+`pings` (PINGs while the event loop is held).
 """

@@ -4,8 +4,9 @@ The thread peeks at the bytes that wait in a connection's socket, walks over the
 of PINGs. The bytes stay in the socket. The event loop reads them later, and the connection knows how many PINGs need
 nothing more. Everything else of a connection waits for the event loop.
 
-Bytes may be sent beside the event loop only between two frames: where the transport has nothing unsent. This is never
-so under TLS, whose records the event loop alone can make.
+Bytes may be sent beside the event loop only between two frames: where the transport has nothing unsent. Code of a model
+may make the event loop write a WINDOW_UPDATE meanwhile, when it reads the next request of its stream. Both are whole
+frames in one system call each. Under TLS nothing can be sent, because the event loop alone can make records.
 """
 
 import select
@@ -41,23 +42,23 @@ class PingResponder:
         self._buffer = bytearray(2 * MOST_PEEKED)
 
     def respond(self, hold: Hold) -> Iterator[None]:
-        if hold is not self._hold:  # no connection comes or goes during a hold
+        if hold is not self._hold:
             self._hold = hold
-            self._walk_all()
+            self._poll, self._walks = select.poll(), {}
+            for connection in [*self._connections]:  # none comes or goes during a hold
+                self._begin(connection)
+                yield
         for descriptor, _ in self._poll.poll(0):
-            yield
             self._walks[descriptor].respond(self._buffer)
-        yield
+            yield
 
     def turned(self) -> None:
-        """The next hold begins anew."""
+        """Forget the connections, which the event loop may close."""
+        self._hold, self._walks = None, {}
 
-    def _walk_all(self) -> None:
-        self._poll, self._walks = select.poll(), {}
-        for connection in [*self._connections]:
-            unread = connection.unread_frame()
-            if unread is None or not connection.between_frames:
-                continue
+    def _begin(self, connection: Connection) -> None:
+        unread = connection.unread_frame()
+        if unread is not None and connection.between_frames:
             sock = connection.transport.get_extra_info("socket")
             self._poll.register(sock.fileno(), select.POLLIN)
             self._walks[sock.fileno()] = Walk(connection, sock, *unread)

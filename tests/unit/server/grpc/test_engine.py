@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from inferstream.errors import InvalidSettings, MissingExtra
 from inferstream.server.grpc import engine
 from inferstream.server.grpc.engine import build_port, engine_of, explain_engine
+from inferstream.server.standin import StandIn
 from inferstream.settings import Settings
+from tests.certificates import Authority
 
 KNOWN = {"grpc.max_concurrent_streams": 3}
 UNKNOWN = KNOWN | {"grpc.enable_channelz": 1}
@@ -46,6 +49,14 @@ def test_the_settings_choose(
 def test_native_refuses_an_argument_that_it_does_not_know() -> None:
     with pytest.raises(InvalidSettings, match=r'"grpc\.enable_channelz" is unknown to grpc_engine native'):
         engine_of(settings("native", UNKNOWN))
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_nothing_is_sent_beside_the_event_loop_over_tls(tmp_path: Path, tls: bool) -> None:
+    stand_in = StandIn(60)
+    certificates = Authority(tmp_path).issue("server") if tls else None
+    build_port(NoRpcs(), settings("native", certificates), stand_in)  # type: ignore[arg-type]
+    assert len(stand_in._responders) == (0 if tls else 1)
 
 
 def test_auto_says_once_why_it_is_grpcio(

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -317,6 +318,15 @@ async def test_pings_sent_during_a_hold_are_no_strikes() -> None:
         client.send(ping(4))
         client.loop_reads()
         assert client.connection.ended
+
+
+async def test_no_connection_is_kept_after_a_hold() -> None:
+    with connected() as client:
+        before = sys.getrefcount(client.connection)
+        client.stand_in()
+        client.responder.turned()
+        after = sys.getrefcount(client.connection)
+        assert after == before
 
 
 async def test_a_client_that_leaves_disturbs_nobody() -> None:
