@@ -59,7 +59,7 @@ def stop(settings: Settings, **parts: object) -> float:
     server = Server(settings)
     for name, part in parts.items():
         setattr(server.application if name in OF_THE_APPLICATION else server, name, part)
-    hanging: Any = SimpleNamespace(stop=forever)
+    hanging: Any = SimpleNamespace(stop=forever, drain=lambda: None)
 
     async def main() -> float:
         server._loading = asyncio.create_task(forever())

@@ -90,6 +90,7 @@ class NativePort:
     ) -> None:
         self._certificates = certificates
         self._front_ends = settings.frontends > 1
+        self._reused = options.reuse_port and not self._front_ends
         self._sock: socket.socket | None = None
         self._renewing: asyncio.Task[None] | None = None
         calls = Calls(rpcs, options)
@@ -105,7 +106,7 @@ class NativePort:
 
     def bind(self, host: str, port: int) -> int:
         """Bind the port and return its number. Raises InvalidSettings if it is in use."""
-        sock = self._sock = bind(host, port, "gRPC")
+        sock = self._sock = bind(host, port, "gRPC", shared=self._reused)
         if self._front_ends:
             share(sock)
         return int(sock.getsockname()[1])
