@@ -91,6 +91,17 @@ async def test_streams_take_turns_at_the_window_of_the_connection() -> None:
     assert sent == {1: 4000, 3: 4000, 5: 4000}
 
 
+async def test_small_responses_stay_within_the_window_of_the_connection() -> None:
+    served = began(INITIAL_WINDOW_SIZE=2**31 - 1)
+    written = b"".join(served.feed(call(id, b"b" * 10_000)) for id in range(1, 21, 2))
+    sent = sum(len(payload) for kind, _, _, payload in read_frames(written) if kind == frames.DATA)
+    assert sent == settings.DEFAULT_WINDOW
+    written = served.feed(frames.window_update(0, 100_000))
+    sent += sum(len(payload) for kind, _, _, payload in read_frames(written) if kind == frames.DATA)
+    assert sent == 100_000
+    assert not served.connection.streams
+
+
 async def test_settings_have_a_limit_of_their_own() -> None:
     served = began()
     written = b""
