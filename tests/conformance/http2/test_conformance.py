@@ -7,8 +7,9 @@ import pytest
 
 from tests.serving import Running, write_model
 
+from .case import Case
 from .cases import CASES
-from .conversation import Case, Conversation
+from .conversation import Conversation
 
 STREAMS = 100
 

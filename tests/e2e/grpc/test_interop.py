@@ -1,11 +1,7 @@
 """gRPC's interoperability test cases, with the client of grpcio."""
 
-import itertools
-import queue
 import struct
-import threading
 import zlib
-from collections.abc import Iterator
 
 import grpc
 import pytest
@@ -15,73 +11,11 @@ from tests.conformance.http2.conversation import Conversation
 from tests.conformance.http2.request import PSEUDO, REGULAR
 from tests.serving import eventually
 
-from .engines import HOSTS, Port, serving
+from .client import Client, Requests, fails
+from .engines import Port, serving
 from .interop import INITIAL, SERVICE, TRAILING, Interop, message, read
 
 ZEROS = 100_000
-
-
-@pytest.fixture(scope="module", params=HOSTS)
-def engine(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def interop() -> Interop:
-    return Interop()
-
-
-@pytest.fixture(scope="module")
-def port(engine: str, interop: Interop) -> Iterator[Port]:
-    with serving(interop, engine) as port:
-        yield port
-
-
-class Client:
-    """The RPCs of the service on a channel, as bytes."""
-
-    def __init__(self, channel: grpc.Channel) -> None:
-        self.channel = channel
-        self.empty = channel.unary_unary(f"/{SERVICE}/Empty")
-        self.unary = channel.unary_unary(f"/{SERVICE}/Unary")
-        self.input = channel.stream_unary(f"/{SERVICE}/Input")
-        self.output = channel.unary_stream(f"/{SERVICE}/Output")
-        self.duplex = channel.stream_stream(f"/{SERVICE}/Duplex")
-        self.early = channel.stream_stream(f"/{SERVICE}/Early")
-
-
-@pytest.fixture(scope="module")
-def client(port: Port) -> Iterator[Client]:
-    with grpc.insecure_channel(port.address) as channel:
-        yield Client(channel)
-
-
-class Requests:
-    """Requests that a test sends one by one, until it half-closes."""
-
-    def __init__(self, *first: bytes) -> None:
-        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        for each in first:
-            self._queue.put(each)
-
-    def send(self, message: bytes) -> None:
-        self._queue.put(message)
-
-    def end(self) -> None:
-        self._queue.put(None)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._queue.get, None)
-
-
-def fails(call: object, code: grpc.StatusCode, details: str | None = None) -> grpc.RpcError:
-    """The error of a call that fails with this status."""
-    with pytest.raises(grpc.RpcError) as caught:
-        call()
-    assert caught.value.code() is code, caught.value
-    if details is not None:
-        assert caught.value.details() == details
-    return caught.value
 
 
 def test_empty_unary(client: Client) -> None:
@@ -346,103 +280,3 @@ def test_server_compressed_calls(engine: str, interop: Interop, algorithm: str) 
             wbits = 31 if algorithm == "gzip" else 15
             assert (compressed, size) == (True, len(response.data) - 5)
             assert zlib.decompress(response.data[5:], wbits=wbits) == bytes(10_000)
-
-
-# What the cases leave open
-
-
-def test_a_call_that_ends_before_its_client(client: Client) -> None:
-    for requests in (iter([b"x"] * 2_000), itertools.repeat(b"x" * 1_000)):
-        call = client.early(requests, timeout=20)
-        assert [*call] == [b"enough"]
-        assert call.code() is grpc.StatusCode.OK
-
-
-def test_a_message_above_the_limit(engine: str, interop: Interop) -> None:
-    with serving(interop, engine, **{"grpc.max_receive_message_length": 10_000}) as port:
-        with grpc.insecure_channel(port.address) as channel:
-            client = Client(channel)
-            assert len(client.unary(message(10_000, sizes=[20_000]), timeout=20)) == 20_000
-            fails(lambda: client.unary(message(10_001), timeout=20), grpc.StatusCode.RESOURCE_EXHAUSTED)
-            call = client.duplex(iter([message(10_001)]), timeout=20)
-            fails(lambda: next(call), grpc.StatusCode.RESOURCE_EXHAUSTED)
-            inflating = grpc.Compression.Gzip  # a few hundred bytes on the wire
-            fails(
-                lambda: client.unary(message(ZEROS), timeout=20, compression=inflating),
-                grpc.StatusCode.RESOURCE_EXHAUSTED,
-            )
-            assert client.empty(b"", timeout=20) == b""
-
-
-def test_a_response_above_the_limit(engine: str, interop: Interop) -> None:
-    with serving(interop, engine, **{"grpc.max_send_message_length": 10_000}) as port:
-        with grpc.insecure_channel(port.address) as channel:
-            client = Client(channel)
-            assert len(client.unary(message(sizes=[10_000]), timeout=20)) == 10_000
-            fails(
-                lambda: client.unary(message(sizes=[10_001]), timeout=20), grpc.StatusCode.RESOURCE_EXHAUSTED
-            )
-            assert client.empty(b"", timeout=20) == b""
-
-
-def test_a_call_within_the_limits_of_metadata(client: Client) -> None:
-    _, call = client.unary.with_call(message(), timeout=20, metadata=(("x-long", "a" * 8_000),))
-    assert call.code() is grpc.StatusCode.OK
-    fails(
-        lambda: client.unary(message(), timeout=20, metadata=(("x-long", "a" * 40_000),)),
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
-    )
-    assert client.empty(b"", timeout=20) == b""
-
-
-def test_five_hundred_calls_at_once(client: Client) -> None:
-    calls = [client.unary.future(message(sizes=[number], sleep=0.2), timeout=30) for number in range(500)]
-    assert [len(call.result()) for call in calls] == [*range(500)]
-
-
-def test_five_hundred_streams_at_once(client: Client) -> None:
-    requests = [Requests(message(sizes=[1])) for _ in range(500)]
-    calls = [client.duplex(iter(each), timeout=60) for each in requests]
-    assert all(next(call) == b"\0" for call in calls)
-    for each in requests:
-        each.send(message(sizes=[2]))
-        each.end()
-    assert all([*call] == [b"\0\0"] for call in calls)
-
-
-def test_a_slow_reader_beside_fast_callers(client: Client) -> None:
-    """The slow reader's stream waits for it, while others of the same connection go on."""
-    slow = client.output(message(sizes=[2**20] * 64), timeout=60)
-    assert len(next(slow)) == 2**20
-    for number in range(200):
-        assert len(client.unary(message(sizes=[number]), timeout=20)) == number
-    assert sum(len(response) for response in slow) == 63 * 2**20
-
-
-def test_twenty_mebibytes_there_and_back(engine: str, interop: Interop) -> None:
-    size = 20 * 2**20
-    with serving(interop, engine, **{"grpc.max_receive_message_length": size}) as port:
-        with grpc.insecure_channel(port.address, [("grpc.max_receive_message_length", size)]) as channel:
-            client = Client(channel)
-            assert client.unary(message(size, sizes=[size]), timeout=60) == bytes(size)
-            call = client.duplex(iter([message(size, sizes=[size])] * 2), timeout=60)
-            assert [len(response) for response in call] == [size, size]
-
-
-def test_forty_messages_of_a_mebibyte_at_once(client: Client) -> None:
-    calls = [client.unary.future(message(2**20, sizes=[2**20]), timeout=60) for _ in range(40)]
-    assert all(len(call.result()) == 2**20 for call in calls)
-
-
-def test_many_threads_on_one_connection(client: Client) -> None:
-    found: list[int] = []
-
-    def ask() -> None:
-        found.extend(len(client.unary(message(sizes=[size]), timeout=30)) for size in range(50))
-
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(found) == sorted([*range(50)] * 8)

@@ -1,6 +1,6 @@
 """The cases, a file for each part of the RFCs."""
 
-from ..conversation import Case
+from ..case import Case
 from . import compression, flow, frames, framing, messages, streams
 
 CASES: list[Case] = [

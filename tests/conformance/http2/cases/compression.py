@@ -1,6 +1,7 @@
 """RFC 7541: header blocks, their integers and strings, and the size of the dynamic table."""
 
-from ..conversation import Answered, Case, EndsConnection, case
+from ..case import Case, case
+from ..reactions import Answered, EndsConnection
 from ..request import BLOCK, FIELDS, PATH, body, head, request, with_fields
 from ..wire import (
     COMPRESSION_ERROR,

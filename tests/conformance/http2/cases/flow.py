@@ -1,6 +1,7 @@
 """RFC 9113, section 6.9: WINDOW_UPDATE and flow control."""
 
-from ..conversation import Alive, Answered, Begun, EndsConnection, EndsStream, case
+from ..case import case
+from ..reactions import Alive, Answered, Begun, EndsConnection, EndsStream
 from ..request import RESPONSE_SIZE, body, head, request
 from ..wire import (
     FLOW_CONTROL_ERROR,

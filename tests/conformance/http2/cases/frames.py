@@ -1,16 +1,7 @@
 """RFC 9113, sections 6.1 to 6.8 and 6.10, and 7: each type of frame, and codes of errors."""
 
-from ..conversation import (
-    Acknowledged,
-    Answered,
-    Begun,
-    Case,
-    EndsConnection,
-    EndsStream,
-    NotReceived,
-    Received,
-    case,
-)
+from ..case import Case, case
+from ..reactions import Acknowledged, Answered, Begun, EndsConnection, EndsStream, NotReceived, Received
 from ..request import BLOCK, MESSAGE, body, head, request
 from ..wire import (
     ACK,

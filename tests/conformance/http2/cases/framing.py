@@ -1,6 +1,7 @@
 """RFC 9113, sections 3 and 4: the preface, the format and size of frames, and blocks of fields in frames."""
 
-from ..conversation import Acknowledged, Alive, Answered, Closed, EndsConnection, EndsEither, Received, case
+from ..case import case
+from ..reactions import Acknowledged, Alive, Answered, Closed, EndsConnection, EndsEither, Received
 from ..request import BLOCK, body, head, request
 from ..wire import (
     ACK,

@@ -1,6 +1,7 @@
 """RFC 9113, section 8: requests, their fields, trailers, and what makes them malformed."""
 
-from ..conversation import Answered, Case, EndsConnection, EndsEither, Malformed, case
+from ..case import Case, case
+from ..reactions import Answered, EndsConnection, EndsEither, Malformed
 from ..request import (
     BLOCK,
     FIELDS,

@@ -1,16 +1,7 @@
 """RFC 9113, section 5: states of streams, their identifiers and number, errors, and extensions."""
 
-from ..conversation import (
-    Alive,
-    Answered,
-    Begun,
-    Case,
-    EndsConnection,
-    EndsEither,
-    EndsStream,
-    Expectation,
-    case,
-)
+from ..case import Case, case
+from ..reactions import Alive, Answered, Begun, EndsConnection, EndsEither, EndsStream, Expectation
 from ..request import BLOCK, body, head, request
 from ..wire import (
     CANCEL,
