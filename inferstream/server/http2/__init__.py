@@ -10,7 +10,7 @@ What a `Connection` promises to the application above it:
   ends nothing else, and no exception leaves `data_received`.
 - What a client can make the server keep or compute without work of its own is bounded by `Limits`.
 
-Reading order: `frames` (bytes), `hpack` (header blocks), `request` (a valid head), `settings`, `flow` (windows),
-`stream`, `connection`, `abuse` (frames without use), `port` (sockets, time limits, the end),
-`pings` (PINGs while the event loop is held).
+Reading order: `frames` (bytes), `reader` (from bytes to frames), `hpack` (header blocks), `request` (a valid head),
+`settings`, `limits`, `stream`, `sending` and `receiving` (the two halves of a connection), `connection`, `abuse`
+(frames without use), `port` (sockets, time limits, the end), `pings` (PINGs while the event loop is held).
 """

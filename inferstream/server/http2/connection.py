@@ -1,32 +1,20 @@
-"""One connection: its streams, its windows, and what each frame of its client means (RFC 9113)."""
+"""One connection: its transport, the frames that concern it or no body, and its end (RFC 9113)."""
 
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from time import monotonic
-from typing import Any, cast
+from typing import cast
 
 from . import frames, settings
 from .abuse import Allowance, Pings
 from .errors import ConnectionFault, ErrorCode, StreamFault
-from .hpack import Decoder, Header, HeaderListTooLarge, HpackError
 from .limits import Limits
-from .reader import FrameReader
-from .request import Request, check_fields
-from .sending import LARGEST_FRAME, Sender
-from .stream import Accept, Stream, TooLarge
+from .receiving import Receiving
+from .sending import LARGEST_FRAME
+from .stream import Accept, TooLarge
 
 logger = logging.getLogger("inferstream.http2")
-
-KNOWN_HEADS = 16
-"""Checked heads that a connection keeps."""
-
-SHORT_BLOCK = 512
-"""Bytes of a header block whose head a connection keeps."""
-
-KNOWN_RESETS = 1024
-"""Streams reset by the server, whose frames may still arrive."""
 
 LONG_READ = 16 * 1024
 """Bytes of a read whose frames may take long."""
@@ -48,7 +36,7 @@ _DRAINING = b"draining"
 _KEEPALIVE = b"keepaliv"
 
 
-class Connection(Sender, FrameReader, asyncio.Protocol):
+class Connection(Receiving, asyncio.Protocol):
     """Gives each request of a client to `accept`."""
 
     def __init__(
@@ -60,39 +48,18 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         lost: Callable[["Connection"], None],
     ) -> None:
         """`made` may refuse a connection, by False; `lost` gets it when it has ended."""
-        FrameReader.__init__(self, limits)
-        Sender.__init__(self)
-        clock = self.clock
-        self._accept = accept
-        self._too_large = too_large
+        super().__init__(accept, too_large, limits)
         self._made = made
         self._lost = lost
-        self._decoder = Decoder(max_list_size=limits.max_header_list)
-        self._heads: dict[int, tuple[tuple[Header, ...], Request]] = {}
-        """Checked heads by the identity of their header lists, which the decoder keeps."""
-        self.streams: dict[int, Stream] = {}
-        self._last_stream = 0
-        self._resets: dict[int, None] = {}
-        self._current: Stream | None = None
-        """The stream of the current DATA frame."""
-        self._receive_window = limits.connection_window
-        self._unreturned = self._held = 0
-        self._initial_window = settings.DEFAULT_WINDOW
         self.drain_began: float | None = None
-        self._last_served: int | None = None
-        """The last stream that a draining connection serves."""
         self.acknowledged = False
         """Whether the client knows the server's SETTINGS."""
-        self._pings = Pings(clock, limits)
-        self._resets_allowed = Allowance(clock, "too many requests were reset", 500, 100, 0.5)
-        self._settings_allowed = Allowance(clock, "too many SETTINGS", 100, 1, 0)
-        self._frames_allowed = Allowance(clock, "too many frames without use", 2000, 500, 4)
-        self.opened_at = self.heard_at = self.used_at = clock()
+        self._pings = Pings(self.clock, limits)
+        self._settings_allowed = Allowance(self.clock, "too many SETTINGS", 100, 1, 0)
         self.partial_since: float | None = self.opened_at
         """Since when the preface, a frame or a header block is incomplete."""
         self.pinged_at: float | None = None
         self.ended_at: float | None = None
-        self.peername: Any = None
 
     # The transport
 
@@ -162,168 +129,10 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         for stream in streams:
             stream.lose()
 
-    # Requests
-
-    def on_headers(self, number: int, block: bytes, end: bool) -> None:
-        if number <= self._last_stream or not number % 2:
-            self._later_headers(number, block, end)
-            return
-        self._last_stream = number
-        try:
-            headers = self._decode(block)
-            known = self._heads.get(id(headers))
-            request = self._request(headers, block) if known is None else known[1]
-        except HeaderListTooLarge:
-            request = None
-        except StreamFault as fault:
-            self._refuse(number, fault.code)
-            return
-        self._begin(number, request, end)
-
-    def _later_headers(self, number: int, block: bytes, end: bool) -> None:
-        """Headers of a stream that has begun: trailers."""
-        if not number % 2:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a client's streams have odd ids")
-        if (stream := self.streams.get(number)) is not None:
-            self._trailers(stream, block, end)
-        elif number in self._resets:
-            with suppress(HeaderListTooLarge):
-                self._decode(block)  # for the state of the compression
-        else:
-            raise ConnectionFault(ErrorCode.STREAM_CLOSED, "HEADERS on a closed stream")
-
-    def _request(self, headers: tuple[Header, ...], block: bytes) -> Request:
-        request = Request(headers)
-        if len(block) <= SHORT_BLOCK:  # the decoder gives the same headers for the same block
-            if len(self._heads) >= KNOWN_HEADS:
-                self._heads.clear()
-            self._heads[id(headers)] = (headers, request)
-        return request
-
-    def _decode(self, block: bytes) -> tuple[Header, ...]:
-        try:
-            return self._decoder.decode(block)
-        except HpackError as error:
-            raise ConnectionFault(ErrorCode.COMPRESSION_ERROR, str(error)) from None
-
-    def _begin(self, id: int, request: Request | None, end: bool) -> None:
-        """Begin a request; its head is too large if `request` is None."""
-        if self._last_served is not None:
-            self._frames_allowed.spend(self.uses + self.sent)
-            self._remember(id)  # the client knows from GOAWAY that it may repeat it
-            return
-        if len(self.streams) >= self.limits.max_streams:
-            self._refuse(id, ErrorCode.REFUSED_STREAM)
-            return
-        if request is not None and end and request.content_length:
-            self._refuse(id, ErrorCode.PROTOCOL_ERROR)
-            return
-        self.uses += 1
-        self.used_at = self.heard_at
-        stream = Stream(self, id, self._initial_window, self.limits.stream_window, self.heard_at)
-        stream.remote_ended = end
-        self.streams[id] = stream
-        if request is None:
-            self._too_large(stream)
-            return
-        stream.content_left = request.content_length
-        receiver = self._accept(stream, request, end)
-        if not stream.ended:
-            stream.receiver = receiver
-
-    def _refuse(self, id: int, code: ErrorCode) -> None:
-        self._resets_allowed.spend(self.served)
-        self.control(frames.rst_stream(id, code))
-        self._remember(id)
-
-    def _trailers(self, stream: Stream, block: bytes, end: bool) -> None:
-        try:
-            headers = self._decode(block)
-        except HeaderListTooLarge:
-            self._fault(stream, StreamFault(ErrorCode.ENHANCE_YOUR_CALM, "the trailers are too large"))
-            return
-        try:
-            if stream.remote_ended:
-                raise StreamFault(ErrorCode.STREAM_CLOSED, "HEADERS follow the end of the stream")
-            if not end:
-                raise StreamFault(ErrorCode.PROTOCOL_ERROR, "trailers do not end the stream")
-            check_fields(headers)
-            stream.take(b"", True)
-        except StreamFault as fault:
-            self._fault(stream, fault)
-
-    def _fault(self, stream: Stream, fault: StreamFault) -> None:
-        """End a stream whose client broke the protocol."""
-        logger.debug("a stream ends: %s", fault)
-        self._resets_allowed.spend(self.served)
-        receiver = stream.receiver
-        stream.reset(fault.code)
-        if receiver is not None:
-            receiver.lost()
-
-    # Bodies
-
-    def on_data_frame(self, id: int, length: int) -> None:
-        self._receive_window -= length
-        if self._receive_window < 0:
-            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "the connection's window is exceeded")
-        self._held += length
-        stream = self._current = self.streams.get(id)
-        if stream is None:
-            self.returned(length)
-            if not id or id > self._last_stream or not id % 2:
-                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "DATA on a stream that is not open")
-            if id not in self._resets:
-                self._refuse(id, ErrorCode.STREAM_CLOSED)
-            return
-        stream.receive_window -= length
-        padding = length - self._data_left
-        if padding:
-            self.returned(padding)
-            stream.credit(padding)
-        if stream.receive_window < 0:
-            self._unbegin(
-                stream, StreamFault(ErrorCode.FLOW_CONTROL_ERROR, "the stream's window is exceeded")
-            )
-        elif stream.remote_ended:
-            self._unbegin(stream, StreamFault(ErrorCode.STREAM_CLOSED, "DATA follows the end of the stream"))
-        else:
-            stream.unread += self._data_left
-
-    def _unbegin(self, stream: Stream, fault: StreamFault) -> None:
-        """End a stream at a DATA frame, whose data then belongs to no stream."""
-        self._current = None
-        self.returned(self._data_left)
-        self._fault(stream, fault)
-
-    def on_data(self, data: bytes, end: bool) -> None:
-        stream = self._current
-        if stream is None:
-            return
-        if data:
-            self.uses += 1
-        elif not end:
-            self._frames_allowed.spend(self.uses + self.sent)
-            return
-        try:
-            stream.take(data, end)
-        except StreamFault as fault:
-            self._current = None
-            self._fault(stream, fault)
-
-    def returned(self, size: int) -> None:
-        """Bytes of a body are no longer kept: let the client send as many further ones."""
-        self._held -= size
-        self._unreturned += size
-        if self._unreturned * 2 >= self.limits.connection_window and not self.ended:
-            self._receive_window += self._unreturned
-            self.control(frames.window_update(0, self._unreturned))
-            self._unreturned = 0
-
     # Other frames
 
     def on_frame(self, kind: int, flags: int, id: int, payload: bytes) -> None:
-        self._frames_allowed.spend(self.uses + self.sent)
+        self.frames_allowed.spend(self.uses + self.sent)
         if kind < len(_FRAMES):
             _FRAMES[kind](self, flags, id, payload)
         # A type that is unknown is ignored (section 4.1).
@@ -338,8 +147,8 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         found = settings.read_settings(payload)
         self.control(settings.ACKNOWLEDGED)
         self.largest_frame = min(found.get(settings.MAX_FRAME_SIZE, self.largest_frame), LARGEST_FRAME)
-        window = found.get(settings.INITIAL_WINDOW_SIZE, self._initial_window)
-        change, self._initial_window = window - self._initial_window, window
+        window = found.get(settings.INITIAL_WINDOW_SIZE, self.initial_window)
+        change, self.initial_window = window - self.initial_window, window
         if change:
             for stream in [*self.streams.values()]:
                 stream.send_window += change
@@ -352,9 +161,8 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         _require(not id, "PING belongs to the connection")
         _require_size(len(payload) == 8)
         if not flags & frames.ACK:
-            if (
-                self.answered_pings
-            ):  # sent while the event loop was held, so the client may not be blamed for it
+            if self.answered_pings:
+                # Sent while the event loop was held, so the client may not be blamed for it.
                 self.answered_pings -= 1
                 return
             self.control(frames.ping(payload, ack=True))
@@ -379,7 +187,7 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
             return
         stream = self.streams.get(id)
         if stream is None:
-            _require(id <= self._last_stream and id % 2 == 1, "WINDOW_UPDATE on an idle stream")
+            _require(id <= self.last_stream and id % 2 == 1, "WINDOW_UPDATE on an idle stream")
             return
         stream.send_window += size
         if not size:
@@ -391,14 +199,14 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
 
     def _rst_stream(self, flags: int, id: int, payload: bytes) -> None:
         _require_size(len(payload) == 4)
-        _require(0 < id <= self._last_stream and id % 2 == 1, "RST_STREAM on an idle stream")
+        _require(0 < id <= self.last_stream and id % 2 == 1, "RST_STREAM on an idle stream")
         stream = self.streams.pop(id, None)
         if stream is None:
             return
         stream.lose()
         if not stream.responded and self.heard_at - stream.opened_at < PREMATURE:
-            self._resets_allowed.spend(self.served)
-        self._emptied()
+            self.resets_allowed.spend(self.served)
+        self.emptied()
 
     def _priority(self, flags: int, id: int, payload: bytes) -> None:
         _require(bool(id), "PRIORITY belongs to a stream")
@@ -417,24 +225,6 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a client sends no PUSH_PROMISE")
 
     # The end
-
-    def forget(self, stream: Stream, *, reset: bool) -> None:
-        """A stream has ended; `reset` if its client may still send frames."""
-        self.streams.pop(stream.id, None)
-        if reset:
-            self._remember(stream.id)
-        if not self.streams:
-            self._emptied()
-
-    def _remember(self, id: int) -> None:
-        self._resets[id] = None
-        if len(self._resets) > KNOWN_RESETS:
-            del self._resets[next(iter(self._resets))]
-
-    def _emptied(self) -> None:
-        self.used_at = self.clock()
-        if self._last_served is not None and not self.streams:
-            self.close()
 
     def keepalive(self) -> None:
         """Send a PING, to hear whether the client is still there."""
@@ -456,10 +246,10 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
 
     def stop_accepting(self) -> None:
         """Serve the requests in progress alone, and then close."""
-        if self.ended or self._last_served is not None:
+        if self.ended or self.last_served is not None:
             return
-        self._last_served = self._last_stream
-        self.control(frames.goaway(self._last_stream, ErrorCode.NO_ERROR, ""))
+        self.last_served = self.last_stream
+        self.control(frames.goaway(self.last_stream, ErrorCode.NO_ERROR, ""))
         if not self.streams:
             self.close()
 
@@ -467,7 +257,7 @@ class Connection(Sender, FrameReader, asyncio.Protocol):
         """Say why the connection ends, and end it and its streams."""
         if self.ended:
             return
-        self.control(frames.goaway(self._last_stream, code, reason))
+        self.control(frames.goaway(self.last_stream, code, reason))
         self.corked = False
         self.uncork()
         self.close()

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import frames
 from .limits import Limits
@@ -29,6 +29,8 @@ class Sender:
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.clock = self.loop.time
+        self.peername: Any = None
+        """The client's address, as a socket gives it."""
         self.send_window = DEFAULT_WINDOW
         self.largest_frame = frames.SMALLEST_MAX_FRAME
         self.paused = False

@@ -10,7 +10,7 @@ from .errors import ErrorCode, StreamFault
 from .request import Request
 
 if TYPE_CHECKING:
-    from .connection import Connection
+    from .receiving import Receiving
 
 Payload = bytes | bytearray | memoryview
 
@@ -63,7 +63,7 @@ class Stream:
     )
 
     def __init__(
-        self, connection: "Connection", id: int, send_window: int, receive_window: int, now: float
+        self, connection: "Receiving", id: int, send_window: int, receive_window: int, now: float
     ) -> None:
         self.connection = connection
         self.id = id

@@ -1,9 +1,8 @@
-"""One call: its messages in both directions, its deadline, and its end."""
+"""What unary and streaming calls share: the context of the RPC, the deadline, the end, and messages on the wire."""
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable
 from typing import Protocol
 
 from ....concurrency.interruption import Interruption
@@ -14,33 +13,14 @@ from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compress
 from ..metadata import Metadata
 from ..rpc import ClientLeft, Rpc, RpcFailed
 from ..statuses import StatusCode, grpc_status
-from .head import ENDED, OPENED, CallHead, Pairs, ended, failed_at_once, opened
+from .head import CallHead, Pairs, ended, failed_at_once, opened
 
 logger = logging.getLogger("inferstream.grpc")
-
-WITHOUT_WAIT = 16
-"""Messages after which a stream that never waits lets other calls run."""
-
-MOST_WAITING = 64
-"""Messages of a stream that are cut out before the RPC reads them. The others wait as the bytes that arrived."""
 
 WORTH_COMPRESSING = 1024
 """Bytes of a message below which compression gains nothing."""
 
 _PREFIX = PREFIX.size
-
-
-class _Nothing:
-    """An awaitable that is done."""
-
-    __slots__ = ()
-
-    def __await__(self) -> Generator[None, None, None]:
-        return
-        yield
-
-
-_DONE = _Nothing()
 
 
 class CallLimits(Protocol):
@@ -214,187 +194,3 @@ class Call:
         if message is not None and buffer.compressed:
             return decompressed(message, self._head.encoding, self._limits.max_receive)
         return message
-
-
-class UnaryCall(Call):
-    """One request and one response."""
-
-    __slots__ = ("_message",)
-
-    def __init__(self, stream: Stream, head: CallHead, rpc: Rpc, limits: CallLimits) -> None:
-        super().__init__(stream, head, rpc, limits)
-        self._message: bytes | memoryview | None = None
-
-    def received(self, data: bytes, end: bool) -> None:
-        size = len(data)
-        self._stream.consumed(size)
-        if self._over:
-            return
-        if self._buffer is None and end and size >= _PREFIX:
-            # A message in one frame, as nearly all are.
-            flags, length = PREFIX.unpack_from(data)
-            if not flags and length == size - _PREFIX <= self._limits.max_receive:
-                self._start(data[_PREFIX:])
-                return
-        self._collect(data, end)
-
-    def _collect(self, data: bytes, end: bool) -> None:
-        if self._buffer is None:
-            self._buffer = MessageBuffer(self._limits.max_receive)
-        buffer = self._buffer
-        buffer.feed(data)
-        try:
-            while (message := self._next()) is not None:
-                if self._message is not None:
-                    self.fail(StatusCode.UNIMPLEMENTED, "The RPC takes one message, and more were sent.")
-                    return
-                self._message = message
-        except InferstreamError as error:
-            self._fail_by(error)
-            return
-        if not end:
-            return
-        if not buffer.between_messages:
-            self.fail(StatusCode.INTERNAL, "The last message is incomplete.")
-        elif self._message is None:
-            self.fail(StatusCode.UNIMPLEMENTED, "The RPC takes one message, and none was sent.")
-        else:
-            message, self._message, self._buffer = self._message, None, None
-            self._start(message)
-
-    def _start(self, message: bytes | memoryview) -> None:
-        self._stream.expecting_since = None
-        self._task = self._stream.connection.loop.create_task(self._serve(message))
-
-    async def _serve(self, message: bytes | memoryview) -> None:
-        try:
-            response = await self._rpc.serve(message, self)  # type: ignore[arg-type]  # any of the three
-            assert response is not None
-            if not self._over:
-                self._respond(response)
-        except (Exception, asyncio.CancelledError) as error:
-            self._fail_with(error)
-
-    def _respond(self, response: bytes) -> None:
-        prefix, body = self._framed(response)
-        self._over = True
-        if self._timer is not None:
-            self._stop_timer()
-        stream = self._stream
-        trailers = ended(StatusCode.OK, "", self._trailing) if self._trailing else ENDED
-        if self._opened:
-            stream.send(prefix, body)
-            stream.finish(trailers)
-        else:
-            block = OPENED if self._encoding is None else opened((), self._encoding)
-            stream.respond(block, prefix, body, trailers)
-
-
-class StreamingCall(Call):
-    """Messages in both directions, or many in one."""
-
-    __slots__ = ("_half_closed", "_messages", "_owed", "_reader", "_without_wait")
-
-    def __init__(self, stream: Stream, head: CallHead, rpc: Rpc, limits: CallLimits) -> None:
-        super().__init__(stream, head, rpc, limits)
-        self._buffer = MessageBuffer(limits.max_receive)
-        self._messages: deque[tuple[bytes, bool]] = deque()
-        """Messages that the RPC has not read, and whether each is compressed."""
-        self._owed = 0
-        """Bytes of the window that the client does not have back."""
-        self._reader: asyncio.Future[None] | None = None
-        self._half_closed = False
-        self._without_wait = 0
-
-    def start(self) -> None:
-        self._task = self._stream.connection.loop.create_task(self._serve())
-
-    async def _serve(self) -> None:
-        try:
-            await self._rpc.serve(None, self)
-            if not self._over:
-                self._over = True
-                self._stop_timer()
-                if not self._opened:
-                    self._stream.head(opened((), self._encoding))
-                self._stream.finish(ended(StatusCode.OK, "", self._trailing))
-        except (Exception, asyncio.CancelledError) as error:
-            self._fail_with(error)
-
-    def received(self, data: bytes, end: bool) -> None:
-        if self._over:
-            return
-        assert self._buffer is not None
-        self._buffer.feed(data)
-        self._owed += len(data)
-        self._half_closed = end
-        try:
-            self._split()
-        except InferstreamError as error:
-            self._fail_by(error)
-            return
-        if self._over:
-            self._interrupt()
-        elif self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
-
-    def _split(self) -> None:
-        """Cut messages out of what has arrived, as many as may wait. Raises InferstreamError."""
-        stream, buffer, messages = self._stream, self._buffer, self._messages
-        assert buffer is not None
-        while len(messages) < MOST_WAITING:
-            if (message := buffer.take()) is None:
-                break
-            messages.append((message, buffer.compressed))
-        else:
-            stream.expecting_since = None
-            return
-        if not messages and self._owed:
-            # The message that the RPC waits for may be larger than the window. Its own limit bounds it.
-            stream.consumed(self._owed)
-            self._owed = 0
-        incomplete = not buffer.between_messages
-        if incomplete and self._half_closed:
-            self.fail(StatusCode.INTERNAL, "The last message is incomplete.")
-        stream.expecting_since = stream.connection.heard_at if incomplete else None
-
-    async def read(self) -> bytes | None:
-        messages, buffer = self._messages, self._buffer
-        assert buffer is not None
-        while not messages:
-            if buffer.size:
-                self._split()
-                if messages:
-                    break
-            if self._over:
-                raise ClientLeft
-            if self._half_closed:
-                return None
-            self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
-        message, packed = messages.popleft()
-        size = _PREFIX + len(message)
-        if size > self._owed:  # the client has a part of it back, because the message was large
-            size = self._owed
-        self._owed -= size
-        self._stream.consumed(size)
-        if packed:  # inflated here, so that messages which wait take no more memory than on the wire
-            message = decompressed(message, self._head.encoding, self._limits.max_receive)
-        return message
-
-    def write(self, message: bytes, /) -> Awaitable[None]:
-        if self._over:
-            raise ClientLeft
-        prefix, body = self._framed(message)
-        stream = self._stream
-        if not self._opened:
-            self._opened = True
-            stream.head(OPENED if self._encoding is None else opened((), self._encoding))
-        if not stream.send(prefix, body):
-            self._without_wait = 0
-            return stream.sent()
-        self._without_wait += 1
-        if self._without_wait < WITHOUT_WAIT:
-            return _DONE
-        self._without_wait = 0
-        return asyncio.sleep(0)

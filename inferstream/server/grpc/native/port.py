@@ -19,8 +19,9 @@ from ...tls import Certificates
 from ..options import GrpcOptions
 from ..rpc import Rpcs
 from ..statuses import StatusCode
-from .call import StreamingCall, UnaryCall
 from .head import CallHead, failed_at_once
+from .streaming import StreamingCall
+from .unary import UnaryCall
 
 logger = logging.getLogger("inferstream.grpc")
 

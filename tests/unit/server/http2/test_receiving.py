@@ -1,0 +1,58 @@
+"""The window of a connection for bodies that nobody has read."""
+
+from inferstream.server.http2 import frames
+from inferstream.server.http2.hpack import encode
+from inferstream.server.http2.limits import Limits
+
+from .conversations import Served, read_frames
+
+BLOCK = encode([(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/late"), (b":authority", b"a")])
+LIMITS = Limits(stream_window=100_000, connection_window=400_000, max_held=800_000)
+
+
+def opened() -> Served:
+    served = Served(LIMITS)
+    served.feed(frames.PREFACE + frames.frame(frames.SETTINGS, 0, 0, b""))
+    return served
+
+
+def offered(written: bytes) -> int:
+    """Bytes that the frames give back to the connection."""
+    return sum(
+        frames.read_long(payload)
+        for kind, _, stream, payload in read_frames(written)
+        if kind == frames.WINDOW_UPDATE and not stream
+    )
+
+
+def unread(served: Served, stream: int) -> bytes:
+    """What the connection writes when the body of a new stream fills its window, and nobody reads it."""
+    return served.feed(
+        frames.headers(stream, BLOCK, False) + frames.frame(frames.DATA, 0, stream, b"x" * 100_000)
+    )
+
+
+async def test_streams_that_nobody_reads_leave_the_window_of_the_others_open() -> None:
+    served = opened()
+    window = 400_000
+    for stream in range(1, 13, 2):
+        window += offered(unread(served, stream)) - 100_000
+        assert window >= 100_000
+
+
+async def test_what_all_streams_keep_unread_is_bounded() -> None:
+    served = opened()
+    window, kept = 400_000, 0
+    for stream in range(1, 99, 2):
+        if window < 100_000:
+            break
+        window += offered(unread(served, stream)) - 100_000
+        kept += 100_000
+    assert kept + window <= LIMITS.max_held
+    echo = served.echoes[1]
+    echo.stream.consumed(100_000)
+    served.feed(b"")
+    for other in (3, 5, 7):
+        served.echoes[other].stream.consumed(100_000)
+    window += offered(served.transport.take())
+    assert window >= 100_000, "the window stays closed after the bytes were read"
