@@ -188,6 +188,7 @@ class Server:
             closing.append(app.end(others.stop(FRONT_ENDS - SPARE)))
         await within(PORTS if others is None else FRONT_ENDS, "closing the ports", *closing)
         await app.close(over - loop.time(), *([] if self._loading is None else [_ended(self._loading)]))
+        self._stand_in.close()
         logger.info("stopped")
 
 

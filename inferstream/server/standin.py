@@ -13,7 +13,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Iterator
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any, Protocol
 
 from ..dataplane.execution.stretches import in_stretches
@@ -72,7 +72,8 @@ class StandIn:
         """When such code first ran in this turn of the event loop, or None."""
         self._needed_at = 0.0
         """When such code last began."""
-        self._runs = False
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
 
     def add(self, responder: Responder) -> None:
         self._responders.append(responder)
@@ -108,10 +109,10 @@ class StandIn:
                 return  # several models may run in one turn
             self._turned_at = self._needed_at = monotonic()
             loop.call_soon(self._turned)
-            if self._runs:
+            if self._thread is not None or self._closing.is_set():
                 return
-            self._runs = True
-        threading.Thread(target=self._run, name="stand-in", daemon=True).start()
+            thread = self._thread = threading.Thread(target=self._run, name="stand-in", daemon=True)
+        thread.start()
 
     def ended(self) -> None:
         """The code has returned to the event loop."""
@@ -120,6 +121,13 @@ class StandIn:
         with self._lock:
             self._depth -= 1
 
+    def close(self) -> None:
+        """End the thread, and start no other."""
+        self._closing.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join(LOOK_EVERY)  # it holds no lock for long, and is a daemon
+
     def _turned(self) -> None:
         with self._lock:
             self._turned_at = None
@@ -127,12 +135,11 @@ class StandIn:
             responder.turned()
 
     def _run(self) -> None:
-        while True:
-            sleep(LOOK_EVERY)
+        while not self._closing.wait(LOOK_EVERY):
             with self._lock:
                 hold = self._hold
                 if hold is None and monotonic() > self._needed_at + LINGERING:
-                    self._runs = False
+                    self._thread = None
                     return
             if hold is not None:
                 for responder in self._responders:

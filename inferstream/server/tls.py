@@ -134,11 +134,15 @@ class Certificates:
         return self._key.read_bytes(), self._certificate.read_bytes(), authority
 
 
+_NAMES = ("DNS", "URI", "IP Address", "email")
+"""Kinds of alternative names that are a text."""
+
+
 def identities(certificate: Mapping[str, Any] | None) -> tuple[str, ...]:
     """The names in a client's verified certificate, in the form of `ssl.SSLSocket.getpeercert`."""
     if not certificate:
         return ()
-    names = tuple(name for _, name in certificate.get("subjectAltName", ()))
+    names = tuple(name for kind, name in certificate.get("subjectAltName", ()) if kind in _NAMES)
     if names:
         return names
     subject = dict(pair for part in certificate.get("subject", ()) for pair in part)

@@ -267,7 +267,8 @@ def test_other_methods_and_media_types(server: Running) -> None:
 
 def test_errors_of_the_model(server: Running) -> None:
     found = call(server.url, "ModelInfer", asked("nobody"))
-    assert (found.status, found.message) == (NOT_FOUND, "Model nobody not found")
+    assert found.status == NOT_FOUND
+    assert found.message.startswith("Model nobody not found")
     stream = Stream(server.url, "ModelStreamInfer", asked("streaming", items=3, fail_at=2))
     assert [said(data) for data in stream] == ["item 0", "item 1"]
     assert stream.trailers is not None

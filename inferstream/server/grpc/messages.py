@@ -20,6 +20,9 @@ COMPRESSED = 1
 WORTH_A_VIEW = 64 * 1024
 """Bytes of a message above which a view costs less than a copy."""
 
+SMALL_PIECE = 1024
+"""Bytes of a piece that is joined with the one before it."""
+
 
 class MessageBuffer:
     """Takes the bytes of one direction of a call as they arrive, and gives the messages.
@@ -42,9 +45,14 @@ class MessageBuffer:
         """Whether the message that was taken last is compressed."""
 
     def feed(self, data: bytes) -> None:
-        if data:
-            self._pieces.append(data)
-            self.size += len(data)
+        if not data:
+            return
+        self.size += len(data)
+        pieces = self._pieces
+        if pieces and len(data) < SMALL_PIECE and len(pieces[-1]) < SMALL_PIECE:
+            pieces[-1] += data  # an object for each byte would take many times as much
+        else:
+            pieces.append(data)
 
     def take(self) -> bytes | None:
         """The next message as it was sent, or None if it is not complete. Raises PayloadTooLarge, InvalidRequest."""

@@ -54,13 +54,14 @@ def _binary(name: str, value: bytes) -> bytes:
 
 
 def header_pairs(metadata: Iterable[tuple[str, str | bytes]]) -> list[Header]:
-    """The headers that carry the metadata of a response."""
+    """The headers that carry the metadata of a response. Those of the call or the connection are not metadata."""
     return [
         (
             name.encode(),
             value.encode() if isinstance(value, str) else b2a_base64(value, newline=False).rstrip(b"="),
         )
         for name, value in metadata
+        if name.encode() not in RESERVED
     ]
 
 

@@ -51,7 +51,7 @@ class GrpcOptions:
     keepalive_timeout: float | None = 20.0
     """Time for the client's response to that ping."""
     permit_without_calls: bool = False
-    """Whether pings are sent and taken on a connection without calls."""
+    """Whether a client may send pings on a connection without calls."""
     min_ping_interval: float = 300.0
     """Time between two pings of a client while the server sends no data."""
     max_ping_strikes: int | None = 2
@@ -156,7 +156,7 @@ NATIVE: dict[str, tuple[str, Convert]] = {
     "grpc.max_concurrent_streams": ("max_streams", partial(_number, least=1)),
     "grpc.max_metadata_size": ("max_metadata", partial(_number, least=1)),
     "grpc.http2.max_frame_size": ("max_frame", partial(_number, least=2**14, most=2**24 - 1)),
-    "grpc.http2.lookahead_bytes": ("stream_window", partial(_number, least=2**14)),
+    "grpc.http2.lookahead_bytes": ("stream_window", partial(_number, least=65_535)),
     "grpc.keepalive_time_ms": ("keepalive_time", _seconds),
     "grpc.keepalive_timeout_ms": ("keepalive_timeout", _seconds),
     "grpc.keepalive_permit_without_calls": ("permit_without_calls", _flag),

@@ -16,6 +16,12 @@ from .stream import Accept, TooLarge
 
 logger = logging.getLogger("inferstream.http2")
 
+DEFAULT_TABLE = 4096
+"""Bytes of a client's table for header compression before its SETTINGS."""
+
+EMPTY_TABLE = b"\x20"
+"""A size update of the dynamic table to 0 (RFC 7541 section 6.3)."""
+
 LONG_READ = 16 * 1024
 """Bytes of a read whose frames may take long."""
 
@@ -52,6 +58,9 @@ class Connection(Receiving, asyncio.Protocol):
         self._made = made
         self._lost = lost
         self.drain_began: float | None = None
+        self._table_emptied = False
+        self.unsent: int | None = None
+        """Bytes that an ended connection still had to send when the port looked."""
         self.acknowledged = False
         """Whether the client knows the server's SETTINGS."""
         self._pings = Pings(self.clock, limits)
@@ -146,6 +155,9 @@ class Connection(Receiving, asyncio.Protocol):
         self._settings_allowed.spend(0)  # they may concern every stream
         found = settings.read_settings(payload)
         self.control(settings.ACKNOWLEDGED)
+        if not self._table_emptied and found.get(settings.HEADER_TABLE_SIZE, DEFAULT_TABLE) < DEFAULT_TABLE:
+            # Our blocks use no dynamic table, but a client with a smaller one must be told (RFC 7541 section 4.2).
+            self._table_emptied, self.table_update = True, EMPTY_TABLE
         self.largest_frame = min(found.get(settings.MAX_FRAME_SIZE, self.largest_frame), LARGEST_FRAME)
         window = found.get(settings.INITIAL_WINDOW_SIZE, self.initial_window)
         change, self.initial_window = window - self.initial_window, window
@@ -215,10 +227,12 @@ class Connection(Receiving, asyncio.Protocol):
             code = ErrorCode.FRAME_SIZE_ERROR if wrong_size else ErrorCode.PROTOCOL_ERROR
             if (stream := self.streams.get(id)) is not None:
                 self._fault(stream, StreamFault(code, "PRIORITY is malformed"))
+            elif id > self.last_stream:
+                raise ConnectionFault(code, "PRIORITY is malformed")  # an idle stream has no RST_STREAM
             else:
                 self._refuse(id, code)
 
-    def _unread(self, flags: int, id: int, payload: bytes) -> None:
+    def _of_reader(self, flags: int, id: int, payload: bytes) -> None:
         raise AssertionError("the reader handles DATA and HEADERS")
 
     def _push_promise(self, flags: int, id: int, payload: bytes) -> None:
@@ -257,7 +271,9 @@ class Connection(Receiving, asyncio.Protocol):
         """Say why the connection ends, and end it and its streams."""
         if self.ended:
             return
-        self.control(frames.goaway(self.last_stream, code, reason))
+        # Never more than an earlier GOAWAY said (section 6.8).
+        last = self.last_stream if self.last_served is None else self.last_served
+        self.control(frames.goaway(last, code, reason))
         self.corked = False
         self.uncork()
         self.close()
@@ -278,8 +294,8 @@ class Connection(Receiving, asyncio.Protocol):
 
 
 _FRAMES: tuple[Callable[[Connection, int, int, bytes], None], ...] = (
-    Connection._unread,
-    Connection._unread,
+    Connection._of_reader,
+    Connection._of_reader,
     Connection._priority,
     Connection._rst_stream,
     Connection._settings,

@@ -30,6 +30,8 @@ DRAINING = 1.0
 SPREAD = 0.1
 """The part of a connection's largest age by which ages differ, so that clients do not come back together."""
 
+STOPS = "the server stops"
+
 
 class Http2Port:
     """Serves HTTP/2 on one socket: over TLS if `context` is given, else with prior knowledge."""
@@ -53,7 +55,7 @@ class Http2Port:
         self._server: asyncio.Server | None = None
         self._looking: asyncio.Task[None] | None = None
         self._emptied = asyncio.Event()
-        self._draining = False
+        self._draining = self._stopped = False
 
     async def start(self, sock: socket.socket) -> None:
         """Serve on a bound socket until `stop`."""
@@ -81,7 +83,9 @@ class Http2Port:
         self.connections.add(connection)
         if self._limits.max_age is not None:
             self._ages[connection] = self._limits.max_age * random.uniform(1 - SPREAD, 1 + SPREAD)
-        if self._draining:
+        if self._stopped:  # its TLS handshake took longer than the stop
+            connection.end(ErrorCode.NO_ERROR, STOPS)
+        elif self._draining:
             connection.drain()
         return len(self.connections) <= self._most
 
@@ -95,6 +99,10 @@ class Http2Port:
         """Enforce the time limits, without a timer for each connection."""
         limits = self._limits
         times = (
+            limits.preface_timeout,
+            limits.header_timeout,
+            limits.body_timeout,
+            limits.stall_timeout,
             limits.keepalive_time,
             limits.keepalive_timeout,
             limits.max_idle,
@@ -106,7 +114,11 @@ class Http2Port:
             await asyncio.sleep(interval)
             now = asyncio.get_running_loop().time()
             for connection in [*self.connections]:
-                look(connection, limits, self._ages.get(connection), now)
+                try:
+                    look(connection, limits, self._ages.get(connection), now)
+                except Exception:  # the time limits of the other connections hold on
+                    logger.exception("the time limits of a connection failed")
+                    connection.abort()
 
     def drain(self) -> None:
         """Let each connection, and each later one, end with its requests."""
@@ -121,8 +133,9 @@ class Http2Port:
         self.drain()
         with suppress(TimeoutError):
             await self._empty(grace)
+        self._stopped = True
         for connection in [*self.connections]:
-            connection.end(ErrorCode.NO_ERROR, "the server stops")
+            connection.end(ErrorCode.NO_ERROR, STOPS)
         with suppress(TimeoutError):
             await self._empty(CLOSING)
         for connection in [*self.connections]:
@@ -140,8 +153,7 @@ class Http2Port:
 def look(connection: Connection, limits: Limits, age: float | None, now: float) -> None:
     """Apply the time limits to one connection."""
     if connection.ended:
-        if connection.ended_at is not None and now - connection.ended_at > CLOSING:
-            connection.abort()
+        _look_at_end(connection, limits, now)
         return
     if connection.partial_since is not None:
         configured = connection.acknowledged
@@ -157,6 +169,18 @@ def look(connection: Connection, limits: Limits, age: float | None, now: float) 
         _end_drain(connection, limits, age, now)
     elif _is_old(connection, limits, age, now):
         connection.drain()
+
+
+def _look_at_end(connection: Connection, limits: Limits, now: float) -> None:
+    """End a connection that has said its last, unless its client still reads that."""
+    if connection.ended_at is None:
+        return
+    before, unsent = connection.unsent, connection.transport.get_write_buffer_size()
+    connection.unsent = unsent
+    closing = now - connection.ended_at
+    reads = unsent and (before is None or unsent < before) and closing < (limits.stall_timeout or closing)
+    if closing > CLOSING and not reads:
+        connection.abort()
 
 
 def _is_old(connection: Connection, limits: Limits, age: float | None, now: float) -> bool:

@@ -78,7 +78,8 @@ class Receiving(Sender, FrameReader):
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a client's streams have odd ids")
         if (stream := self.streams.get(number)) is not None:
             self._trailers(stream, block, end)
-        elif number in self._resets:
+        elif number in self._resets or self._is_ignored(number):
+            self.frames_allowed.spend(self.uses + self.sent)
             with suppress(HeaderListTooLarge):
                 self._decode(block)  # for the state of the compression
         else:
@@ -102,8 +103,7 @@ class Receiving(Sender, FrameReader):
         """Begin a request; its head is too large if `request` is None."""
         if self.last_served is not None:
             self.frames_allowed.spend(self.uses + self.sent)
-            self._remember(id)  # the client knows from GOAWAY that it may repeat it
-            return
+            return  # the client knows from GOAWAY that it may repeat the request
         if len(self.streams) >= self.limits.max_streams:
             self._refuse(id, ErrorCode.REFUSED_STREAM)
             return
@@ -119,9 +119,18 @@ class Receiving(Sender, FrameReader):
             self._too_large(stream)
             return
         stream.content_left = request.content_length
-        receiver = self._accept(stream, request, end)
+        try:
+            receiver = self._accept(stream, request, end)
+        except Exception:
+            logger.exception("a request could not begin")
+            stream.reset(ErrorCode.INTERNAL_ERROR)
+            return
         if not stream.ended:
             stream.receiver = receiver
+
+    def _is_ignored(self, id: int) -> bool:
+        """Whether a stream began after the last one that a draining connection serves."""
+        return self.last_served is not None and id > self.last_served
 
     def _refuse(self, id: int, code: ErrorCode) -> None:
         self.resets_allowed.spend(self.served)
@@ -167,7 +176,9 @@ class Receiving(Sender, FrameReader):
             self.returned(length)
             if not id or id > self.last_stream or not id % 2:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "DATA on a stream that is not open")
-            if id not in self._resets:
+            if id in self._resets or self._is_ignored(id):
+                self.frames_allowed.spend(self.uses + self.sent)
+            else:
                 self._refuse(id, ErrorCode.STREAM_CLOSED)
             return
         stream.receive_window -= length
@@ -224,6 +235,8 @@ class Receiving(Sender, FrameReader):
     def forget(self, stream: Stream, *, reset: bool) -> None:
         """A stream has ended; `reset` if its client may still send frames."""
         self.streams.pop(stream.id, None)
+        if self.waiting or self.ending:
+            self.leave(stream)
         if reset:
             self._remember(stream.id)
         if not self.streams:

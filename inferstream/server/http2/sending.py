@@ -48,6 +48,10 @@ class Sender:
         self._unsent_control = 0
         self.answered_pings = 0
         """PINGs that are acknowledged and have not been read."""
+        self.table_update = b""
+        """What goes before the next header block, to tell a client with a smaller table that ours is empty."""
+        self.ending: dict[Stream, None] = {}
+        """Streams of which only the end waits, for the transport."""
         self.waiting: dict[Stream, None] = {}
         """Streams with bytes that wait for the connection's window or the transport, and not for their own window."""
 
@@ -121,6 +125,7 @@ class Sender:
         left = TURN
         while left > 0 and (taken := stream.progress(left, into)):
             left -= taken
+        ends = stream.take_end(into)
         if not into:
             return False
         self.sent += 1
@@ -128,6 +133,9 @@ class Sender:
             into[:0] = self._control
             self._control.clear()
         self.transport.writelines(into)
+        if ends:
+            # Only now: what the end of the last stream causes may close the connection.
+            stream.complete()
         return stream.waits
 
     def _note(self, stream: "Stream", moved: bool) -> None:
@@ -142,12 +150,27 @@ class Sender:
         if moved or stream.stalled_since is None:
             stream.stalled_since = self.clock()
 
+    def leave(self, stream: "Stream") -> None:
+        """Nothing of a stream waits any more."""
+        self.waiting.pop(stream, None)
+        self.ending.pop(stream, None)
+
+    def headers(self, stream: int, block: bytes, end: bool) -> bytes:
+        """The frame of a header block, the next one to be written."""
+        if self.table_update:
+            block, self.table_update = self.table_update + block, b""
+        return frames.headers(stream, block, end)
+
     def pause_writing(self) -> None:
         self.paused = True
 
     def resume_writing(self) -> None:
         self.paused = False
         self._unsent_control = 0
+        while self.ending and not self.paused:
+            stream = next(iter(self.ending))
+            del self.ending[stream]
+            self._turn(stream)
         self.flush_all()
 
     def abort(self) -> None:

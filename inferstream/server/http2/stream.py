@@ -79,7 +79,7 @@ class Stream:
         self.responded = False
         self.opened_at = now
         self.taken = 0
-        """Bytes of the body so far."""
+        """Bytes of the body so far, or since the receiver began to expect."""
         self.expecting_since: float | None = None
         """Since when the receiver waits for the rest of what the client has begun to send."""
         self.stalled_since: float | None = None
@@ -131,7 +131,7 @@ class Stream:
         """Send the head of the response, a header block."""
         if not self.ended:
             self.responded = True
-            self.connection.write(frames.headers(self.id, block, False))
+            self.connection.write(self.connection.headers(self.id, block, False))
 
     def respond(self, block: bytes, prefix: bytes, body: Payload, trailers: bytes) -> bool:
         """Send a whole response: head, body in two parts, trailers. Whether nothing of it waits for the client."""
@@ -150,7 +150,7 @@ class Stream:
         connection.write(
             b"".join(
                 (
-                    frames.headers(id, block, False),
+                    connection.headers(id, block, False),
                     frames.head(size, frames.DATA, 0, id),
                     prefix,
                     body,
@@ -158,7 +158,7 @@ class Stream:
                 )
             )
         )
-        self._complete()
+        self.complete()
         return True
 
     def send(self, prefix: bytes, body: Payload) -> bool:
@@ -180,13 +180,19 @@ class Stream:
         """End the response with trailers, a header block. Whether nothing of it waits for the client."""
         if self.ended:
             return True
-        block = frames.headers(self.id, trailers, True)
+        connection = self.connection
         self.responded = True
         if self._pending:
-            self._ending = block
+            self._ending = trailers
             return False
-        self.connection.write(block)
-        self._complete()
+        if connection.paused:
+            # Not written past the transport's limit: a client that does not read may send requests all day.
+            self._ending = trailers
+            self.stalled_since = connection.clock()
+            connection.ending[self] = None
+            return False
+        connection.write(connection.headers(self.id, trailers, True))
+        self.complete()
         return True
 
     async def sent(self) -> None:
@@ -213,7 +219,7 @@ class Stream:
             and not connection.paused
         )
 
-    def _complete(self) -> None:
+    def complete(self) -> None:
         """The response is complete. A client that still sends must stop (RFC 9113 section 8.1)."""
         self.ended = True
         connection = self.connection
@@ -231,7 +237,7 @@ class Stream:
         return bool(self._pending)
 
     def progress(self, most: int, into: list[Payload]) -> int:
-        """Add frames of at most `most` bytes of what waits, and the end after the last. The number of bytes."""
+        """Add frames of at most `most` bytes of what waits. The number of bytes."""
         connection = self.connection
         size = min(most, self.send_window, connection.send_window, connection.largest_frame)
         taken = 0
@@ -255,12 +261,16 @@ class Stream:
             into += parts
         if not pending:
             self.stalled_since = None
-            if self._ending is not None:
-                into.append(self._ending)
-                self._ending = None
-                self._complete()
             self._wake()
         return taken
+
+    def take_end(self, into: list[Payload]) -> bool:
+        """Add the end of the response if nothing is before it. Whether it was added, so that `complete` must follow."""
+        if self._pending or self._ending is None:
+            return False
+        into.append(self.connection.headers(self.id, self._ending, True))
+        self._ending = None
+        return True
 
     def close(self) -> None:
         """No frame can be sent any more, and what waits is dropped."""
@@ -270,6 +280,7 @@ class Stream:
         self.receiver = None
         self._pending.clear()
         self._ending = None
+        self.connection.leave(self)
         self._wake()
 
     def lose(self) -> None:

@@ -189,3 +189,14 @@ async def test_a_load_that_fails_or_is_cancelled_does_so_as_ever(stand_in: Stand
     loading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await loading
+
+
+async def test_a_stop_ends_the_thread_and_starts_no_other(stand_in: StandIn) -> None:
+    stand_in.began()
+    stand_in.ended()
+    assert threads()
+    stand_in.close()
+    assert not threads()
+    stand_in.began()
+    stand_in.ended()
+    assert not threads()

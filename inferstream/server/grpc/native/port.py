@@ -28,6 +28,9 @@ logger = logging.getLogger("inferstream.grpc")
 LAST_WORDS = 1.0
 """Seconds that calls in progress have to end when the port closes."""
 
+UNKNOWN_RPC = failed_at_once(StatusCode.UNIMPLEMENTED, "Method not found!", ())
+"""The response to a call of an unknown RPC, in the words of grpc-core."""
+
 LARGEST_MESSAGE = 2**32 - 1
 """Bytes of a message that its prefix can say."""
 
@@ -54,8 +57,7 @@ class Calls:
             return None
         rpc = self._find(head.path)
         if rpc is None:
-            message = f"There is no RPC {head.path}."
-            stream.finish(failed_at_once(StatusCode.UNIMPLEMENTED, message, ()))
+            stream.finish(UNKNOWN_RPC)
             return None
         if rpc.client_streams or rpc.server_streams:
             call = StreamingCall(stream, head, rpc, self)

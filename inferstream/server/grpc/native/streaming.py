@@ -100,7 +100,11 @@ class StreamingCall(Call):
         incomplete = not buffer.between_messages
         if incomplete and self._half_closed:
             self.fail(StatusCode.INTERNAL, "The last message is incomplete.")
-        stream.expecting_since = stream.connection.heard_at if incomplete else None
+        if not incomplete:
+            stream.expecting_since = None
+        elif stream.expecting_since is None:
+            stream.expecting_since = stream.connection.heard_at
+            stream.taken = 0
 
     async def read(self) -> bytes | None:
         messages, buffer = self._messages, self._buffer

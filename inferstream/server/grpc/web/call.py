@@ -156,7 +156,9 @@ class WebCall:
                 packed.append(piece)
                 size += len(piece)
                 if not more:
-                    piece = inflate(b"".join(packed), encoding, most, "body")
+                    piece = inflate(
+                        b"".join(packed), encoding, most if decode is None else most * 4 // 3 + 4, "body"
+                    )
             if encoding == IDENTITY or not more:
                 self._buffer.feed(piece if decode is None else decode.feed(piece))
             if max(size, self._buffer.size) > most:

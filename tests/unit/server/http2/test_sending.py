@@ -1,0 +1,140 @@
+"""What is written when a client does not read, resets, or has less room than most."""
+
+import hpack
+
+from inferstream.server.http2 import frames, settings
+from inferstream.server.http2.errors import ErrorCode
+from inferstream.server.http2.hpack import encode
+from inferstream.server.http2.limits import Limits
+
+from .conversations import HEAD, TRAILERS, Served, read_frames
+
+BIG = 70_000
+
+
+def request(path: bytes) -> bytes:
+    return encode([(b":method", b"POST"), (b":scheme", b"http"), (b":path", path), (b":authority", b"a")])
+
+
+def opened(limits: Limits | None = None, **values: int) -> Served:
+    served = Served(limits)
+    chosen = {getattr(settings, name): value for name, value in values.items()}
+    served.feed(frames.PREFACE + settings.settings_frame(chosen))
+    return served
+
+
+def call(stream: int, path: bytes = b"/whole", body: bytes = b"x") -> bytes:
+    parts = [body[at : at + 16_384] for at in range(0, len(body), 16_384)]
+    written = [frames.headers(stream, request(path), False)]
+    written += [frames.frame(frames.DATA, 0, stream, part) for part in parts[:-1]]
+    return b"".join(written) + frames.frame(frames.DATA, frames.END_STREAM, stream, parts[-1])
+
+
+def kinds(written: bytes) -> list[tuple[int, int]]:
+    return [(kind, stream) for kind, _, stream, _ in read_frames(written)]
+
+
+async def test_refusals_of_a_client_that_does_not_read_count_as_requests() -> None:
+    served = opened(Limits(max_streams=100))
+    served.connection.pause_writing()
+    for stream in range(1, 2001, 2):
+        served.feed(frames.headers(stream, request(b"/refuse"), True))
+        if served.connection.ended:
+            break
+    assert len(served.connection.streams) <= 100
+    assert served.connection.ending.keys() == {*served.connection.streams.values()}
+
+
+async def test_ends_that_wait_for_the_transport_come_when_the_client_reads() -> None:
+    served = opened()
+    served.connection.pause_writing()
+    served.feed(frames.headers(1, request(b"/refuse"), True) + frames.headers(3, request(b"/refuse"), True))
+    assert not served.transport.take()
+    served.connection.resume_writing()
+    assert kinds(served.transport.take()) == [(frames.HEADERS, 1), (frames.HEADERS, 3)]
+    assert not served.connection.streams
+    assert not served.connection.ending
+
+
+async def test_the_last_response_of_a_connection_that_drains_is_whole() -> None:
+    served = opened()
+    written = served.feed(call(1, body=b"x" * BIG))
+    served.connection.stop_accepting()
+    written += served.feed(frames.window_update(0, BIG) + frames.window_update(1, BIG))
+    found = list(read_frames(written))
+    assert sum(len(payload) for kind, _, _, payload in found if kind == frames.DATA) == BIG
+    assert [kind for kind, _, stream, _ in found if stream == 1][-1] == frames.HEADERS
+    assert served.transport.closed
+
+
+async def test_a_reset_follows_the_end_of_a_response_that_waited() -> None:
+    served = opened()
+    served.feed(frames.headers(1, request(b"/stream"), False))
+    stream = served.echoes[1].stream
+    stream.head(HEAD)
+    stream.send(b"", b"x" * BIG)
+    stream.finish(TRAILERS)
+    served.transport.take()
+    found = kinds(served.feed(frames.window_update(0, BIG) + frames.window_update(1, BIG)))
+    assert [kind for kind, of in found if of == 1][-2:] == [frames.HEADERS, frames.RST_STREAM]
+
+
+async def test_a_client_with_a_small_table_is_told_once_that_ours_is_empty() -> None:
+    served = opened(HEADER_TABLE_SIZE=0)
+    decoder = hpack.Decoder()
+    decoder.max_allowed_table_size = 0
+    blocks = [
+        payload
+        for kind, _, _, payload in read_frames(served.feed(call(1) + call(3)))
+        if kind == frames.HEADERS
+    ]
+    assert len(blocks) == 4
+    for block in blocks:
+        decoder.decode(block)
+    assert [block[:1] == b"\x20" for block in blocks] == [True, False, False, False]
+
+
+async def test_streams_that_are_reset_do_not_stay_in_the_queue_of_the_window() -> None:
+    served = opened()
+    served.connection.send_window = 0
+    for stream in range(1, 401, 2):
+        served.feed(call(stream))
+        served.feed(frames.frame(frames.RST_STREAM, 0, stream, b"\0\0\0\x08"))
+    assert not served.connection.streams
+    assert not served.connection.waiting
+
+
+async def test_a_later_goaway_names_no_later_stream() -> None:
+    served = opened()
+    served.feed(frames.headers(1, request(b"/late"), False))
+    served.connection.stop_accepting()
+    served.feed(frames.headers(3, request(b"/late"), False))
+    served.connection.end(ErrorCode.NO_ERROR, "")
+    goaways = [
+        frames.read_long(payload[:4])
+        for kind, _, _, payload in read_frames(served.transport.take())
+        if kind == frames.GOAWAY
+    ]
+    assert goaways == [1] or goaways == [1, 1]
+
+
+async def test_frames_on_a_stream_that_was_refused_are_not_free() -> None:
+    served = opened()
+    served.feed(frames.headers(1, encode([(b":method", b"POST")]), False))
+    empty = frames.frame(frames.DATA, 0, 1, b"")
+    for _ in range(50):
+        served.feed(empty * 100)
+    assert served.connection.ended
+
+
+async def test_a_request_that_cannot_begin_ends_alone() -> None:
+    served = opened()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    accept, served.connection._accept = served.connection._accept, fail
+    found = kinds(served.feed(call(1)))
+    assert (frames.RST_STREAM, 1) in found
+    served.connection._accept = accept
+    assert (frames.HEADERS, 3) in kinds(served.feed(call(3)))
