@@ -200,6 +200,8 @@ class Connection(Receiving, asyncio.Protocol):
         stream = self.streams.get(id)
         if stream is None:
             _require(id <= self.last_stream and id % 2 == 1, "WINDOW_UPDATE on an idle stream")
+            if not size:
+                self._refuse(id, ErrorCode.PROTOCOL_ERROR)
             return
         stream.send_window += size
         if not size:

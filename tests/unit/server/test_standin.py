@@ -35,10 +35,11 @@ def counting() -> Counting:
 
 
 @pytest.fixture
-def stand_in(counting: Counting) -> StandIn:
+def stand_in(counting: Counting) -> Iterator[StandIn]:
     stand_in = StandIn(60)
     stand_in.add(counting)
-    return stand_in
+    yield stand_in
+    stand_in.close()
 
 
 LONG = standin.BLOCKED_AFTER + 4 * standin.LOOK_EVERY
