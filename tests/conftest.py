@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,9 +15,13 @@ from tests.scheduling import ByFile
 from tests.serving import Running, write_all_models
 from tests.texts import write_text_models
 
-# How long data takes to make says how busy the machine is, and nothing of what is tested.
-hypothesis.settings.register_profile("busy", suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("busy")
+# How long data takes to make, and an example takes to run, says how busy the machine is, and nothing of what is tested.
+# The same examples in each run: a change must not fail by an example that the tree before it had not met.
+# HYPOTHESIS_PROFILE=search looks for new ones.
+BUSY = {"suppress_health_check": [hypothesis.HealthCheck.too_slow], "deadline": None}
+hypothesis.settings.register_profile("busy", derandomize=True, database=None, **BUSY)
+hypothesis.settings.register_profile("search", **BUSY)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "busy"))
 
 
 @pytest.hookimpl(optionalhook=True)
