@@ -1,5 +1,7 @@
 """TLS certificates of the server, checked at the start and renewed while it serves."""
 
+import asyncio
+import logging
 import os
 import ssl
 from collections.abc import Mapping
@@ -18,6 +20,9 @@ OPTIONS = (
     "ssl_ciphers",
 )
 """uvicorn's names, for REST and gRPC alike."""
+
+LOOK_EVERY = 1.0
+"""Seconds between checks for a new certificate."""
 
 LARGEST = 2**20
 """Bytes of a file of certificates."""
@@ -122,6 +127,17 @@ class Certificates:
         self._stamps = stamps
         self._load()
         return True
+
+    async def keep_renewed(self, logger: logging.Logger) -> None:
+        """Serve new connections with a certificate that has changed, until cancelled. `logger` is the port's."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            try:
+                if await asyncio.to_thread(self.changed):
+                    self.renew()
+                    logger.info("the certificate has changed; new connections get the new one")
+            except (InvalidSettings, OSError) as error:
+                logger.error("the certificate has changed and cannot be used: %s", error)
 
     def renew(self) -> None:
         self.context.load_cert_chain(self._certificate, self._key, lambda: self.password)

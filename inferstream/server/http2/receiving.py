@@ -121,7 +121,7 @@ class Receiving(Sender, FrameReader):
         stream.content_left = request.content_length
         try:
             receiver = self._accept(stream, request, end)
-        except Exception:
+        except Exception:  # of the application, which must not end the other requests
             logger.exception("a request could not begin")
             stream.reset(ErrorCode.INTERNAL_ERROR)
             return

@@ -10,11 +10,10 @@ from typing import Any, Literal
 
 import uvicorn
 
-from ...errors import InvalidSettings
 from ...settings import Settings
 from ...telemetry.metrics import CONTENT_TYPE, Meters
 from ..options import uvicorn_options
-from ..tls import Certificates, certificates
+from ..tls import certificates
 from .liveness import Listener, Liveness
 from .messages import JSON, Receive, Scope, Send, respond
 from .sockets import WebSocket
@@ -27,9 +26,6 @@ LAST_WORDS = 2
 
 HANDSHAKE = 10.0
 """Seconds a client may take for its TLS handshake, during which no other limit counts its connection."""
-
-LOOK_EVERY = 1.0
-"""Seconds between checks for a new certificate."""
 
 
 class _Server(uvicorn.Server):
@@ -119,21 +115,10 @@ class HttpServer:
         """Serve on a bound socket until `stop`."""
         self._tasks.append(asyncio.create_task(self._server.serve(sockets=[sock])))
         if self._certificates is not None:
-            self._tasks.append(asyncio.create_task(self._renew(self._certificates)))
+            self._tasks.append(asyncio.create_task(self._certificates.keep_renewed(logger)))
         if self._timeouts is not None:
             closing = close_overdue(self._server.server_state.connections, *self._timeouts)
             self._tasks.append(asyncio.create_task(closing))
-
-    async def _renew(self, certificates: Certificates) -> None:
-        """Serve new connections with a certificate that has changed."""
-        while True:
-            await asyncio.sleep(LOOK_EVERY)
-            try:
-                if await asyncio.to_thread(certificates.changed):
-                    certificates.renew()
-                    logger.info("the certificate has changed; new connections get the new one")
-            except (InvalidSettings, OSError) as error:
-                logger.error("the certificate has changed and cannot be used: %s", error)
 
     async def stop(self) -> None:
         """Stop accepting, let responses that are being written finish, and close."""

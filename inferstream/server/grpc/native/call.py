@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ....concurrency.interruption import Interruption
 from ....errors import InferstreamError, PayloadTooLarge
+from ...connections import address
 from ...http2.stream import Stream
 from ...tls import identities
 from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compressed, decompressed
@@ -90,10 +91,7 @@ class Call:
     @property
     def peer(self) -> str:
         name = self._stream.connection.peername
-        if isinstance(name, tuple):
-            host, port = name[:2]
-            return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
-        return f"unix:{name or ''}"
+        return address(name[:2]) if isinstance(name, tuple) else f"unix:{name or ''}"
 
     @property
     def identities(self) -> tuple[str, ...]:

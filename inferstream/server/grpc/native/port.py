@@ -5,7 +5,6 @@ import logging
 import socket
 from contextlib import suppress
 
-from ....errors import InvalidSettings
 from ....settings import Settings
 from ...http2.frames import LAST_STREAM
 from ...http2.limits import Limits
@@ -33,9 +32,6 @@ UNKNOWN_RPC = failed_at_once(StatusCode.UNIMPLEMENTED, "Method not found!", ())
 
 LARGEST_MESSAGE = 2**32 - 1
 """Bytes of a message that its prefix can say."""
-
-LOOK_EVERY = 1.0
-"""Seconds between checks for a new certificate."""
 
 
 class Calls:
@@ -123,18 +119,7 @@ class NativePort:
         assert self._sock is not None
         await self._port.start(self._sock)
         if self._certificates is not None:
-            self._renewing = asyncio.create_task(self._renew(self._certificates))
-
-    async def _renew(self, certificates: Certificates) -> None:
-        """Serve new connections with a certificate that has changed."""
-        while True:
-            await asyncio.sleep(LOOK_EVERY)
-            try:
-                if await asyncio.to_thread(certificates.changed):
-                    certificates.renew()
-                    logger.info("the certificate has changed; new connections get the new one")
-            except (InvalidSettings, OSError) as error:
-                logger.error("the certificate has changed and cannot be used: %s", error)
+            self._renewing = asyncio.create_task(self._certificates.keep_renewed(logger))
 
     def drain(self) -> None:
         """Accept no further calls, and tell clients to make theirs elsewhere."""
