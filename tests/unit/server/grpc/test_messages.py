@@ -128,3 +128,12 @@ def test_which_encodings_a_client_accepts() -> None:
     assert accepts(b"identity, deflate,gzip", b"gzip")
     assert not accepts(b"identity,xgzip", b"gzip")
     assert not accepts(b"", b"gzip")
+
+
+def test_bytes_that_arrive_one_by_one_are_kept_together() -> None:
+    buffer = MessageBuffer(100_000)
+    sent = prefixed(b"x" * 5000)
+    for at in range(len(sent)):
+        buffer.feed(sent[at : at + 1])
+    assert len(buffer._pieces) < 10
+    assert buffer.take() == b"x" * 5000
