@@ -47,7 +47,8 @@ class Generate(InferenceDialect):
                 return _of_arguments(admission, route.operation, document, body, flat)
         inputs = admission.inputs
         if asked == "triton" or (asked is None and not is_v2(document, inputs)):
-            return FlatRequest(admission, route.operation, parse_flat(document, body, inputs))
+            request = parse_flat(document, body, inputs, admission.described)
+            return FlatRequest(admission, route.operation, request)
         request, binary = json_requests.build_request(document, body, None, nested=admission.takes_any)
         return V2Request(admission, route.operation, request, binary, IN_V2)
 
