@@ -25,15 +25,10 @@ def flattened(name: str, value: Any) -> tuple[list[Any], list[int]]:
 
 def _ragged(name: str, level: list[Any], shape: list[int]) -> InvalidRequest:
     """The error for lists whose lengths differ; `level` are all elements of the lists of `shape`."""
-    first = level[0]
-    odd = next(
-        position
-        for position, item in enumerate(level)
-        if type(item) is not type(first) or (type(item) is list and len(item) != len(first))
-    )
-    places = [f"{name}{_place(position, shape)}" for position in (odd, 0)]
-    sizes = [f"{len(item)} values" if type(item) is list else "a value" for item in (level[odd], first)]
-    return InvalidRequest(f'input "{name}" is ragged: {places[0]} is {sizes[0]}, {places[1]} is {sizes[1]}')
+    sizes = [f"a list of {len(item)}" if type(item) is list else "a value" for item in level]
+    odd = next(position for position, size in enumerate(sizes) if size != sizes[0])
+    there, first = (f"{name}{_place(position, shape)} is {sizes[position]}" for position in (odd, 0))
+    return InvalidRequest(f'input "{name}" is ragged: {there}, and {first}')
 
 
 def _place(position: int, shape: list[int]) -> str:
