@@ -165,6 +165,9 @@ def _shape(declared: MetadataTensor, count: int) -> list[int]:
     return shape
 
 
+FlatValues = Callable[[InferenceResponse], dict[str, Any]]
+"""Gives the outputs of a response by name."""
+
 RESERVED = ("model_name", "model_version", "id")
 
 
@@ -178,7 +181,7 @@ def _around_value(form: OutputForm) -> tuple[bytes, bytes]:
 def dump_flat(
     response: InferenceResponse,
     with_id: bool,
-    values: Callable[[InferenceResponse], dict[str, Any]] | None = None,
+    values: FlatValues | None = None,
 ) -> bytes:
     """A response as one flat object. For equal names, reserved keys win over parameters, and these over tensors.
 
