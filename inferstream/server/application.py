@@ -19,6 +19,7 @@ from ..repository import Awaiting, ModelRepository
 from ..repository.loading import plainly
 from ..settings import ModelSettings, Settings
 from ..telemetry.files import MetricFiles, ModelMetrics
+from ..telemetry.histogram import Buckets
 from ..telemetry.metrics import Meters
 from ..telemetry.workers import WorkerMeters
 from .custom import build_route_handler
@@ -72,7 +73,7 @@ class Application:
             own = own.model_copy(update=WITHOUT_PORTS)
             hosting = Hosting()
         self.settings = own
-        self.meters = Meters(own.metrics_rest_server_prefix)
+        self.meters = Meters(own.metrics_rest_server_prefix, Buckets(**own.metrics_buckets))
         workers = WorkerMeters(MetricFiles(own.metrics_dir))
         self.meters.add(workers)
         self.meters.add(ModelMetrics(workers.files))

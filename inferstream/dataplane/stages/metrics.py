@@ -4,6 +4,8 @@ from time import perf_counter
 
 from ...errors import Abandoned, InferstreamError
 from ...telemetry.metrics import ModelMeters
+from ...telemetry.tokens import TokenMeters
+from ...text.usage import usage_of
 from ...types import InferenceResponse
 from ..call import Call
 from ..handler import Handler
@@ -14,9 +16,10 @@ from .base import Pipeline, Shared
 class Metrics:
     """The outermost stage, which sees what the client sees."""
 
-    def __init__(self, inner: Handler, meters: ModelMeters) -> None:
+    def __init__(self, inner: Handler, meters: ModelMeters, tokens: "Tokens | None" = None) -> None:
         self._inner = inner
         self._meters = meters
+        self._tokens = tokens
 
     async def __call__(self, call: Call) -> Reply:
         meters = self._meters
@@ -31,8 +34,31 @@ class Metrics:
         if reply.single:
             meters.in_flight -= 1
             meters.ended(perf_counter() - started, "success", call.waited)
+            if self._tokens is not None:
+                self._tokens.ended(reply.first, None)
             return reply
+        if self._tokens is not None:
+            return reply.watch(MeteredText(meters, started, call.waited, self._tokens))
         return reply.watch(MeteredStream(meters, started, call.waited))
+
+
+class Tokens:
+    """Counts the tokens of a model of text.
+
+    Output tokens are the model's own count. Where it gives none, each response of a stream is one, if `item_is_token`.
+    """
+
+    def __init__(self, meters: TokenMeters, item_is_token: bool) -> None:
+        self._meters = meters
+        self._item_is_token = item_is_token
+
+    def ended(self, last: InferenceResponse | None, items: int | None) -> None:
+        """Count a call by its last response, and the number of responses in its stream."""
+        usage = usage_of(last)
+        written = usage.completion_tokens
+        if written is None and self._item_is_token:
+            written = items
+        self._meters.used(usage.prompt_tokens, written)
 
 
 class MeteredStream(Watcher):
@@ -62,6 +88,27 @@ class MeteredStream(Watcher):
         self._meters.ended(perf_counter() - self._started, kind_of(error), self._waited)
 
 
+class MeteredText(MeteredStream):
+    """Counts the tokens of a stream too."""
+
+    __slots__ = ("_items", "_response", "_tokens")
+
+    def __init__(self, meters: ModelMeters, started: float, waited: float, tokens: Tokens) -> None:
+        super().__init__(meters, started, waited)
+        self._tokens = tokens
+        self._items = 0
+        self._response: InferenceResponse | None = None
+
+    def item(self, response: InferenceResponse) -> None:
+        self._items += 1
+        self._response = response
+        MeteredStream.item(self, response)  # `super()` costs more, and each token comes here
+
+    def end(self, error: BaseException | None) -> None:
+        super().end(error)
+        self._tokens.ended(self._response, self._items)
+
+
 def kind_of(error: BaseException | None) -> str:
     """The end of a call in a word: `success`, or the code of its error."""
     if error is None:
@@ -72,4 +119,8 @@ def kind_of(error: BaseException | None) -> str:
 
 
 def metrics(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
-    return Metrics(inner, model.meters)
+    text = model.text
+    if text is None or not text.generates:
+        return Metrics(inner, model.meters)
+    # A model that declares nothing may stream other things than texts, and its items are no tokens.
+    return Metrics(inner, model.meters, Tokens(model.meters.of(TokenMeters), text.listed))
