@@ -116,6 +116,10 @@ class Settings(EnvironmentModel):
     )
     grpc_reflection: bool = Field(True, description="Serve gRPC reflection.")
     grpc_web: bool = Field(True, description="Serve gRPC-Web on the REST port, for browsers.")
+    request_ids: Literal["echo", "always"] = Field(
+        "echo",
+        description="Which responses have an `X-Request-Id`: those to requests that have one, or all.",
+    )
     status_profile: Literal["default", "mlserver", "triton"] = Field(
         "default", description="Whose status codes to use where servers differ."
     )
