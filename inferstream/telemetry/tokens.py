@@ -7,11 +7,16 @@ from prometheus_client.core import CounterMetricFamily, Metric
 
 from .histogram import TOKENS, Histogram
 
+PROVIDER = "inferstream"
+"""The value of OpenTelemetry's `gen_ai.provider.name`."""
+
 
 class TokenMeters:
     """Tokens of calls, counted when each call ends: of prompts as far as models tell them, and of texts."""
 
     def __init__(self) -> None:
+        self.operation: str | None = None
+        """The kind of the model for OpenTelemetry, if it is known."""
         self.input = Histogram(TOKENS)
         self.output = Histogram(TOKENS)
 

@@ -1,7 +1,7 @@
 """Spans for an OpenTelemetry collector. Imported only if the settings name one."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from opentelemetry import context, propagate, trace
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -15,7 +15,7 @@ from .context import SpanIds, trace_by
 FLUSH = 1.0
 """Seconds for the last spans to reach their collector."""
 
-SpanValues = Mapping[str, str | int]
+SpanValues = Mapping[str, str | int | float | Sequence[str]]
 
 
 class Span:

@@ -11,6 +11,7 @@ from ..call import Call
 from ..handler import Handler
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared
+from .gen_ai import operation_of
 
 
 class Metrics:
@@ -37,9 +38,7 @@ class Metrics:
             if self._tokens is not None:
                 self._tokens.ended(reply.first, None)
             return reply
-        if self._tokens is not None:
-            return reply.watch(MeteredText(meters, started, call.waited, self._tokens))
-        return reply.watch(MeteredStream(meters, started, call.waited))
+        return reply.watch(MeteredStream(meters, started, call.waited, self._tokens))
 
 
 class Tokens:
@@ -62,16 +61,21 @@ class Tokens:
 
 
 class MeteredStream(Watcher):
-    """Counts the responses of one stream, and the seconds between them."""
+    """Counts the responses of one stream, the seconds between them, and the tokens of a text."""
 
-    __slots__ = ("_last", "_meters", "_started", "_streams", "_waited")
+    __slots__ = ("_items", "_last", "_meters", "_response", "_started", "_streams", "_tokens", "_waited")
 
-    def __init__(self, meters: ModelMeters, started: float, waited: float) -> None:
+    def __init__(
+        self, meters: ModelMeters, started: float, waited: float, tokens: Tokens | None = None
+    ) -> None:
         self._meters = meters
         self._waited = waited
         self._streams = meters.streams
         self._started = started
         self._last = 0.0
+        self._tokens = tokens
+        self._items = 0
+        self._response: InferenceResponse | None = None
 
     def item(self, response: InferenceResponse) -> None:
         now = perf_counter()
@@ -82,31 +86,14 @@ class MeteredStream(Watcher):
         else:
             streams.first.observe(now - self._started)
         self._last = now
+        self._items += 1
+        self._response = response  # its reader keeps it until the next one too
 
     def end(self, error: BaseException | None) -> None:
         self._meters.in_flight -= 1
         self._meters.ended(perf_counter() - self._started, kind_of(error), self._waited)
-
-
-class MeteredText(MeteredStream):
-    """Counts the tokens of a stream too."""
-
-    __slots__ = ("_items", "_response", "_tokens")
-
-    def __init__(self, meters: ModelMeters, started: float, waited: float, tokens: Tokens) -> None:
-        super().__init__(meters, started, waited)
-        self._tokens = tokens
-        self._items = 0
-        self._response: InferenceResponse | None = None
-
-    def item(self, response: InferenceResponse) -> None:
-        self._items += 1
-        self._response = response
-        MeteredStream.item(self, response)  # `super()` costs more, and each token comes here
-
-    def end(self, error: BaseException | None) -> None:
-        super().end(error)
-        self._tokens.ended(self._response, self._items)
+        if self._tokens is not None:
+            self._tokens.ended(self._response, self._items)
 
 
 def kind_of(error: BaseException | None) -> str:
@@ -122,5 +109,7 @@ def metrics(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
     text = model.text
     if text is None or not text.generates:
         return Metrics(inner, model.meters)
+    tokens = model.meters.of(TokenMeters)
+    tokens.operation = operation_of(text)
     # A model that declares nothing may stream other things than texts, and its items are no tokens.
-    return Metrics(inner, model.meters, Tokens(model.meters.of(TokenMeters), text.listed))
+    return Metrics(inner, model.meters, Tokens(tokens, text.listed))

@@ -61,6 +61,10 @@ class DirectExchange:
         self._opening = b""
 
     @property
+    def scheme(self) -> str:
+        return "https" if self.connection.transport.get_extra_info("sslcontext") else "http"
+
+    @property
     def left(self) -> bool:
         return bool(self.connection.lost)
 
