@@ -19,6 +19,7 @@ from ..repository import Awaiting, ModelRepository
 from ..repository.loading import plainly
 from ..settings import ModelSettings, Settings
 from ..telemetry.files import MetricFiles, ModelMetrics
+from ..telemetry.gpu import GpuMemory
 from ..telemetry.histogram import Buckets
 from ..telemetry.metrics import Meters
 from ..telemetry.workers import WorkerMeters
@@ -77,6 +78,7 @@ class Application:
         workers = WorkerMeters(MetricFiles(own.metrics_dir))
         self.meters.add(workers)
         self.meters.add(ModelMetrics(workers.files))
+        self.meters.add(GpuMemory())  # not in further front ends, whose numbers are added to these
         self.front_ends = hosting.front_ends(own, self.meters, workers.files)
         self.placements = Placements(
             own, workers, build_route_handler, WORKER, self.front_ends, hosting.awaiting, hosting.hold
