@@ -7,6 +7,7 @@ from ..settings import Settings
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..telemetry.steps import StepMeters
+from ..telemetry.tokens import TokenMeters
 from .execution.base import Execution
 from .stages.access_log import access_log
 from .stages.base import Pipeline, Shared, StageFactory
@@ -50,6 +51,7 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
     meters.show(BatchMeters)
     store = store_of(settings, meters)
     meters.show(StepMeters)
+    meters.show(TokenMeters)
     middlewares: tuple[Middleware, ...] = ()
     if settings.middleware:
         from ..repository.middleware import middlewares_of  # late: few servers have any

@@ -5,6 +5,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import InferstreamError, InvalidSettings, ModelNotFound
@@ -204,6 +205,7 @@ class Registry(Serving):
         for name, _ in gone[:1]:
             self._choose_default(name)
         for served in retired:
+            served.meters.load_seconds = None
             self._retire(served)
         await self._withdraw(retired)
 
@@ -214,6 +216,8 @@ class Registry(Serving):
             retired = [self._served.pop(key) for key in keys if key in self._served]
             self._forget(keys)
             self._choose_default(name)
+            for served in retired:
+                served.meters.load_seconds = None
             retiring = [self._retire(served) for served in retired]
             await self._withdraw(retired)
             if retiring:
@@ -231,6 +235,7 @@ class Registry(Serving):
         self._sources[key] = settings.source or ""
         if key not in self._served:
             self._states[key] = (State.LOADING, "loading")
+        began = perf_counter()
         try:
             # A copy, because runtimes change their settings and the repository keeps these.
             served = await self._loaded(settings, settings.model_copy(deep=True))
@@ -246,6 +251,7 @@ class Registry(Serving):
                 self._states[key] = (State.UNAVAILABLE, "loading was cancelled")
             raise
         self._outdated.pop(key, None)
+        served.meters.load_seconds = perf_counter() - began
         self._put(key, served)
         if served.elsewhere is not None:
             await served.elsewhere.serve()

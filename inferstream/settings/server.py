@@ -1,5 +1,7 @@
 """Settings of the server: `settings.json`, then the environment."""
 
+from itertools import pairwise
+from math import isfinite
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -8,6 +10,9 @@ from pydantic import AliasChoices, ConfigDict, Field, field_validator
 
 from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel
 from .paths import expanded
+
+MOST_BUCKETS = 100
+"""Bounds of a histogram. Each is a series for each label value."""
 
 
 def own_version() -> str:
@@ -111,6 +116,10 @@ class Settings(EnvironmentModel):
     )
     grpc_reflection: bool = Field(True, description="Serve gRPC reflection.")
     grpc_web: bool = Field(True, description="Serve gRPC-Web on the REST port, for browsers.")
+    request_ids: Literal["echo", "always"] = Field(
+        "echo",
+        description="Which responses have an `X-Request-Id`: those to requests that have one, or all.",
+    )
     status_profile: Literal["default", "mlserver", "triton"] = Field(
         "default", description="Whose status codes to use where servers differ."
     )
@@ -128,6 +137,11 @@ class Settings(EnvironmentModel):
         "/metrics", description="Path of the metrics; null or empty for none."
     )
     metrics_rest_server_prefix: str = Field("rest_server", description="Prefix of the REST metrics' names.")
+    metrics_buckets: dict[Literal["requests", "first_item", "between_items"], tuple[float, ...]] = Field(
+        default_factory=dict,
+        description="Upper bounds in seconds of the buckets of histograms: `requests` (calls, HTTP requests and RPCs), "
+        "`first_item` and `between_items` (streams); 0.0001 to 60 by default.",
+    )
     metrics_dir: str | None = Field(
         None, description="Folder for metrics that model code in workers makes; a temporary one if absent."
     )
@@ -211,6 +225,18 @@ class Settings(EnvironmentModel):
     def tracing(self) -> tuple[str, str, str] | None:
         """Collector of traces, service name and service version; None if tracing is off."""
         return (self.tracing_server, self.server_name, self.server_version) if self.tracing_server else None
+
+    @field_validator("metrics_buckets")
+    @classmethod
+    def _ascending(cls, value: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
+        for name, bounds in value.items():
+            if not 1 <= len(bounds) <= MOST_BUCKETS:
+                raise ValueError(f'"{name}" needs 1 to {MOST_BUCKETS} bounds')
+            if not all(isfinite(bound) and bound > 0 for bound in bounds):
+                raise ValueError(f'the bounds of "{name}" must be positive numbers')
+            if any(low >= high for low, high in pairwise(bounds)):
+                raise ValueError(f'the bounds of "{name}" must ascend')
+        return value
 
     @field_validator("metrics_endpoint")
     @classmethod

@@ -1,13 +1,14 @@
-"""Log records as lines or JSON objects, with the name of the model whose code is running."""
+"""Log records as lines or JSON objects, with the model and the call whose code is running."""
 
 import json
 import logging
 import logging.config
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .context import model_name_var, model_version_var
+from .context import call_fields, model_name_var, model_version_var
 
 _LEVELS = {True: logging.DEBUG, False: logging.INFO}
 
@@ -18,7 +19,10 @@ _SAME = [("mlserver", "inferstream"), ("mlserver.parallel", "inferstream.worker"
 
 
 class LineFormatter(logging.Formatter):
-    """`time [logger][model:version] LEVEL - message`, with control characters escaped."""
+    """`time [logger][model:version] LEVEL - message`, with control characters escaped.
+
+    Lines of a call that has a span or an X-Request-Id end with `[trace_id=… span_id=… request_id=…]`.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         model = model_name_var.get()
@@ -27,6 +31,8 @@ class LineFormatter(logging.Formatter):
             model = f"[{model}:{version}]" if version else f"[{model}]"
         message = _escaped(record.getMessage())
         record_text = f"{self.formatTime(record)} [{record.name}]{model} {record.levelname} - {message}"
+        if fields := call_fields():  # at the end, because clients choose the request's id
+            record_text += f" [{' '.join(f'{name}={value}' for name, value in fields.items())}]"
         if record.exc_info:
             # A traceback has many lines. Each is indented, so that none looks like a record.
             trace = self.formatException(record.exc_info)
@@ -35,9 +41,12 @@ class LineFormatter(logging.Formatter):
 
 
 class JSONFormatter(logging.Formatter):
+    """One JSON object. A record's attribute `fields`, as of `extra={"fields": {...}}`, adds fields to it."""
+
     def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC)
         fields: dict[str, Any] = {
-            "time": self.formatTime(record),
+            "time": time.isoformat(timespec="milliseconds"),
             "name": record.name,
             "level": record.levelname,
             "message": record.getMessage(),
@@ -46,9 +55,13 @@ class JSONFormatter(logging.Formatter):
             fields["model_name"] = model
         if version := model_version_var.get():
             fields["model_version"] = version
+        fields |= call_fields()
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps(fields, ensure_ascii=True)
+        more = getattr(record, "fields", None)
+        if isinstance(more, dict):
+            fields = {**more, **fields}
+        return json.dumps(fields, ensure_ascii=True, default=str)
 
 
 def _escaped(text: str) -> str:

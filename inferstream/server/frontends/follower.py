@@ -32,6 +32,7 @@ from ...processes.membership import belong_to
 from ...settings import Settings
 from ...telemetry.custom import CUSTOM
 from ...telemetry.files import MetricFiles
+from ...telemetry.histogram import Buckets
 from ...telemetry.logs import configure_logging
 from ...telemetry.metrics import Meters
 from ...telemetry.sums import families_of
@@ -94,7 +95,7 @@ class Follower:
         share_folders(frame.code)
         processors.divide(frame.count)
         self._ports = frame.ports
-        self._meters = Meters(settings.metrics_rest_server_prefix)
+        self._meters = Meters(settings.metrics_rest_server_prefix, Buckets(**settings.metrics_buckets))
         self._meters.elsewhere = partial(self._ask, "metrics", "")
         self._tracing = build_tracing(settings)
         self._metric_push = build_push(settings, self._meters)

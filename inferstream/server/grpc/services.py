@@ -14,7 +14,9 @@ from ...protos.reflection_pb2 import ServerReflectionRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.rpcs import RpcMeters
+from ..request_ids import RequestIds
 from .health import Health
+from .identified import Identified
 from .inference import InferenceService
 from .reflection import Reflection
 from .repository import RepositoryService
@@ -79,12 +81,24 @@ class Services:
         self._startable = startable
         self._meters = meters.grpc
         self._profile = settings.status_profile
-        self._around: Callable[[str, str], Around] = lambda *_: lambda serve: serve
-        if tracing is not None:
-            from .tracing import RpcTracing  # late: it imports OpenTelemetry
-
-            self._around = RpcTracing(tracing).around
+        self._around = self._layers(settings, tracing)
         self.typed = self._typed(dataplane)
+
+    @staticmethod
+    def _layers(settings: Settings, tracing: "Tracer | None") -> Callable[[str, str], Around]:
+        """What is around each RPC, by service and method."""
+        identified = Identified(RequestIds.of(settings)).around
+        if tracing is None:
+            return lambda *_: identified
+        from .tracing import RpcTracing  # late: it imports OpenTelemetry
+
+        traced = RpcTracing(tracing).around
+
+        def both(service: str, method: str) -> Around:
+            inner = traced(service, method)
+            return lambda serve: identified(inner(serve))
+
+        return both
 
     def find(self, path: str) -> Rpc | None:
         return self._rpcs.get(path) or self.typed.find(path)

@@ -11,6 +11,7 @@ from ...errors import ModelNotFound, ModelNotReady
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..connections import SCOPE_KEY
+from ..request_ids import RequestIds
 from .dialects.base import HttpDialect, ReadRoute, Route
 from .dialects.extensions import MissingExtensions
 from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
@@ -22,6 +23,7 @@ from .dialects.tgi.dialect import Tgi
 from .dialects.triton import Generate
 from .dialects.v2 import V2
 from .exchange import AsgiExchange, Exchange
+from .identified import Identified
 from .inference import InferenceDoor
 from .lazy import LazyApp
 from .messages import JSON, RawHeaders, Receive, Scope, Send, respond, wrap
@@ -76,7 +78,8 @@ class RestApp:
         self._dataplane = dataplane
         self._resources = LazyApp(lambda: _build_resources(dataplane, settings))
         self.beside = beside
-        self.entry: Any = self
+        self.request_ids = RequestIds.of(settings)
+        self.entry: Any = Identified(self, self.request_ids)
         """The application to serve: this one, or what stands in front of it."""
         if settings.cors_settings is not None:
             from starlette.middleware.cors import CORSMiddleware  # late, as FastAPI is
@@ -85,7 +88,7 @@ class RestApp:
             if beside is not None:
                 rules["allow_headers"] += beside.allowed_headers
                 rules["expose_headers"] += beside.exposed_headers
-            self.entry = CORSMiddleware(self, **rules)
+            self.entry = CORSMiddleware(self.entry, **rules)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self.routes.of_path(scope["path"], scope["method"])

@@ -7,6 +7,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from ..connections import address
+from ..request_ids import HEADER
 from .dialects.base import Route
 from .exchange import CLOSE
 from .messages import ClientLeft, Head, RawHeaders
@@ -34,6 +35,7 @@ class DirectExchange:
         "head",
         "headers",
         "keep_alive",
+        "request_id",
         "response_complete",
         "response_started",
         "route",
@@ -51,10 +53,16 @@ class DirectExchange:
         self.headers = headers
         self.head = head
         self.task: asyncio.Task[Any] | None = None
+        self.request_id: bytes | None = None
+        """The X-Request-Id of the response; None for none."""
         self.keep_alive = keep_alive
         self.response_started = self.response_complete = self.disconnected = False
         self._pieces: list[bytes] = []
         self._opening = b""
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.connection.transport.get_extra_info("sslcontext") else "http"
 
     @property
     def left(self) -> bool:
@@ -102,6 +110,8 @@ class DirectExchange:
     def _begin(self, status: int, headers: RawHeaders) -> list[bytes]:
         connection = self.connection
         head_parts = [connection.served.openings.of(status, connection.server_state.default_headers)]
+        if self.request_id is not None:
+            headers = [*(pair for pair in headers if pair[0] != HEADER), (HEADER, self.request_id)]
         for name, value in headers:
             head_parts += (name, b": ", value, b"\r\n")
         if not self.keep_alive and CLOSE not in headers:

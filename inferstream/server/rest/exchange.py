@@ -20,6 +20,10 @@ class Exchange(Protocol):
     """The task that serves the request, or None for the current task."""
 
     @property
+    def scheme(self) -> str:
+        """`http` or `https`."""
+
+    @property
     def left(self) -> bool:
         """Whether the client has closed the connection."""
 
@@ -61,6 +65,7 @@ class AsgiExchange:
         self._serving = task
         self._connection: OwnConnection | None = scope.get(SCOPE_KEY)
         self._client: tuple[str, int] | None = scope.get("client")
+        self.scheme: str = scope.get("scheme", "http")
         self._multiplexed = scope.get("http_version", "1.1") >= "2"
         self._receive = receive
         self._send = send

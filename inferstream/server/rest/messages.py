@@ -42,6 +42,7 @@ class Head:
         "json_length",
         "media_type",
         "priority",
+        "request_id",
         "timeout",
     )
 
@@ -55,6 +56,7 @@ class Head:
         self.expect = find(b"expect")
         self.json_length = find(b"inference-header-content-length")
         self.priority = find(b"x-request-priority")
+        self.request_id = find(b"x-request-id")
         self.timeout = find(b"x-request-timeout")
 
     def header_length(self, size: int) -> int | None:
