@@ -13,6 +13,7 @@ from ...telemetry.metrics import Meters
 from ..connections import SCOPE_KEY
 from .dialects.base import HttpDialect, ReadRoute, Route
 from .dialects.extensions import MissingExtensions
+from .dialects.javascript import JavaScriptClient
 from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
 from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
@@ -38,6 +39,7 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
     MetricsRoute,
     Statistics,
     MissingExtensions,
+    JavaScriptClient,
     OpenAI,
     Tgi,
     JsonRpc,
