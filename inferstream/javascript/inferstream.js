@@ -188,12 +188,11 @@ export class Stream {
 
   /** Tell the server that nobody resumes this stream. It would wait for a while. */
   _release() {
-    const id = this.lastEventId.slice(0, this.lastEventId.lastIndexOf(":"));
-    if (this._resume !== null && id) {
-      this._client
-        ._send("DELETE", `/v2/requests/${encodeURIComponent(id)}`, undefined, { headers: this._headers, keepalive: true })
-        .catch(() => {}); // the server ends the stream by itself, later
-    }
+    if (this._resume === null || !this.lastEventId) return;
+    const headers = { ...this._headers, "last-event-id": this.lastEventId };
+    this._client
+      ._send("DELETE", this._path, undefined, { headers, keepalive: true })
+      .catch(() => {}); // the server ends the stream by itself, later
   }
 
   async *_once() {

@@ -32,6 +32,8 @@ class Generate(InferenceDialect):
         "/v2/models/{model_name}/generate": Operation.INFER,
         "/v2/models/{model_name}/generate_stream": Operation.STREAM,
     }
+    resumable = True
+    queried = ("/v2/models/{model_name}/generate_stream",)
 
     def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
         admission = self._dataplane.admit(route.model, route.version)
