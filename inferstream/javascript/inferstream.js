@@ -263,11 +263,14 @@ export class Stream {
   }
 }
 
-/** The bytes of a media item, as `{data: base64, media_type}` or as a V2 output with `parameters.media_type`. */
-export function blobOf(item) {
-  const type = item.media_type ?? item.parameters?.media_type ?? "application/octet-stream";
-  const text = Array.isArray(item.data) ? item.data[0] : item.data;
-  return new Blob([bytesOf(text)], { type });
+/** The bytes of one output, which JSON holds as base64, with the media type that the model gave them. */
+export function blobOf(response, output = "output") {
+  const type = response.media_type ?? response.parameters?.media_type ?? "application/octet-stream";
+  const found = Array.isArray(response.outputs)
+    ? response.outputs.find((tensor) => tensor.name === output)?.data[0]
+    : response[output];
+  if (typeof found !== "string") throw new InferstreamError(`The response has no bytes in "${output}".`);
+  return new Blob([bytesOf(found)], { type });
 }
 
 /**

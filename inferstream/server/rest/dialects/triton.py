@@ -113,7 +113,10 @@ class FlatEvents:
         self._values = values
 
     def __call__(self, response: InferenceResponse) -> bytes:
-        return sse.event(dump_flat(response, self._named, self._values))
+        flat = dump_flat(response, self._named, self._values)
+        return (
+            sse.event(flat) if response.parameters is None else sse.response_event(response.parameters, flat)
+        )
 
     def end(self) -> bytes:
         """Nothing follows the last response."""
