@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from .serving import ServedModel
 
 
+async def _paced(opening: Awaitable[Reply], interval: float) -> Reply:
+    reply = await opening
+    reply.pace(interval)
+    return reply
+
+
 class Admission:
     """Permission to call one model as it is served now.
 
@@ -96,6 +102,11 @@ class Admission:
         return self._served.takes_any
 
     @property
+    def resumable(self) -> bool | None:
+        """Whether clients may resume all its streams; None where the server's settings say so."""
+        return self._served.execution.settings.resumable_streams
+
+    @property
     def stream_dialect(self) -> Literal["mlserver", "triton"] | None:
         return self._served.execution.settings.grpc_stream_dialect
 
@@ -145,6 +156,8 @@ class Admission:
         """
         if self._served.withdrawn:
             self._served = self._find(self.model, self.version)
+        if interval := call.pace or self._served.pace:
+            return _paced(self._served.handler(call), interval)
         return self._served.handler(call)
 
     def left_unopened(self) -> None:

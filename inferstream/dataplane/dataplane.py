@@ -1,5 +1,6 @@
 """The interface for doors: inference, metadata, readiness and the repository."""
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from ..errors import Draining, InvalidRequest, ModelNotFound, ModelNotReady
@@ -9,7 +10,9 @@ from ..signature import Signature
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access
 from .admission import Admission
+from .cancelling import Cancelling
 from .cloudevents import CloudEvents, wanted
+from .peers import Peers
 from .serving import Serving
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
@@ -31,10 +34,14 @@ class TextModel(NamedTuple):
 class DataPlane:
     """The operations of the server, for every transport."""
 
-    def __init__(self, settings: Settings, registry: Serving, access: Access) -> None:
+    def __init__(
+        self, settings: Settings, registry: Serving, access: Access, peers: Peers | None = None
+    ) -> None:
         self._settings = settings
         self._registry = registry
         self._access = access
+        self.peers = peers or Peers()
+        self._cancelling = Cancelling(lambda: registry.lives(), self.peers)
         self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
         """Makes CloudEvents headers; None where the settings turn them off."""
         self._metadata = MetadataServerResponse(
@@ -52,6 +59,13 @@ class DataPlane:
         if served.gate is not None:
             served.gate(model)
         return Admission(served, self._registry.serving, model, version, self.events, principal)
+
+    async def cancel(self, id: str, headers: Mapping[str, str]) -> int:
+        """Cancel every call of this request id and of the credentials in `headers`; how many there were.
+
+        Raises NotFound without any.
+        """
+        return await self._cancelling.cancel(id, headers)
 
     def custom_routes(self) -> list[tuple[CustomHandler, str]]:
         """REST routes of models, each with its model's name; the same list until a model is loaded or unloaded."""

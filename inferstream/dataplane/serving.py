@@ -18,6 +18,7 @@ from .access import Access
 from .execution.base import Execution
 from .pipeline import build_pipeline, build_shared
 from .stages.base import Pipeline
+from .stages.live import Live
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
@@ -52,6 +53,9 @@ class ServedModel:
         self.withdrawn = False
         """Whether it gets no more calls, because it is retired or the server stops."""
         self.priority = execution.settings.default_priority
+        rate = execution.settings.items_per_second
+        self.pace = 0.0 if rate is None else 1 / rate
+        """Seconds between two responses of a stream, unless its request says otherwise."""
         self.text = pipeline.text
         self.flat = pipeline.flat
         self.form = pipeline.form
@@ -169,6 +173,10 @@ class Serving(ABC):
         """Every model that is loaded, by name and version."""
         return sorted(self._served.items(), key=lambda item: (item[0][0], item[0][1] or ""))
 
+    def lives(self) -> list[Live]:
+        """The calls in progress of every model, those that are retired included."""
+        return [served.live for served in (*self._served.values(), *self._retiring.values())]
+
     def names(self) -> list[ModelKey]:
         return sorted(self._served, key=lambda key: (key[0], key[1] or ""))
 
@@ -242,7 +250,7 @@ class Serving(ABC):
         self.draining = True
         for served in self._served.values():
             served.withdrawn = True
-        lives = [served.live for served in (*self._served.values(), *self._retiring.values())]
+        lives = self.lives()
         try:
             async with asyncio.timeout(grace):
                 await asyncio.gather(*(live.emptied() for live in lives))

@@ -94,7 +94,8 @@ class Application:
             self.front_ends,
         )
         self.access = Access(own.host, own.allow_open_repository)
-        self.dataplane = DataPlane(own, self.registry, self.access)
+        peers = None if self.front_ends is None else self.front_ends.peers
+        self.dataplane = DataPlane(own, self.registry, self.access, peers)
         self.killed = False
         """Whether a process of this application had to be killed because it did not end in time."""
         self._begun = False

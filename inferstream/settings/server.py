@@ -102,6 +102,19 @@ class Settings(EnvironmentModel):
     sse_heartbeat: float = Field(
         15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never."
     )
+    resumable_streams: bool = Field(
+        False,
+        description="Make all event streams resumable; if not, those whose clients ask for it.",
+    )
+    resume_timeout: float = Field(
+        10.0, gt=0, description="Seconds for which a resumable stream waits for its client to come back."
+    )
+    resume_items: int = Field(16384, ge=1, description="Events that a resumable stream records.")
+    resume_bytes: int = Field(4 * 2**20, ge=1, description="Bytes of events that a resumable stream records.")
+    max_held_streams: int = Field(
+        128, ge=0, description="Resumable streams at once in each front end; one more gets a 429."
+    )
+    get_streams: bool = Field(True, description="Serve streams of `generate_stream` to GET, for EventSource.")
     stream_stall_timeout: float = Field(60.0, gt=0, description="Seconds a stream's reader may read nothing.")
     websocket_silence_timeout: float = Field(
         30.0, ge=0, description="Seconds without a sign of life that end a WebSocket; 0 is never."

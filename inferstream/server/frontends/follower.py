@@ -20,6 +20,7 @@ from ...concurrency.questions import Questions
 from ...concurrency.tasks import Tasks
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
+from ...dataplane.peers import Peers
 from ...dataplane.workers.shared import WorkerLoads
 from ...errors import InferenceFailed, InferstreamError
 from ...garbage import settle
@@ -75,6 +76,7 @@ class Follower:
             frames.Retired: lambda frame: self._loading.retired(frame.worker),
             frames.Lost: lambda frame: self._loading.lost(frame.worker, frame.how),
             frames.QueryResult: self._query_result,
+            frames.Ask: lambda frame: self._spawn(self._answer(frame)),
             frames.Count: lambda frame: self._count(frame.operation),
         }
         decoder = msgspec.msgpack.Decoder(frames.ToFollower)
@@ -108,7 +110,8 @@ class Follower:
         self._loading = Loading(settings, which, self._workers, self._send, loads, self._stand_in)
         Intake(self._intake, self._loading.arrived)
         access = Access(settings.host, settings.allow_open_repository)
-        self._dataplane = DataPlane(settings, self._registry, access)
+        self._peers = Peers(frame.index, frame.count, self._ask_peer)
+        self._dataplane = DataPlane(settings, self._registry, access, self._peers)
         self._spawn(self._push())
 
     def _tell(self, frame: frames.Tell) -> None:
@@ -158,11 +161,28 @@ class Follower:
         await asyncio.sleep(0)  # the link writes in the next turn of the loop
         then()
 
-    async def _ask(self, what: str, name: str) -> bytes:
+    async def _ask(self, what: str, name: str, front_end: int | None = None) -> bytes:
         number = next(self._numbers)
         result = self._questions.ask(number)
-        self._send(frames.Query(number, what, name))
+        self._send(frames.Query(number, what, name, front_end))
         return await result
+
+    async def _ask_peer(self, front_end: int, subject: str, text: str) -> bytes:
+        return await self._ask(subject, text, front_end)
+
+    async def _answer(self, frame: frames.Ask) -> None:
+        """Answer another front end."""
+        try:
+            answer = frames.Answered(
+                frame.question, None, await self._peers.ask(self._peers.index, frame.subject, frame.text)
+            )
+        except InferstreamError as error:
+            answer = frames.Answered(frame.question, pack_failure(error))
+        except Exception:
+            logger.exception("a question of another front end failed")
+            failed = InferenceFailed("The server failed; its log says why.")
+            answer = frames.Answered(frame.question, pack_failure(failed))
+        self._send(answer)
 
     def _query_result(self, frame: frames.QueryResult) -> None:
         if frame.failure is not None:

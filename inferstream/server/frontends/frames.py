@@ -102,6 +102,14 @@ class QueryResult(Frame, tag=11):
     data: bytes = b""
 
 
+class Ask(Frame, tag=13):
+    """A question of another front end about a subject."""
+
+    question: int
+    subject: str
+    text: str
+
+
 class Count(Frame, tag=12):
     """Report the meters now."""
 
@@ -122,11 +130,13 @@ class Released(Frame, tag=21):
 
 
 class Query(Frame, tag=22):
-    """A client's request to this front end: `load` or `unload` a model, `index`, `ready` or `metrics`."""
+    """What this front end needs of others: `load` or `unload` a model, `index`, `ready`, `metrics`, or an answer."""
 
     question: int
     what: str
     name: str = ""
+    front_end: int | None = None
+    """The front end that `name` is a question to, about the subject `what`; None for the leader's own operations."""
 
 
 class Counted(Frame, tag=23):
@@ -134,6 +144,14 @@ class Counted(Frame, tag=23):
 
     operation: int
     families: list[Family]
+
+
+class Answered(Frame, tag=25):
+    """The answer to a question of another front end."""
+
+    question: int
+    failure: Failure | None
+    data: bytes = b""
 
 
 class Replace(Frame, tag=24):
@@ -153,5 +171,5 @@ class WorkerConnection(Frame):
 
 FollowerOperation = Prepare | Serve | Withdraw | Tell | OpenPorts | Drain | Shutdown | Count
 
-ToFollower = Configure | FollowerOperation | Retired | Lost | QueryResult
-FollowerFrame = Done | Released | Query | Counted | Replace | Logged | Registered
+ToFollower = Configure | FollowerOperation | Retired | Lost | QueryResult | Ask
+FollowerFrame = Done | Released | Query | Counted | Answered | Replace | Logged | Registered

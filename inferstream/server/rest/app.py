@@ -14,10 +14,12 @@ from ..connections import SCOPE_KEY
 from ..request_ids import RequestIds
 from .dialects.base import HttpDialect, ReadRoute, Route
 from .dialects.extensions import MissingExtensions
+from .dialects.javascript import JavaScriptClient
 from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
 from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
 from .dialects.openai.dialect import OpenAI
+from .dialects.requests import Requests
 from .dialects.statistics import Statistics
 from .dialects.tgi.dialect import Tgi
 from .dialects.triton import Generate
@@ -27,6 +29,7 @@ from .identified import Identified
 from .inference import InferenceDoor
 from .lazy import LazyApp
 from .messages import JSON, RawHeaders, Receive, Scope, Send, respond, wrap
+from .origins import Origins
 from .routes import Routes
 from .websocket import WebSocketDoor
 
@@ -40,6 +43,8 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
     MetricsRoute,
     Statistics,
     MissingExtensions,
+    JavaScriptClient,
+    Requests,
     OpenAI,
     Tgi,
     JsonRpc,
@@ -75,6 +80,7 @@ class RestApp:
         self.routes = Routes(dialects, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._inference = InferenceDoor(dataplane, settings, meters.rest)
+        self._origins = Origins(settings)
         self._dataplane = dataplane
         self._resources = LazyApp(lambda: _build_resources(dataplane, settings))
         self.beside = beside
@@ -102,9 +108,12 @@ class RestApp:
                 await self._resources(scope, receive, send)
                 return
             scope["route"] = route
-            status, headers, body = await self._read(route, scope["method"])
+            status, headers, body = await self._read(route, scope["method"], scope["headers"])
             await respond(send, status, body, headers)
         elif scope["method"] != "POST":
+            if self._inference.serves(route, scope["method"], scope["headers"]):
+                await self._held(route, scope, receive, send)
+                return
             await respond(send, 405, b'{"error":"Method Not Allowed"}', [JSON, (b"allow", b"POST")])
         else:
             # Naming the loop spares Python 3.11 the system call with which it would look for it.
@@ -114,12 +123,21 @@ class RestApp:
             async with AsgiExchange(scope, receive, send, task) as exchange:
                 await self.infer(exchange, route)
 
-    async def _read(self, route: ReadRoute, method: str) -> tuple[int, RawHeaders, bytes]:
+    async def _held(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request for a stream that is no POST: one by query, or for the rest or the end of an earlier one."""
+        task = asyncio.current_task()
+        assert task is not None
+        async with AsgiExchange(scope, receive, send, task) as exchange:
+            await self._inference.serve_held(exchange, route, scope["method"], scope.get("query_string", b""))
+
+    async def _read(self, route: ReadRoute, method: str, sent: RawHeaders) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that is no inference."""
         claim = route.claim
         try:
             if claim.methods is None or method in claim.methods:
-                status, body = await claim.read(route)
+                if method not in SAFE:
+                    self._origins.check(sent)
+                status, body = await claim.read(route._replace(headers=sent))
                 return status, [(b"content-type", claim.content_type)], body
             if route.model:
                 with suppress(ModelNotReady):
@@ -147,6 +165,9 @@ def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
 
     return build_resources(dataplane, settings)
 
+
+SAFE = ("GET", "HEAD", "OPTIONS")
+"""Methods that change nothing, which pages of all origins may use (RFC 9110)."""
 
 POSTED = "a model is sent POST at its infer, infer_stream, generate or generate_stream"
 """Most likely a slip in the last word of an inference's path."""

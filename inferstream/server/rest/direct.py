@@ -92,6 +92,9 @@ class DirectExchange:
         parts += (b"content-length: %d\r\n\r\n" % len(body), body)
         return self._send(parts, True)
 
+    def respond_nothing(self) -> Awaitable[None] | None:
+        return self._send([*self._begin(204, []), b"\r\n"], True)
+
     def open(self, headers: RawHeaders) -> None:
         self._opening = b"".join((*self._begin(200, headers), b"transfer-encoding: chunked\r\n\r\n"))
 

@@ -41,6 +41,9 @@ class Exchange(Protocol):
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
         """Send a whole response; None if it is sent, else an awaitable that sends it when the client reads."""
 
+    def respond_nothing(self) -> Awaitable[None] | None:
+        """Send a response with status 204, which has no body."""
+
     def open(self, headers: RawHeaders) -> None:
         """Begin a stream with status 200; its head is sent with the first chunk."""
 
@@ -126,6 +129,11 @@ class AsgiExchange:
         if self._multiplexed:  # HTTP/2 forbids the header
             headers = [pair for pair in headers if pair[0] != CLOSE[0]]
         return respond(self._send, status, body, [*headers])
+
+    async def respond_nothing(self) -> None:
+        self._complete = True
+        await self._send({"type": "http.response.start", "status": 204, "headers": []})
+        await self._send({"type": "http.response.body", "body": b""})
 
     def open(self, headers: RawHeaders) -> None:
         self._opening = headers

@@ -54,7 +54,7 @@ class _Claimed(NamedTuple):
         path = self.path if version is None or self.versioned is None else self.versioned
         if isinstance(self.claim, ReadClaim):
             assert self.dialect is not None
-            return ReadRoute(path, self.claim, self.dialect, model, version)
+            return ReadRoute(path, self.claim, self.dialect, model, version, "" if model else name)
         if self.claim is None:
             return None
         assert isinstance(self.dialect, InferenceDialect)

@@ -30,6 +30,8 @@ class Generate(InferenceDialect):
         "/v2/models/{model_name}/generate": Operation.INFER,
         "/v2/models/{model_name}/generate_stream": Operation.STREAM,
     }
+    resumable = True
+    queried = ("/v2/models/{model_name}/generate_stream",)
 
     def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
         admission = self._dataplane.admit(route.model, route.version)
@@ -113,7 +115,10 @@ class FlatEvents:
         self._values = values
 
     def __call__(self, response: InferenceResponse) -> bytes:
-        return sse.event(dump_flat(response, self._named, self._values))
+        flat = dump_flat(response, self._named, self._values)
+        return (
+            sse.event(flat) if response.parameters is None else sse.response_event(response.parameters, flat)
+        )
 
     def end(self) -> bytes:
         """Nothing follows the last response."""
