@@ -16,6 +16,7 @@ from .custom import CustomRoutes
 from .messages import PREFIX, Head, error_document, read_body, receive_all, wrap
 from .openapi import describe, page
 from .origins import Origins
+from .proto_files import add_protos
 
 LOAD_PARAMETERS = "a load takes a name only: what a model is, its folder says"
 
@@ -32,6 +33,7 @@ def build_resources(dataplane: DataPlane, settings: Settings) -> FastAPI:
     app = bare_application(title=settings.server_name, version=settings.server_version)
     _add_repository(app, dataplane, settings)
     _add_documentation(app, dataplane, settings)
+    add_protos(app, dataplane, settings)
 
     @app.get("/v2/models/{name:path}/stream")
     @app.get("/v2/models/{name:path}/versions/{version}/stream")

@@ -22,6 +22,8 @@ FASTAPI = "fastapi"
 ELSEWHERE = {
     "/docs": "GET",
     "/openapi.json": "GET",
+    "/proto": "GET",
+    "/proto/{name}": "GET",
     "/v2/docs": "GET",
     "/v2/docs/dataplane.json": "GET",
     "/v2/models/{name}/docs": "GET",
