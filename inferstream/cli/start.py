@@ -18,6 +18,7 @@ from ..errors import InferstreamError, InvalidSettings
 from ..garbage import settle
 from ..imports.folders import share_folders
 from ..settings import Settings
+from ..telemetry.console import configure_console, is_terminal
 from ..telemetry.logs import configure_logging
 from .banner import show
 from .flags import Flags
@@ -37,7 +38,9 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
 
     The code is 0 after a signal. It is 1 if the server did not start, or if a worker had to be killed.
     """
-    configure_logging(debug=bool(flags.settings.get("debug")), structured=False, custom=None)
+    structured = bool(flags.settings.get("use_structured_logging"))
+    configure_logging(debug=bool(flags.settings.get("debug")), structured=structured, custom=None)
+    configure_console(structured, None)
     try:
         folder, app = targeted(str(target))
         repository = _repository(app, folder.resolve())
@@ -67,6 +70,9 @@ def _configure_logging(settings: Settings) -> None:
         said = f"{cause} is missing" if isinstance(cause, KeyError) else str(cause)
         reason = " ".join(said.split()) or type(cause).__name__
         raise InvalidSettings(f'settings: field "logging_settings": {reason}') from None
+    configure_console(settings.use_structured_logging, settings.logging_settings)
+    if settings.access_log is None:
+        settings.access_log = is_terminal(sys.stdout)
 
 
 def _serve(

@@ -6,6 +6,7 @@ from ..errors import Draining, InvalidRequest, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import Settings
 from ..signature import Signature
+from ..telemetry.access import AccessLines
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access
 from .admission import Admission
@@ -69,6 +70,11 @@ class DataPlane:
             return self._registry.get(name).execution.settings.grpc_stream_dialect
         except (ModelNotFound, ModelNotReady):
             return None
+
+    @property
+    def lines(self) -> AccessLines:
+        """Where the records of the access log go."""
+        return self._registry.lines
 
     @property
     def ready(self) -> bool:

@@ -30,6 +30,7 @@ from ...processes.frames import pack_failure, unpack_failure
 from ...processes.link import Link
 from ...processes.membership import belong_to
 from ...settings import Settings
+from ...telemetry.console import configure_console
 from ...telemetry.custom import CUSTOM
 from ...telemetry.files import MetricFiles
 from ...telemetry.logs import configure_logging
@@ -91,6 +92,7 @@ class Follower:
         if settings.keep_freed_memory:
             keep_freed_memory()
         configure_logging(settings.debug, settings.use_structured_logging, settings.logging_settings)
+        configure_console(settings.use_structured_logging, settings.logging_settings)
         share_folders(frame.code)
         processors.divide(frame.count)
         self._ports = frame.ports

@@ -13,6 +13,7 @@ from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.priority import header_priority
 from ...dataplane.reply import Reply
+from ...dataplane.stages.access_log import refused
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
@@ -30,6 +31,7 @@ class InferenceDoor:
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: DoorMeters) -> None:
         self._meters = meters
+        self._dataplane = dataplane
         self._limit = settings.max_body_bytes
         self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
         self._heartbeat = settings.sse_heartbeat
@@ -42,6 +44,7 @@ class InferenceDoor:
         meters = self._meters
         meters.in_progress += 1
         status = 499
+        opened = False
         try:
             # One coroutine for all of it, because each costs as much as a stage.
             try:
@@ -50,7 +53,9 @@ class InferenceDoor:
                 if not isinstance(body, bytes):
                     body = await body
                 asked = route.dialect.parse(exchange, plain(exchange.head, body, self._limit), route)
-                reply = await asked.open(self._call(exchange, route, asked))
+                call = self._call(exchange, route, asked)
+                opened = True
+                reply = await asked.open(call)
                 if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
                     assert reply.first is not None
                     headers, text = asked.response(reply.first)
@@ -63,7 +68,10 @@ class InferenceDoor:
             except ClientLeft:
                 pass
             except Exception as error:
-                status, headers, text = route.dialect.error(wrap(error))
+                status, headers, text = route.dialect.error(failure := wrap(error))
+                if not opened:
+                    name, operation = route.dialect.name, route.operation.value
+                    refused(self._dataplane.lines, name, operation, route.model, started, failure)
                 if (waiting := exchange.respond(status, headers, text)) is not None:
                     await waiting
         except asyncio.CancelledError:
