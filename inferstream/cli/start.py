@@ -22,6 +22,7 @@ from ..telemetry.console import configure_console, is_terminal
 from ..telemetry.logs import configure_logging
 from .banner import show
 from .flags import Flags
+from .progress import Progress
 from .target import targeted
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ MOST_FILES = 65_536
 """Upper bound of the soft limit on open files."""
 
 
-def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], None] | None" = None) -> int:
-    """Serve a folder of models or an app; returns the exit code. `say` prints more once the server is up.
+def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], None]" = show) -> int:
+    """Serve a folder of models or an app; returns the exit code. `say` prints what there is once the server is up.
 
     The code is 0 after a signal. It is 1 if the server did not start, or if a worker had to be killed.
     """
@@ -79,7 +80,7 @@ def _serve(
     settings: Settings,
     repository: "ModelRepository | None",
     watch: bool,
-    say: "Callable[[Server], None] | None",
+    say: "Callable[[Server], None]",
 ) -> bool:
     """Serve until a signal; returns whether a process had to be killed at the end."""
     if settings.keep_freed_memory:
@@ -91,17 +92,18 @@ def _serve(
     gc.enable()
     _allow_open_files()
 
-    def started(server: "Server") -> None:
-        settle()
-        show(server)
-        if say is not None:
-            say(server)
-
     async def main() -> bool:
         server = Server(settings, repository)
         watchdog = Watchdog(server.longest_stop)
         _handle_signals(server.stop, watchdog)
-        await server.run(started, watch, watchdog.start)
+        with Progress(server.application.registry) as progress:
+
+            def started(server: "Server") -> None:
+                settle()
+                progress.stop()
+                say(server)
+
+            await server.run(started, watch, watchdog.start)
         return server.killed
 
     loop = new_event_loop()

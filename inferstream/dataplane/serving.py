@@ -61,6 +61,8 @@ class ServedModel:
         """Whether its settings hide it from clients of texts."""
         self.created = int(time())
         """When it was loaded, in seconds since 1970."""
+        self.load_seconds = 0.0
+        """Seconds that its load took, in all processes together."""
         self.takes_any = execution.strictness == "off"
         """Whether requests may hold values beyond the protocols of other servers."""
         self.live = pipeline.live
@@ -185,19 +187,20 @@ class Serving(ABC):
     def names(self) -> list[ModelKey]:
         return sorted(self._served, key=lambda key: (key[0], key[1] or ""))
 
-    def summary(self) -> list[tuple[str, str, str, str]]:
-        """Name, version, capabilities and state of every model, for people."""
+    def summary(self) -> list[tuple[str, str, str, str, str]]:
+        """Name, version, capabilities, time of the load and state of every model, for people."""
         rows = [
             (
                 name,
                 version or "",
                 str(served.execution.capabilities),
+                f"{served.load_seconds:.1f} s",
                 "ready" if served.ready else "not ready",
             )
             for (name, version), served in self._served.items()
         ]
         rows += [
-            (name, version or "", "", f"{state.value}: {why}")
+            (name, version or "", "", "", f"{state.value}: {why}")
             for (name, version), (state, why) in self._states.items()
         ]
         return sorted(rows)

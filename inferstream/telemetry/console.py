@@ -205,5 +205,6 @@ def configure_console(structured: bool, custom: object) -> None:
     colours = coloured(sys.stdout)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(TerminalFormatter(colours))
+        handler.addFilter(lambda record: not getattr(record, "brief", False))  # the banner says it
     access.addHandler(Console(sys.stdout.fileno(), colours))
     access.propagate = False

@@ -21,8 +21,8 @@ from ...processes.link import Link
 from ...processes.membership import belong_to
 from ...settings import ModelSettings
 from ...signature import SIGNATURE
-from ...telemetry.custom import CUSTOM
 from ...telemetry.console import configure_console
+from ...telemetry.custom import CUSTOM
 from ...telemetry.logs import configure_logging
 from ..cloudevents import CloudEvents
 from ..execution.base import BuildRouteHandler
