@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from .. import __version__
@@ -16,8 +17,7 @@ COLUMNS = ("model", "version", "answers", "load", "state")
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses to listen on that no client can connect to everywhere, and what a client here uses instead."""
 
-NO_MODEL = """no model was found in {folder}: a folder of a model has a model-settings.json
-`server init {example}` writes a model that runs; `server start app.py` serves functions"""
+NO_MODEL = "no model was found: no folder in {folder} has a model-settings.json"
 
 
 def show(server: "Server", file: TextIO | None = None, pasted: bool | None = None) -> None:
@@ -39,14 +39,22 @@ def _rows(server: "Server") -> Iterator[str]:
     if rows:
         yield from _models(rows)
     else:
-        folder = server.settings.model_repository_root
-        yield NO_MODEL.format(folder=folder, example=f"{folder.rstrip('/')}/my-model")
+        yield from _no_model(Path(server.settings.model_repository_root))
     yield f"page     {address(server, 'REST', reachable=True)}/"
     yield from _addresses(server)
     if server.settings.frontends > 1:
         yield f"{server.settings.frontends} front ends"
     if not server.application.access.repository_open:
         yield "the repository API is closed because the server listens beyond loopback"
+
+
+def _no_model(folder: Path) -> Iterator[str]:
+    """What is missing, and the next step."""
+    yield NO_MODEL.format(folder=folder)
+    code = sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
+    for path in code[:1]:
+        yield f"  server start {path}    # serves the classes or the app in it"
+    yield f"  server init {folder / 'my-model'}    # writes a model that runs"
 
 
 def _pasted(server: "Server") -> Iterator[str]:

@@ -28,6 +28,7 @@ from .target import targeted
 if TYPE_CHECKING:
     from ..repository import ModelRepository
     from ..repository.apps import AppRepository
+    from ..repository.files import FileRepository
     from ..server.server import Server
 
 MOST_FILES = 65_536
@@ -45,7 +46,7 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
     try:
         folder, app = targeted(str(target))
         repository = _repository(app, folder.resolve())
-        classic = repository is not None and repository.app.classic
+        classic = repository is not None and repository.classic
         settings = flags.load_settings(folder.resolve(), classic)
         _configure_logging(settings)
         killed = _serve(settings, repository, watch, say)
@@ -54,13 +55,13 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
     return _end(1 if killed else 0)
 
 
-def _repository(app: str | None, folder: Path) -> "AppRepository | None":
-    if app is None:
+def _repository(path: str | None, folder: Path) -> "AppRepository | FileRepository | None":
+    if path is None:
         return None
-    from ..repository.apps import AppRepository  # late: folders of models need no apps
+    from ..repository.files import repository_of_code  # late: folders of models need no apps
 
     share_folders([folder])
-    return AppRepository(app, folder)
+    return repository_of_code(path, folder)
 
 
 def _configure_logging(settings: Settings) -> None:
