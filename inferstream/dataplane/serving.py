@@ -13,6 +13,7 @@ from ..settings import Settings
 from ..settings.versions import newest
 from ..signature import Signature
 from ..telemetry.access import AccessLines
+from ..telemetry.following import LogFollowers
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
 from .access import Access
@@ -107,6 +108,7 @@ class Serving(ABC):
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
         self.lines.changed = self._follow
+        self.followers = LogFollowers(self.lines)
         self._served: dict[ModelKey, ServedModel] = {}
         self._defaults: dict[str, ServedModel] = {}
         self.routes: list[tuple[CustomHandler, str]] = []
@@ -271,6 +273,7 @@ class Serving(ABC):
         except TimeoutError:
             for live in lives:
                 live.fail(Draining())
+        self.followers.end()
 
     async def unload_all(self, limit: float) -> None:
         """Run every model's `unload`, for at most `limit` seconds in all."""

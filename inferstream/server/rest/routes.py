@@ -22,6 +22,7 @@ FASTAPI = "fastapi"
 ELSEWHERE = {
     "/docs": "GET",
     "/openapi.json": "GET",
+    "/v2/access": "GET",
     "/v2/docs": "GET",
     "/v2/docs/dataplane.json": "GET",
     "/v2/models/{name}/docs": "GET",
