@@ -55,10 +55,12 @@ def _follow(target: Target, asked: dict[str, str], as_json: bool) -> int:
 
 
 def _reason(response: httpx.Response) -> str:
+    if response.status_code == 404:
+        return "there is no access log to follow; the server is another one, or an older one"
     try:
         return str(response.json()["error"])
     except (ValueError, KeyError, TypeError):
-        return f"HTTP status {response.status_code}, so it is not a server that `server tail` can follow"
+        return f"HTTP status {response.status_code}"
 
 
 def shown(name: str, data: bytes, as_json: bool) -> str:

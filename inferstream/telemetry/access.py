@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from .console import ACCESS, console_of
 
@@ -12,7 +14,7 @@ LINE = "%s %s %s%s%s: %s, %.1f ms, %d %s%s"
 """Dialect, operation, model, its version, status, time, responses, and the client if it is known."""
 
 
-class AccessRecord(NamedTuple):
+class AccessRecord(msgspec.Struct, array_like=True, gc=False):
     """A call that has ended, or a request that was refused before it became a call."""
 
     time: float

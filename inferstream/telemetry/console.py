@@ -6,6 +6,7 @@ import select
 import sys
 import threading
 from collections import deque
+from functools import lru_cache
 from time import localtime, monotonic, sleep, strftime
 from typing import TYPE_CHECKING, TextIO
 
@@ -145,7 +146,7 @@ class Console(logging.Handler):
             lines.append(f"{dropped} lines were dropped: the terminal was too slow")
         if lines:
             erase = ERASE if Live.shown else ""
-            self._write(f"{erase}{chr(10).join(lines)}\n".encode(errors="replace"), until)
+            self._write((erase + "\n".join(lines) + "\n").encode(errors="replace"), until)
 
     def _write(self, data: bytes, until: float | None) -> None:
         """Write all of it. Not through `sys.stdout`, whose lock the event loop needs for its own records."""
@@ -162,20 +163,10 @@ class Console(logging.Handler):
 
 def access_line(record: "AccessRecord", colours: bool) -> str:
     """A record as a line: time, face, model, status, milliseconds, items, client, error."""
-    streams = record.operation == "stream"
-    face = FACES.get(record.face) or (
-        record.operation.partition(" ")[0] if record.face == "http" else "SSE" if streams else "REST"
-    )
-    model = record.model if not record.version else f"{record.model}:{record.version}"
-    if record.face == "http":
-        model = record.operation.partition(" ")[2]
-    status = "ok" if record.status == "success" else record.status.replace("_", " ")
-    line = f"{strftime('%H:%M:%S', localtime(record.time))} {face:<9} {escaped(model):<20} "
-    shown = f"{status:<9}"
-    if colours:
-        shown = f"{_STATUS.get(record.status, YELLOW)}{shown}{PLAIN}"
-    line += f"{shown} {record.seconds * 1000:>9.1f} ms"
-    if streams or record.items > 1:
+    seconds = int(record.time)
+    head = _head(record.face, record.operation, record.model, record.version, record.status, colours)
+    line = f"{_clock(seconds)} {head} {record.seconds * 1000:>9.1f} ms"
+    if record.operation == "stream" or record.items > 1:
         line += f"  {record.items} {'item' if record.items == 1 else 'items'}"
     if record.principal:
         line += f"  {escaped(record.principal)}"
@@ -183,6 +174,25 @@ def access_line(record: "AccessRecord", colours: bool) -> str:
         error = escaped(record.error)
         line += f"  {DIM}{error}{PLAIN}" if colours else f"  {error}"
     return line
+
+
+@lru_cache(8)
+def _clock(seconds: int) -> str:
+    return strftime("%H:%M:%S", localtime(seconds))
+
+
+@lru_cache(1024)
+def _head(face: str, operation: str, model: str, version: str, status: str, colours: bool) -> str:
+    """Face, model and status in columns. Most calls have those of another one."""
+    if face == "http":  # no call of a model
+        shown, _, model = operation.partition(" ")
+    else:
+        shown = FACES.get(face) or ("SSE" if operation == "stream" else "REST")
+    name = escaped(f"{model}:{version}" if version else model)
+    text = f"{'ok' if status == 'success' else status.replace('_', ' '):<9}"
+    if colours:
+        text = f"{_STATUS.get(status, YELLOW)}{text}{PLAIN}"
+    return f"{shown:<9} {name:<20} {text}"
 
 
 def console_of(logger: logging.Logger) -> Console | None:

@@ -5,7 +5,7 @@ from time import perf_counter, time
 from ...errors import InferstreamError
 from ...telemetry.access import AccessLines, AccessRecord
 from ...types import InferenceResponse
-from ..call import Call
+from ..call import Call, Operation
 from ..handler import Handler
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared
@@ -55,7 +55,7 @@ def record_of(call: Call, began: float, items: int, error: BaseException | None)
     return AccessRecord(
         time(),
         call.face or "process",
-        call.operation.value,
+        "stream" if call.operation is Operation.STREAM else "infer",  # an Enum's value takes 0.3 µs
         call.model,
         call.version or "",
         "success" if error is None else kind_of(error),
