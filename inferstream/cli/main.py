@@ -195,6 +195,20 @@ def stub(
 
 
 @app.command()
+def top(
+    url: Annotated[str, typer.Argument(help="Server, at its REST or metrics port.")] = "localhost:8080",
+    once: Annotated[bool, typer.Option("--once", help="Print one table and end.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Trust any certificate.")] = False,
+) -> None:
+    """Show the models of a running server and their numbers, live."""
+    from ..clients.transport import Target
+    from .top import run
+
+    raise typer.Exit(run(Target(url, verify=not insecure), once, interval))
+
+
+@app.command()
 def tail(
     url: Annotated[str, typer.Argument(help="Server, at its REST port.")] = "localhost:8080",
     model: Annotated[str | None, typer.Option("--model", "-m", help="Calls of this model only.")] = None,
