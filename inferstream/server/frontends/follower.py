@@ -76,6 +76,8 @@ class Follower:
             frames.Lost: lambda frame: self._loading.lost(frame.worker, frame.how),
             frames.QueryResult: self._query_result,
             frames.Count: lambda frame: self._count(frame.operation),
+            frames.Follow: lambda frame: self._registry.follow(frame),
+            frames.Records: lambda frame: self._registry.followers.put_foreign(frame.records, frame.dropped),
         }
         decoder = msgspec.msgpack.Decoder(frames.ToFollower)
         self._link = Link(end, decoder, self._received, lambda: os._exit(0))

@@ -22,6 +22,7 @@ from ...processes.link import Link
 from ...processes.spawning import REAPED, Child, Program
 from ...telemetry.sums import Family
 from . import frames
+from .access_log import SharedLog
 
 logger = logging.getLogger("inferstream.server")
 
@@ -38,6 +39,7 @@ class FollowerProcess:
         self,
         query: "Callable[[FollowerProcess, frames.Query], None]",
         replace: Callable[[frames.Replace], None],
+        log: SharedLog,
         variables: dict[str, str],
         loads: int,
     ) -> None:
@@ -59,6 +61,8 @@ class FollowerProcess:
             frames.Query: lambda frame: query(self, frame),
             frames.Counted: self._counted,
             frames.Replace: replace,
+            frames.Follows: lambda frame: log.wanted(self, frame.on),
+            frames.Records: lambda frame: log.passed(self, frame),
             **RECEIVERS,
         }
         decoder = msgspec.msgpack.Decoder(frames.FollowerFrame)
