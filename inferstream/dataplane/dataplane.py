@@ -7,6 +7,8 @@ from ..errors import Draining, InvalidRequest, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import Settings
 from ..signature import Signature
+from ..telemetry.access import AccessLines
+from ..telemetry.following import LogFollowers
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access
 from .admission import Admission
@@ -85,6 +87,11 @@ class DataPlane:
             return None
 
     @property
+    def lines(self) -> AccessLines:
+        """Where the records of the access log go."""
+        return self._registry.lines
+
+    @property
     def ready(self) -> bool:
         """Whether every wanted model is ready, and the server is not draining."""
         return self._registry.ready
@@ -146,6 +153,13 @@ class DataPlane:
                 f"The request names no model, and {which}. The setting default_model names one."
             )
         return found[0]
+
+    def followers(self) -> LogFollowers:
+        """Those who follow the access log. Raises PermissionDenied, Draining."""
+        self._access.check_log()
+        if self._registry.draining:
+            raise Draining
+        return self._registry.followers
 
     async def index(self, ready: bool | None = None) -> list[RepositoryIndexResponseItem]:
         """Every model on disk or in memory, with its state. Raises PermissionDenied."""

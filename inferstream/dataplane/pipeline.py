@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ModelLoadFailed
 from ..settings import Settings
+from ..telemetry.access import AccessLines
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..telemetry.steps import StepMeters
@@ -57,7 +58,7 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
         from ..repository.middleware import middlewares_of  # late: few servers have any
 
         middlewares = middlewares_of(settings)
-    return Shared(settings, meters, store, tracer, middlewares)
+    return Shared(settings, meters, store, tracer, middlewares, AccessLines(bool(settings.access_log)))
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

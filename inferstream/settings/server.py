@@ -140,7 +140,10 @@ class Settings(EnvironmentModel):
         default_factory=list,
         description="Import paths of `async def` functions around every call, outermost first.",
     )
-    access_log: bool = Field(False, description="Log one line per call, on the logger `inferstream.access`.")
+    access_log: bool | None = Field(
+        None,
+        description="Log one line per call, on the logger `inferstream.access`; null does so in a terminal.",
+    )
     shutdown_grace: float = Field(20.0, ge=0, description="Seconds calls in progress may take to finish.")
     shutdown_delay: float = Field(
         0.0, ge=0, description="Seconds to continue to serve, not ready, before calls are refused."

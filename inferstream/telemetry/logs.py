@@ -6,9 +6,15 @@ import logging.config
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeAlias
 
 from .context import call_fields, model_name_var, model_version_var
+from .tracebacks import own_frames
+
+ExceptionInfo: TypeAlias = (
+    tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+)
 
 _LEVELS = {True: logging.DEBUG, False: logging.INFO}
 
@@ -25,19 +31,28 @@ class LineFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        model = model_name_var.get()
-        if model:
-            version = model_version_var.get()
-            model = f"[{model}:{version}]" if version else f"[{model}]"
-        message = _escaped(record.getMessage())
-        record_text = f"{self.formatTime(record)} [{record.name}]{model} {record.levelname} - {message}"
+        record_text = f"{self.head(record)}{escaped(record.getMessage())}"
         if fields := call_fields():  # at the end, because clients choose the request's id
             record_text += f" [{' '.join(f'{name}={value}' for name, value in fields.items())}]"
         if record.exc_info:
             # A traceback has many lines. Each is indented, so that none looks like a record.
             trace = self.formatException(record.exc_info)
-            record_text += "\n" + "\n".join(f"  {_escaped(part)}" for part in trace.splitlines())
+            record_text += "\n" + "\n".join(f"  {escaped(part)}" for part in trace.splitlines())
         return record_text
+
+    def head(self, record: logging.LogRecord) -> str:
+        """All that precedes the message."""
+        model = model_name_var.get()
+        if model:
+            version = model_version_var.get()
+            model = f"[{model}:{version}]" if version else f"[{model}]"
+        return f"{self.formatTime(record)} [{record.name}]{model} {record.levelname} - "
+
+    def formatException(self, ei: ExceptionInfo) -> str:  # noqa: N802  # logging's own name
+        """The traceback with the frames of the user's code, or the whole one at debug level."""
+        if ei[1] is None or logging.getLogger("inferstream").isEnabledFor(logging.DEBUG):
+            return super().formatException(ei)
+        return own_frames(ei[1])
 
 
 class JSONFormatter(logging.Formatter):
@@ -64,7 +79,7 @@ class JSONFormatter(logging.Formatter):
         return json.dumps(fields, ensure_ascii=True, default=str)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Escape text, so that a message cannot start a line or control a terminal."""
     if text.isprintable():
         return text

@@ -31,6 +31,7 @@ from ...processes.frames import pack_failure, unpack_failure
 from ...processes.link import Link
 from ...processes.membership import belong_to
 from ...settings import Settings
+from ...telemetry.console import configure_console
 from ...telemetry.custom import CUSTOM
 from ...telemetry.files import MetricFiles
 from ...telemetry.histogram import Buckets
@@ -78,6 +79,8 @@ class Follower:
             frames.QueryResult: self._query_result,
             frames.Ask: lambda frame: self._spawn(self._answer(frame)),
             frames.Count: lambda frame: self._count(frame.operation),
+            frames.Follow: lambda frame: self._registry.follow(frame),
+            frames.Records: lambda frame: self._registry.followers.put_foreign(frame.records, frame.dropped),
         }
         decoder = msgspec.msgpack.Decoder(frames.ToFollower)
         self._link = Link(end, decoder, self._received, lambda: os._exit(0))
@@ -94,6 +97,7 @@ class Follower:
         if settings.keep_freed_memory:
             keep_freed_memory()
         configure_logging(settings.debug, settings.use_structured_logging, settings.logging_settings)
+        configure_console(settings.use_structured_logging, settings.logging_settings)
         share_folders(frame.code)
         processors.divide(frame.count)
         self._ports = frame.ports

@@ -22,6 +22,7 @@ from ...processes.link import Link
 from ...processes.spawning import REAPED, Child, Program
 from ...telemetry.sums import Family
 from . import frames
+from .access_log import SharedLog
 
 logger = logging.getLogger("inferstream.server")
 
@@ -39,6 +40,7 @@ class FollowerProcess:
         index: int,
         query: "Callable[[FollowerProcess, frames.Query], None]",
         replace: Callable[[frames.Replace], None],
+        log: SharedLog,
         variables: dict[str, str],
         loads: int,
     ) -> None:
@@ -62,6 +64,8 @@ class FollowerProcess:
             frames.Counted: self._counted,
             frames.Answered: self._answered,
             frames.Replace: replace,
+            frames.Follows: lambda frame: log.wanted(self, frame.on),
+            frames.Records: lambda frame: log.passed(self, frame),
             **RECEIVERS,
         }
         decoder = msgspec.msgpack.Decoder(frames.FollowerFrame)

@@ -5,6 +5,7 @@ The reply to a frame with an `operation` is `Done` or `Counted` with the same nu
 
 from ...dataplane.workers.frames import Loaded
 from ...processes.frames import Failure, Frame, Logged, Registered
+from ...telemetry.access import AccessRecord
 from ...telemetry.sums import Family
 
 
@@ -161,6 +162,25 @@ class Replace(Frame, tag=24):
     why: str
 
 
+class Follow(Frame, tag=30):
+    """Send the records of the access log from now on, or no longer."""
+
+    on: bool
+
+
+class Follows(Frame, tag=31):
+    """Somebody follows the access log at this front end, or nobody any more."""
+
+    on: bool
+
+
+class Records(Frame, tag=32):
+    """Records of another front end's access log, and how many were dropped."""
+
+    records: list[AccessRecord]
+    dropped: int
+
+
 class WorkerConnection(Frame):
     """A connection to a worker of a group, sent together with its descriptors."""
 
@@ -171,5 +191,7 @@ class WorkerConnection(Frame):
 
 FollowerOperation = Prepare | Serve | Withdraw | Tell | OpenPorts | Drain | Shutdown | Count
 
-ToFollower = Configure | FollowerOperation | Retired | Lost | QueryResult | Ask
-FollowerFrame = Done | Released | Query | Counted | Answered | Replace | Logged | Registered
+ToFollower = Configure | FollowerOperation | Retired | Lost | QueryResult | Ask | Follow | Records
+FollowerFrame = (
+    Done | Released | Query | Counted | Answered | Replace | Logged | Registered | Follows | Records
+)

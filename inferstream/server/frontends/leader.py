@@ -24,6 +24,7 @@ from ...telemetry.metrics import Meters
 from ...telemetry.sums import Sums, families_of
 from ...telemetry.workers import FrontEndMeters
 from . import frames
+from .access_log import SharedLog
 from .follower_process import FollowerProcess
 from .models import SharedModel, SharedModels, divide, warn
 
@@ -71,6 +72,7 @@ class FrontEnds:
     def start(self, registry: Registry, ports: dict[str, int]) -> None:
         """Start the followers; each opens these ports when it serves the models of `registry`."""
         self._registry = registry
+        self._log = SharedLog(registry, self._models.followers)
         self._ports = ports
         self._keepers = [asyncio.create_task(self._keep(index)) for index in range(1, self.count)]
         self._keepers.append(asyncio.create_task(self._watch()))
@@ -136,7 +138,7 @@ class FrontEnds:
         """Start a follower and wait for its end; whether it has served."""
         try:
             variables = self._files.variables() if self._settings.metrics_endpoint else {}
-            follower = FollowerProcess(index, self._query, self._replace, variables, self._memory)
+            follower = FollowerProcess(index, self._query, self._replace, self._log, variables, self._memory)
         except OSError as error:
             logger.error("a front end cannot be started: %s", error.strerror)
             return False
@@ -150,6 +152,7 @@ class FrontEnds:
             joining.cancel()
             served = follower.served
             self._models.followers.remove(follower)
+            self._log.left(follower)
             self._past.add(follower.families, over=True)
             self._files.ended(follower.pid)
             self._loads.forget(index)
@@ -165,6 +168,7 @@ class FrontEnds:
         for worker, (group, process) in self._workers.items():
             self._introduce(follower, worker, group, process)
         self._models.followers.append(follower)
+        self._log.update()
         return self._models.replay(follower)
 
     async def _join(self, follower: FollowerProcess, replaying: list[asyncio.Task[None]]) -> None:

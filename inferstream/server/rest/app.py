@@ -4,11 +4,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from time import perf_counter, time
 from typing import Any, Protocol
 
 from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady
 from ...settings import Settings
+from ...telemetry.access import AccessLines, AccessRecord
 from ...telemetry.metrics import Meters
 from ..connections import SCOPE_KEY
 from ..request_ids import RequestIds
@@ -102,8 +104,11 @@ class RestApp:
             if route is None and self.beside is not None and self.beside.claims(scope):
                 await self.beside(scope, receive, send)
                 return
-            if logger.isEnabledFor(logging.DEBUG) and not scope["path"].startswith(UNLOGGED):
-                send = _logged(scope, send)
+            if not scope["path"].startswith(UNLOGGED):
+                if logger.isEnabledFor(logging.DEBUG):
+                    send = _logged(scope, send)
+                if (lines := self._dataplane.lines).on:
+                    send = _with_record(scope, send, lines)
             if route is None:
                 await self._resources(scope, receive, send)
                 return
@@ -185,3 +190,17 @@ def _logged(scope: Scope, send: Send) -> Send:
         await send(message)
 
     return logged
+
+
+def _with_record(scope: Scope, send: Send, lines: AccessLines) -> Send:
+    """`send`, with a record in the access log if the request failed. One that succeeds is no call of a model."""
+    began = perf_counter()
+
+    async def recorded(message: Any) -> None:
+        if message["type"] == "http.response.start" and message["status"] >= 400:
+            what = f"{scope['method']} {scope['path']}"
+            seconds, status = perf_counter() - began, str(message["status"])
+            lines.put(AccessRecord(time(), "http", what, "", "", status, seconds, 0, "", "", "", ""))
+        await send(message)
+
+    return recorded

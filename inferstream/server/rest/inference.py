@@ -15,7 +15,8 @@ from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.priority import PACE, header_interval, header_priority
 from ...dataplane.reply import Reply
-from ...errors import ModelError
+from ...dataplane.stages.access_log import refused
+from ...errors import InferstreamError, ModelError
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
@@ -38,6 +39,7 @@ class InferenceDoor:
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: DoorMeters) -> None:
         self._meters = meters
+        self._dataplane = dataplane
         self._limit = settings.max_body_bytes
         self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
         self._heartbeat = settings.sse_heartbeat
@@ -45,7 +47,6 @@ class InferenceDoor:
         self._headers = ResponseHeaders(dataplane.events)
         self._get_streams = settings.get_streams
         self._origins = Origins(settings)
-        self._dataplane = dataplane
         self._resuming = Resuming(dataplane, settings, meters, self._headers)
 
     async def serve(self, exchange: Exchange, route: Route) -> int:
@@ -53,7 +54,7 @@ class InferenceDoor:
         started = perf_counter()
         meters = self._meters
         meters.in_progress += 1
-        status, held = 499, False
+        status, held, opened = 499, False, False
         try:
             # One coroutine for all of it, because each costs as much as a stage.
             try:
@@ -63,7 +64,9 @@ class InferenceDoor:
                     body = await body
                 asked = route.dialect.parse(exchange, plain(exchange.head, body, self._limit), route)
                 if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
-                    reply = await asked.open(self._call(exchange, route, asked))
+                    call = self._call(exchange, route, asked)
+                    opened = True
+                    reply = await asked.open(call)
                     assert reply.first is not None
                     headers, text = asked.response(reply.first)
                     waiting = self._respond(exchange, reply.first, asked, headers, text)
@@ -75,17 +78,22 @@ class InferenceDoor:
                     await self._read(exchange, reader, headers)
                 elif self._resuming.wanted(exchange.head, asked, route):
                     call = self._call(exchange, route, asked)
+                    opened = True
                     reader, headers = await self._resuming.begin(exchange, route, asked, call, "POST")
                     held = True  # counted when the stream has ended
                     await self._read(exchange, reader, headers)
                 else:
-                    reply = await asked.open(self._call(exchange, route, asked))
+                    call = self._call(exchange, route, asked)
+                    opened = True
+                    reply = await asked.open(call)
                     await self._send(exchange, reply, asked)
                 status = 200
             except ClientLeft:
                 pass
             except Exception as error:
-                status, headers, text = route.dialect.error(wrap(error))
+                status, headers, text = route.dialect.error(failure := wrap(error))
+                if not opened:
+                    self._log_refusal(route, started, failure)
                 if (waiting := exchange.respond(status, headers, text)) is not None:
                     await waiting
         except asyncio.CancelledError:
@@ -114,7 +122,7 @@ class InferenceDoor:
         started = perf_counter()
         meters = self._meters
         meters.in_progress += 1
-        status, held = 499, False
+        status, held, opened = 499, False, False
         try:
             try:
                 waiting = exchange.body(0)  # over ASGI, the client's leaving is noticed behind the body
@@ -132,6 +140,7 @@ class InferenceDoor:
                 else:
                     asked = self._of_query(exchange, route, query)
                     call = self._call(exchange, route, asked)
+                    opened = True
                     reader, headers = await self._resuming.begin(exchange, route, asked, call, method)
                     held = True  # counted when the stream has ended
                     await self._read(exchange, reader, headers)
@@ -139,7 +148,9 @@ class InferenceDoor:
             except ClientLeft:
                 pass
             except Exception as error:
-                status, headers, text = route.dialect.error(wrap(error))
+                status, headers, text = route.dialect.error(failure := wrap(error))
+                if not opened:
+                    self._log_refusal(route, started, failure)
                 await _sent(exchange.respond(status, headers, text))
         except asyncio.CancelledError:
             if not exchange.left:
@@ -162,6 +173,10 @@ class InferenceDoor:
         if PACE in arguments and all(tensor.name != PACE for tensor in inputs):
             exchange.head.pace = str(arguments.pop(PACE)).encode()
         return route.dialect.parse(exchange, orjson.dumps(arguments), route)
+
+    def _log_refusal(self, route: Route, started: float, error: InferstreamError) -> None:
+        name, operation = route.dialect.name, route.operation.value
+        refused(self._dataplane.lines, name, operation, route.model, started, error)
 
     async def _read(self, exchange: Exchange, reader: Reader | None, headers: RawHeaders) -> None:
         """Send the events of a stream that may be resumed, or say that there are no more."""

@@ -12,6 +12,7 @@ from ...errors import InferstreamError, InvalidRequest
 from ...settings import Settings
 from ..custom import bare_application
 from ..status import http_headers, status_of
+from .access_log import add_access_log
 from .custom import CustomRoutes
 from .messages import PREFIX, Head, error_document, read_body, receive_all, wrap
 from .openapi import describe, page
@@ -32,6 +33,7 @@ def build_resources(dataplane: DataPlane, settings: Settings) -> FastAPI:
     """The FastAPI application of every route that no dialect claims."""
     app = bare_application(title=settings.server_name, version=settings.server_version)
     _add_repository(app, dataplane, settings)
+    add_access_log(app, dataplane, Origins(settings))
     _add_documentation(app, dataplane, settings)
     add_protos(app, dataplane, settings)
 

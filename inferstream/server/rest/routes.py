@@ -24,6 +24,7 @@ ELSEWHERE = {
     "/openapi.json": "GET",
     "/proto": "GET",
     "/proto/{name}": "GET",
+    "/v2/access": "GET",
     "/v2/docs": "GET",
     "/v2/docs/dataplane.json": "GET",
     "/v2/models/{name}/docs": "GET",

@@ -14,6 +14,7 @@ from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.priority import header_priority
 from ...dataplane.reply import Reply
+from ...dataplane.stages.access_log import refused
 from ...errors import (
     AlreadyExists,
     Cancelled,
@@ -97,6 +98,7 @@ class WebSocketDoor:
                 raise ModelNotReady(name, version)
         except InferstreamError as error:
             self._meters.rest.ended("GET", template, str(status_of(error, self.profile).http), 0.0)
+            refused(self._dataplane.lines, "websocket", "stream", name, perf_counter(), error)
             raise
         return Conversation(
             self._dataplane, self._meters, socket, (name, version), headers, limits, template, request_id
@@ -170,7 +172,9 @@ class Conversation:
             if text and isinstance(error, InvalidRequest) and not _is_utf8(message):
                 self._socket.fail(1007, "A text message must be UTF-8.")
             else:
-                self._tell(dump_error(None if frame is None else frame.id, wrap(error)))
+                failure = wrap(error)
+                refused(self._dataplane.lines, "websocket", "infer", self._model, perf_counter(), failure)
+                self._tell(dump_error(None if frame is None else frame.id, failure))
 
     def _take(self, frame: SocketMessage) -> None:
         running = None if frame.id is None else self._running.get(frame.id)
