@@ -6,10 +6,12 @@ from ..errors import Draining, InvalidRequest, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import Settings
 from ..signature import Signature
+from ..text.interface import TextInterface
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access
 from .admission import Admission
 from .cloudevents import CloudEvents, wanted
+from .execution.base import Capabilities
 from .serving import Serving
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
@@ -26,6 +28,15 @@ class TextModel(NamedTuple):
     ready: bool
     default: bool
     """Whether it answers calls without a version."""
+
+
+class Described(NamedTuple):
+    """What a model does, for its documentation."""
+
+    signature: Signature
+    capabilities: Capabilities
+    text: TextInterface | None
+    """How it takes text; None for a model that does not, or whose settings hide it."""
 
 
 class DataPlane:
@@ -86,9 +97,10 @@ class DataPlane:
         """Raises ModelNotFound, ModelNotReady."""
         return await self._registry.serving(name, version).execution.metadata()
 
-    def signature(self, name: str, version: str | None = None) -> Signature:
-        """The inputs and outputs of a model. Raises ModelNotFound, ModelNotReady."""
-        return self._registry.get(name, version).execution.signature
+    def described(self, name: str, version: str | None = None) -> Described:
+        """What people are told of a model. Raises ModelNotFound, ModelNotReady."""
+        served = self._registry.get(name, version)
+        return Described(served.execution.signature, served.execution.capabilities, served.text)
 
     def typed_models(self) -> list[tuple[str, Signature]]:
         """Models with a typed RPC; the same list until a model is loaded or unloaded."""

@@ -11,7 +11,8 @@ from ...errors import ModelNotFound, ModelNotReady
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..connections import SCOPE_KEY
-from .dialects.base import HttpDialect, ReadRoute, Route
+from .dialects.base import HttpDialect, ReadRoute, Route, ScopeClaim
+from .dialects.documentation.dialect import Documentation
 from .dialects.extensions import MissingExtensions
 from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
 from .dialects.metadata import Metadata
@@ -35,6 +36,7 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
     V2,
     Generate,
     Metadata,
+    Documentation,
     MetricsRoute,
     Statistics,
     MissingExtensions,
@@ -99,7 +101,7 @@ class RestApp:
                 await self._resources(scope, receive, send)
                 return
             scope["route"] = route
-            status, headers, body = await self._read(route, scope["method"])
+            status, headers, body = await self._read(route, scope)
             await respond(send, status, body, headers)
         elif scope["method"] != "POST":
             await respond(send, 405, b'{"error":"Method Not Allowed"}', [JSON, (b"allow", b"POST")])
@@ -111,11 +113,13 @@ class RestApp:
             async with AsgiExchange(scope, receive, send, task) as exchange:
                 await self.infer(exchange, route)
 
-    async def _read(self, route: ReadRoute, method: str) -> tuple[int, RawHeaders, bytes]:
+    async def _read(self, route: ReadRoute, scope: Scope) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that is no inference."""
-        claim = route.claim
+        claim, method = route.claim, scope["method"]
         try:
             if claim.methods is None or method in claim.methods:
+                if isinstance(claim, ScopeClaim):
+                    return await claim.respond(route, scope)
                 status, body = await claim.read(route)
                 return status, [(b"content-type", claim.content_type)], body
             if route.model:
