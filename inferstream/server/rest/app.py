@@ -14,6 +14,7 @@ from ..connections import SCOPE_KEY
 from .dialects.base import HttpDialect, ReadRoute, Route, ScopeClaim
 from .dialects.documentation.dialect import Documentation
 from .dialects.extensions import MissingExtensions
+from .dialects.javascript import JavaScriptClient
 from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
 from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
@@ -40,6 +41,7 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
     MetricsRoute,
     Statistics,
     MissingExtensions,
+    JavaScriptClient,
     OpenAI,
     Tgi,
     JsonRpc,
