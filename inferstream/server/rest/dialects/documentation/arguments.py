@@ -15,6 +15,9 @@ Schema = dict[str, Any]
 MOST = 64
 """Values of an example, however large the shape is."""
 
+DEEPEST = 6
+"""Levels of an example, because a schema may contain itself."""
+
 CODED = {"base64": "dGV4dA==", "image": "iVBORw0KGgo=", "datetime": "2000-01-01T00:00:00"}
 """Texts that codecs can read, by content type."""
 
@@ -143,8 +146,10 @@ def _least(schema: Schema) -> Any:
     return min(0, high - 1) if high is not None else 0
 
 
-def _value_of_schema(schema: Schema, root: Schema | None = None) -> Any:
+def _value_of_schema(schema: Schema, root: Schema | None = None, depth: int = 0) -> Any:
     """A small value of a JSON schema, with its required properties."""
+    if depth > DEEPEST:
+        return None
     root = root or schema
     if isinstance(reference := schema.get("$ref"), str):
         found = root.get("$defs", {}).get(reference.rsplit("/", 1)[-1])
@@ -155,12 +160,12 @@ def _value_of_schema(schema: Schema, root: Schema | None = None) -> Any:
     if schema.get("enum"):
         return schema["enum"][0]
     if options := schema.get("anyOf") or schema.get("oneOf"):
-        return _value_of_schema(options[0], root)
+        return _value_of_schema(options[0], root, depth + 1)
     kind = schema.get("type", "object")
     if kind == "object":
         properties = schema.get("properties", {})
         needed = [name for name in schema.get("required", ()) if name in properties]
-        return {name: _value_of_schema(properties[name], root) for name in needed}
+        return {name: _value_of_schema(properties[name], root, depth + 1) for name in needed}
     if kind in ("integer", "number"):
         return _least(schema)
     return {"string": "text", "boolean": True, "array": []}.get(kind)
