@@ -32,9 +32,8 @@ export const newId = (word) => `${word}-${++counter}`;
 const ICONS = {
   chevron: "M6 9l6 6 6-6",
   copy: "M9 9h10v10H9zM5 15V5h10",
-  check: "M5 12l5 5 9-10",
-  key: "M14 10a4 4 0 1 0-3 4l2 2h2v2h2v2h3v-3l-6-6",
-  theme: "M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18",
+  key: "M8 11a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM11 12l8-8M15.5 7.5l3 3",
+  theme: "M12 4a8 8 0 1 0 0 16 8 8 0 1 0 0-16z|M12 4v16a8 8 0 0 0 0-16z",
   send: "M12 19V5M5 12l7-7 7 7",
   stop: "M7 7h10v10H7z",
   play: "M8 5v14l11-7z",
@@ -42,8 +41,8 @@ const ICONS = {
 
 /** A small picture without a name of its own; the control around it has one. */
 export function icon(name) {
-  const path = svg("path", { d: ICONS[name] });
-  return svg("svg", { class: `icon icon-${name}`, viewBox: "0 0 24 24", "aria-hidden": "true" }, path);
+  const paths = ICONS[name].split("|").map((d) => svg("path", { d }));
+  return svg("svg", { class: `icon icon-${name}`, viewBox: "0 0 24 24", "aria-hidden": "true" }, paths);
 }
 
 const status = h("div", { class: "unseen", role: "status", "aria-live": "polite" });

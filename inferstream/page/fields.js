@@ -95,9 +95,9 @@ function wordOf(datatype, content, format) {
 function controlOf(tensor, facts) {
   const content = contentOf(tensor);
   if (facts.choices) return choice(facts);
-  if (isDocument(tensor)) return document_(facts, exampleOf(facts.schema, facts.schema) ?? {});
+  if (isDocument(tensor)) return jsonText(facts, exampleOf(facts.schema, facts.schema) ?? {});
   if (content === "image" || content === "base64") return file(tensor, facts);
-  if (!isSingle(tensor)) return tensor.datatype === "BYTES" ? lines(facts) : document_(facts, exampleArray(tensor));
+  if (!isSingle(tensor)) return tensor.datatype === "BYTES" ? lines(facts) : jsonText(facts, exampleArray(tensor));
   if (content === "datetime") return time(facts);
   if (tensor.datatype === "BOOL") return check(facts);
   return NUMBER.test(tensor.datatype) ? number(tensor, facts) : text(facts, tensor.name);
@@ -182,7 +182,7 @@ function lines({ fallback, optional }) {
 }
 
 /** JSON of any form, with an example of the right one. */
-function document_({ fallback, optional }, example) {
+function jsonText({ fallback, optional }, example) {
   const size = JSON.stringify(example).length > 60 || typeof example === "object" ? 5 : 2;
   const input = h("textarea", { rows: size, spellcheck: false, class: "code", placeholder: shown(fallback) });
   if (!optional) input.value = pretty(example);

@@ -44,6 +44,7 @@ class ServerPage extends HTMLElement {
     this._sidebar = h("nav", { class: "sidebar", id: newId("models"), "aria-label": "Models" }, this._filter, this._list);
     this._toggle.setAttribute("aria-controls", this._sidebar.id);
     this._view = new ModelView();
+    this._view.append(h("p", { class: "quiet" }, "Looking for models …"));
     this._main.append(this._view);
     addEventListener("popstate", () => this._follow());
     this._server.addEventListener("tick", () => this._view.look());

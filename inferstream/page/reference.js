@@ -66,13 +66,11 @@ export class ApiReference extends HTMLElement {
     const stop = h("button", { type: "button", class: "stop", hidden: true }, icon("stop"), "Stop");
     const address = () => ROOT + parameters.reduce((text, { name, read }) => text.replace(`{${name}}`, read()), path);
     const command = h("pre", { tabindex: 0, role: "region", "aria-label": "Command" });
-    const copy = h("div", { class: "snippet" });
     const exchange = { address, method, body, out, note, send, stop };
     const draw = () => {
       if (socket) return;
       const text = `curl ${method === "post" ? "" : `-X ${method.toUpperCase()} `}'${address().replaceAll("'", "'\\''")}'${body ? ` \\\n  -H 'content-type: application/json' \\\n  -d '${body.value.replaceAll("'", `'\\''`)}'` : method === "post" ? " -X POST" : ""}`;
       command.textContent = text;
-      copy.replaceChildren(h("div", { class: "panel" }, command, copyButton(text, `${method} ${path}`)));
     };
     const fill = async () => {
       if (body) body.value = pretty(await this._example(path, operation, content, socket, parameters));
@@ -92,7 +90,7 @@ export class ApiReference extends HTMLElement {
       body ? h("div", { class: "field" }, h("div", { class: "label" }, h("label", { for: body.id }, "Body"), h("span", { class: "kind" }, "JSON")), body) : null,
       h("div", { class: "actions" }, send, stop, note),
       out,
-      copy,
+      socket ? null : h("div", { class: "snippet" }, h("div", { class: "card-head" }, h("span", { class: "kind" }, "curl"), copyButton(() => command.textContent, `${method} ${path}`)), command),
     );
   }
 

@@ -167,9 +167,8 @@ export class Results {
     this.figures?.end();
     if (this._streamed) this._paint.now();
     const took = duration(performance.now() - this._began);
-    const summary = this.figures === null ? `${how} in ${took}` : `${how}: ${this.figures.summary}`;
-    announce(summary);
-    return summary;
+    announce(this.figures === null ? `${how} in ${took}` : `${how}: ${this.figures.summary}`);
+    return this.figures === null ? `${how} in ${took}` : how;
   }
 }
 

@@ -79,7 +79,8 @@ export class Server extends EventTarget {
       if (this.reachable !== true) this.about = await this.json("/v2");
       this._note(true, found);
     } catch (error) {
-      if (error.status === 401) this.refuse(error);
+      if (error.status === 401 && !this._asked) this.refuse(error);
+      this._asked = true; // once; the key of the bar opens the question again
       this._note(error.status > 0, this.models);
     }
     this.dispatchEvent(new Event("tick"));

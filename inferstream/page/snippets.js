@@ -292,7 +292,10 @@ export class Snippets {
     this._call = call;
     this._chosen = "curl";
     this._body = h("div", { class: "snippet" });
-    this.element = h("section", { class: "card code-card", "aria-label": "This call as code" }, h("h2", {}, "The same call as code"), this._body);
+    this._texts = new Map();
+    const copy = copyButton(() => this._texts.get(this._chosen) ?? "", "this code");
+    const head = h("div", { class: "card-head" }, h("h2", {}, "The same call as code"), copy);
+    this.element = h("section", { class: "card code-card", "aria-label": "This call as code" }, head, this._body);
   }
 
   async draw() {
@@ -304,6 +307,7 @@ export class Snippets {
     const texts = JSON.stringify(found);
     if (texts === this._drawn) return;
     this._drawn = texts;
+    this._texts = new Map(found.map(([key, , text]) => [key, text]));
     const list = tabs("Clients", panels, this._chosen, (key) => (this._chosen = key));
     this._body.replaceChildren(list, ...panels.map(([, , panel]) => panel));
   }
@@ -311,17 +315,18 @@ export class Snippets {
 
 function panelOf(title, text) {
   const shown = text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}\n… ${text.length - MOST_SHOWN} more characters; Copy has them all` : text;
-  return h("div", { class: "panel" }, h("pre", { tabindex: 0, role: "region", "aria-label": `Code: ${title}` }, h("code", {}, shown)), copyButton(text, title));
+  return h("div", { class: "panel" }, h("pre", { tabindex: 0, role: "region", "aria-label": `Code: ${title}` }, h("code", {}, shown)));
 }
 
+/** A button that copies `text()`. */
 export function copyButton(text, title) {
   const label = h("span", {}, "Copy");
   const button = h("button", { type: "button", class: "small copy", "aria-label": `Copy: ${title}`, onclick: copy }, icon("copy"), label);
   async function copy() {
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(text());
     } catch {
-      copySelected(text); // pages without TLS have no clipboard
+      copySelected(text()); // pages without TLS have no clipboard
     }
     label.textContent = "Copied";
     announce("Copied");

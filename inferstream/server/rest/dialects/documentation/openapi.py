@@ -35,8 +35,8 @@ def describe(
 ) -> dict[str, Any]:
     """The OpenAPI 3.1 document of every route, or of the routes of one model with its tensors as the example.
 
-    `prefix` is where clients find the routes. The docstring of the model's author is the description, and `x-model`
-    says what else the page needs to know of the model.
+    `prefix` is where clients find the routes. The docstring of the model's author is the description; `x-model` and
+    `x-server` say what else the page needs to know.
     """
     title = settings.server_name
     base, parameters = "/v2/models/{model_name}", [_path_parameter("model_name")]
@@ -51,6 +51,8 @@ def describe(
         paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, None)
         paths |= _server_paths() | text_paths()
     about = {} if described is None else _about(described)
+    if settings.grpc_port:
+        about["x-server"] = {"grpc_port": settings.grpc_port}
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": settings.server_version} | about,
