@@ -2,6 +2,7 @@
 
 import { announce, h, icon, tabs } from "./dom.js";
 import { isV2, tensorOf } from "./calls.js";
+import { pretty } from "./fields.js";
 import { ROOT, contentOf, isDocument, isSingle, pathOf } from "./server.js";
 
 const KEY = "YOUR_KEY";
@@ -253,16 +254,19 @@ function javaScriptOf(model, call, key) {
   const files = Object.entries(call.files ?? {});
   const head = ['import { Client } from "inferstream"; // in a page of this server: from "/inferstream.js"'];
   if (files.length) head.push('import { readFile } from "node:fs/promises";');
-  let body = JSON.stringify(marked(call.body, call.files ?? {}), null, 2);
+  let body = pretty(marked(call.body, call.files ?? {}));
   for (const [index, name] of files.flatMap(([, names]) => names).entries()) {
     const read = `(await readFile(${JSON.stringify(name)})).toString("base64")`;
     body = body.replace(JSON.stringify(markOf(index)), () => read);
   }
   const version = model.version ? `, { version: ${JSON.stringify(model.version)} }` : "";
   const given = `${JSON.stringify(model.name)}, ${body}${version}`;
+  const tensors = isV2(call.body);
   const lines = call.streamed
-    ? [`for await (const { data } of client.stream(${given})) {`, "  console.log(data);", "}"]
-    : [`console.log(await client.${isV2(call.body) ? "infer" : "generate"}(${given}));`];
+    ? [`for await (const { data } of client.stream(${given})) {`, `  console.log(${tensors ? "data.outputs" : "data"});`, "}"]
+    : tensors
+      ? [`const { outputs } = await client.infer(${given});`, "console.log(outputs);"]
+      : [`console.log(await client.generate(${given}));`];
   return [...head, "", clientOf(key), ...lines].join("\n");
 }
 
@@ -277,7 +281,7 @@ function chatJavaScriptOf(model, call, key) {
     'import { Client } from "inferstream"; // in a page of this server: from "/inferstream.js"',
     "",
     clientOf(key),
-    `const messages = ${JSON.stringify(call.messages, null, 2)};`,
+    `const messages = ${pretty(call.messages)};`,
     `for await (const chunk of client.chat(${JSON.stringify(model.name)}, messages${options})) {`,
     '  console.log(chunk.choices[0]?.delta.content ?? "");',
     "}",

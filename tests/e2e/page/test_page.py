@@ -134,7 +134,7 @@ def test_arrays_are_charts_and_rows_are_tables(served: Running, visit: Visit) ->
 
 def test_models_of_tensors_and_models_that_declare_nothing_get_v2_requests(served: Running, visit: Visit) -> None:
     page = visit(address(served, "rows"))
-    page.get_by_label("rows").fill("[[1, 2, 3], [4, 5, 6]]")
+    page.get_by_label("rows", exact=True).fill("[[1, 2, 3], [4, 5, 6]]")
     run(page)
     assert page.locator(".chart").get_by_role("img").get_attribute("aria-label") == "sums: 2 values from 6 to 15"
     page = visit(address(served, "undeclared"))
@@ -218,7 +218,7 @@ def test_what_a_model_says_is_text_and_never_html(served: Running, visit: Visit)
 
 def test_versions_are_chosen(served: Running, visit: Visit) -> None:
     page = visit(address(served, "versions"))
-    page.get_by_label("Version").select_option("1")
+    page.get_by_label("Version", exact=True).select_option("1")
     page.wait_for_url("**/?model=versions&version=1")
     with page.expect_request("**/v2/models/versions/versions/1/generate"):
         page.get_by_role("button", name="Run", exact=True).click()
@@ -279,8 +279,8 @@ def test_the_reference_calls_a_route_of_a_real_model(served: Running, visit: Vis
     page = visit(f"{served.url}/docs")
     box = page.locator("details.operation", has_text="/v2/models/{model_name}/generate").first
     box.locator("summary").click()
-    box.get_by_label("model_name").select_option("add")
-    eventually(lambda: '"a"' in box.get_by_label("Body").input_value())
+    box.get_by_label("model_name", exact=True).select_option("add")
+    eventually(lambda: '"a"' in box.get_by_label("Body", exact=True).input_value())
     with page.expect_response("**/generate") as answered:
         box.get_by_role("button", name="Send").click()
     assert "model_name" not in answered.value.url
