@@ -50,7 +50,12 @@ def write_models(root: Path) -> Path:
     write_model(root, "broken", "page_models.Missing", code, name="broken")
     for version in ("1", "2"):
         write_model(
-            root, f"versions/{version}", "page_models.add", code, name="versions", parameters={"version": version}
+            root,
+            f"versions/{version}",
+            "page_models.add",
+            code,
+            name="versions",
+            parameters={"version": version},
         )
     return root
 

@@ -88,7 +88,7 @@ def refuse(number: int) -> int:
 
 async def hostile(word: str = HOSTILE) -> AsyncIterator[str]:
     yield word
-    yield f' "{word}\' </script>'
+    yield f" \"{word}' </script>"
 
 
 hostile.__doc__ = HOSTILE
@@ -99,7 +99,9 @@ class Undeclared(MLModel):
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         found = NumpyCodec.decode_input(payload.inputs[0])
-        return InferenceResponse(model_name=self.name, outputs=[NumpyCodec.encode_output("doubled", found * 2)])
+        return InferenceResponse(
+            model_name=self.name, outputs=[NumpyCodec.encode_output("doubled", found * 2)]
+        )
 
 
 class Rows(MLModel):

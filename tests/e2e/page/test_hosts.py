@@ -39,7 +39,12 @@ def test_mounted_below_a_prefix(server: str, tmp_path: Path, visit: Visit) -> No
         page = visit(f"{running.url}/?model=streaming")
         page.get_by_role("heading", name="streaming", exact=True).wait_for()
         page.get_by_label("Request").fill(
-            json.dumps({"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["x"]}], "parameters": {"items": 3}})
+            json.dumps(
+                {
+                    "inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["x"]}],
+                    "parameters": {"items": 3},
+                }
+            )
         )
         run(page)
         assert page.locator(".stream-text").inner_text() == "item 0item 1item 2"
@@ -76,7 +81,9 @@ def test_over_tls(models: Path, tmp_path: Path, start: Callable[..., Running], v
     assert add(page) == "42"
 
 
-def test_a_closed_repository_still_shows_its_models(models: Path, start: Callable[..., Running], visit: Visit) -> None:
+def test_a_closed_repository_still_shows_its_models(
+    models: Path, start: Callable[..., Running], visit: Visit
+) -> None:
     served = start(models, "--host", "0.0.0.0")
     assert add(visit(address(served, "add"))) == "42"
 
@@ -86,7 +93,11 @@ def test_the_page_follows_a_reload(models: Path, start: Callable[..., Running], 
     page = visit(address(served, "add"))
     page.get_by_label("a", exact=True).fill("41")
     code = models / "add" / "page_models.py"
-    code.write_text(code.read_text().replace("def add(a: int, b: int = 1) -> int:", "def add(a: int, b: int = 1, c: int = 0) -> int:"))
+    code.write_text(
+        code.read_text().replace(
+            "def add(a: int, b: int = 1) -> int:", "def add(a: int, b: int = 1, c: int = 0) -> int:"
+        )
+    )
 
     def shown() -> bool:
         page.evaluate("dispatchEvent(new Event('focus'))")
@@ -96,7 +107,9 @@ def test_the_page_follows_a_reload(models: Path, start: Callable[..., Running], 
     assert page.get_by_label("a", exact=True).input_value() == "41"
 
 
-def test_a_server_that_wants_a_key_is_given_one(tmp_path: Path, start: Callable[..., Running], visit: Visit) -> None:
+def test_a_server_that_wants_a_key_is_given_one(
+    tmp_path: Path, start: Callable[..., Running], visit: Visit
+) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "app.py").write_text(
         "from inferstream import App, Headers\n"
@@ -120,7 +133,9 @@ def test_a_server_that_wants_a_key_is_given_one(tmp_path: Path, start: Callable[
     assert page.locator(".outputs").inner_text() == "open"
 
 
-def test_browsers_get_the_page_and_all_others_what_they_got(models: Path, start: Callable[..., Running]) -> None:
+def test_browsers_get_the_page_and_all_others_what_they_got(
+    models: Path, start: Callable[..., Running]
+) -> None:
     served = start(models)
     for accept in ("*/*", "application/json", ""):
         found = httpx.get(f"{served.url}/", headers={"accept": accept})

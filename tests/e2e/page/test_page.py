@@ -16,13 +16,20 @@ Visit = Callable[..., Any]
 
 
 def png(width: int = 8, height: int = 6) -> bytes:
-    rows = b"".join(b"\0" + bytes((x * 30, y * 40, 120)[i] for x in range(width) for i in range(3)) for y in range(height))
+    rows = b"".join(
+        b"\0" + bytes((x * 30, y * 40, 120)[i] for x in range(width) for i in range(3)) for y in range(height)
+    )
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
 
 
 def test_the_root_lists_each_model_with_its_state(served: Running, visit: Visit) -> None:
@@ -37,10 +44,17 @@ def test_the_root_lists_each_model_with_its_state(served: Running, visit: Visit)
 def test_a_model_shows_its_signature_its_description_and_a_form(served: Running, visit: Visit) -> None:
     page = visit(address(served, "ticks"))
     page.get_by_role("heading", name="ticks", exact=True).wait_for()
-    assert page.locator(".signature").inner_text() == "ticks(prompt: text, count: integer = 40) → stream of text"
+    assert (
+        page.locator(".signature").inner_text() == "ticks(prompt: text, count: integer = 40) → stream of text"
+    )
     assert page.locator(".description p").first.inner_text() == "The prompt again and again."
     count = page.get_by_label("count")
-    assert [count.get_attribute(name) for name in ("type", "min", "max", "placeholder")] == ["number", "1", "5000", "40"]
+    assert [count.get_attribute(name) for name in ("type", "min", "max", "placeholder")] == [
+        "number",
+        "1",
+        "5000",
+        "40",
+    ]
     assert page.get_by_text("How often.", exact=True).is_visible()
     assert page.get_by_label("prompt").evaluate("each => each.tagName") == "TEXTAREA"
 
@@ -78,7 +92,9 @@ def test_a_stream_is_painted_as_it_comes_and_its_figures_beside_it(served: Runni
     text = page.locator(".stream-text").inner_text()
     assert text.split() == " ".join(f"la {number}" for number in range(60)).split()
     assert page.evaluate("window.paints") >= 20
-    figures = dict(zip(page.locator(".figures dt").all_inner_texts(), page.locator(".figures dd").all_inner_texts()))
+    figures = dict(
+        zip(page.locator(".figures dt").all_inner_texts(), page.locator(".figures dd").all_inner_texts())
+    )
     assert figures["tokens"] == "60"
     assert figures["first token"].endswith("s")
     assert float(figures["tokens/s"]) > 1
@@ -91,7 +107,13 @@ def test_stop_ends_the_stream_and_the_models_finally_runs(served: Running, visit
     page = visit(address(served, "ticks"))
     page.get_by_label("count").fill("5000")
     page.get_by_role("button", name="Run", exact=True).click()
-    eventually(lambda: len(page.locator(".stream-text").all_inner_texts()[0]) > 20 if page.locator(".stream-text").count() else False)
+    eventually(
+        lambda: (
+            len(page.locator(".stream-text").all_inner_texts()[0]) > 20
+            if page.locator(".stream-text").count()
+            else False
+        )
+    )
     page.get_by_role("button", name="Stop").click()
     ended(page)
     assert page.locator(".card.result .note").inner_text() == "Stopped"
@@ -132,11 +154,15 @@ def test_arrays_are_charts_and_rows_are_tables(served: Running, visit: Visit) ->
     assert page.locator(".outputs td").all_inner_texts() == ["0", "0", "1", "1", "2", "4"]
 
 
-def test_models_of_tensors_and_models_that_declare_nothing_get_v2_requests(served: Running, visit: Visit) -> None:
+def test_models_of_tensors_and_models_that_declare_nothing_get_v2_requests(
+    served: Running, visit: Visit
+) -> None:
     page = visit(address(served, "rows"))
     page.get_by_label("rows", exact=True).fill("[[1, 2, 3], [4, 5, 6]]")
     run(page)
-    assert page.locator(".chart").get_by_role("img").get_attribute("aria-label") == "sums: 2 values from 6 to 15"
+    assert (
+        page.locator(".chart").get_by_role("img").get_attribute("aria-label") == "sums: 2 values from 6 to 15"
+    )
     page = visit(address(served, "undeclared"))
     request = json.loads(page.get_by_label("Request").input_value())
     assert request["inputs"][0]["shape"] == [1, 3]
@@ -264,7 +290,13 @@ def test_a_phone_shows_it_without_scrolling_sideways(served: Running, visit: Vis
 
 def test_dark_and_light_follow_the_system_until_the_reader_chooses(served: Running, visit: Visit) -> None:
     def ground(page: Any) -> int:
-        return sum(json.loads(page.evaluate("JSON.stringify(getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number))"))[:3])
+        return sum(
+            json.loads(
+                page.evaluate(
+                    "JSON.stringify(getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number))"
+                )
+            )[:3]
+        )
 
     page = visit(f"{served.url}/", color_scheme="dark")
     assert ground(page) < 120
@@ -272,7 +304,10 @@ def test_dark_and_light_follow_the_system_until_the_reader_chooses(served: Runni
     assert ground(page) > 650
     page.get_by_role("button", name="Theme: light").click()
     assert ground(page) < 120
-    assert visit(f"{served.url}/", color_scheme="light").evaluate("document.documentElement.dataset.theme") == "auto"
+    assert (
+        visit(f"{served.url}/", color_scheme="light").evaluate("document.documentElement.dataset.theme")
+        == "auto"
+    )
 
 
 def test_the_reference_calls_a_route_of_a_real_model(served: Running, visit: Visit) -> None:

@@ -82,7 +82,7 @@ def check(page: Any, folder: Path, expected: str | dict[str, str], titles: set[s
 
 
 ALL = {"curl", "Python", "Python: tritonclient", "JavaScript"}
-WEIRD = "it's \"quoted\", $HOME `id` \\n €\n<b>"
+WEIRD = 'it\'s "quoted", $HOME `id` \\n €\n<b>'
 
 
 def test_a_prediction(served: Running, visit: Callable[..., Any], folder: Path) -> None:

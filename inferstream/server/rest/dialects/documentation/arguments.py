@@ -39,9 +39,7 @@ def arguments_schema(inputs: Sequence[MetadataTensor]) -> Schema:
 def example_arguments(inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
     """A flat object with a value of each argument that has no default."""
     return {
-        tensor.name: _nested(_value(tensor), _sizes(tensor))
-        for tensor in inputs
-        if not _says(tensor, OPTIONAL)
+        tensor.name: _nested(_value(tensor), tensor.shape) for tensor in inputs if not _says(tensor, OPTIONAL)
     }
 
 
@@ -87,7 +85,7 @@ def _sizes(tensor: MetadataTensor) -> list[int]:
 def _schema(tensor: MetadataTensor) -> Schema:
     content = _content(tensor)
     found = _element(tensor, content)
-    if content not in DOCUMENTS and SCHEMA in (tensor.parameters or {}):
+    if content not in DOCUMENTS and _says(tensor, SCHEMA) is not None:
         found |= _json(tensor, SCHEMA) or {}  # the constraints of an annotation, for lists as a whole
     elif tensor.shape != [1] or content == "np":
         for size in reversed(tensor.shape):
@@ -172,9 +170,9 @@ def _value_of_schema(schema: Schema, root: Schema | None = None, depth: int = 0)
 
 
 def _nested(value: Any, shape: Sequence[int]) -> Any:
-    """The value alone, or in lists of this shape; the lists of an example are short."""
+    """The value alone, or in lists of a declared shape; the lists of an example are short."""
     if list(shape) == [1]:
         return value
     for size in reversed(shape):
-        value = [value] * min(size, MOST)
+        value = [value] * (1 if size == -1 else min(size, MOST))
     return value

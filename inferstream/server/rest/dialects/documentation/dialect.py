@@ -48,7 +48,8 @@ class Documentation(HttpDialect):
     async def _page(self, _: ReadRoute, scope: Scope) -> Response:
         prefix = scope.get(PREFIX)
         # Relative where the client's path is this one, so that a proxy may serve the page below any path.
-        up = "../" * (scope["path"].count("/") - 1)
+        path = scope.get("raw_path") or scope["path"].encode()  # a name may hold slashes that are escaped
+        up = "../" * (path.count(b"/") - 1)
         page = page_document(f"{prefix}/" if prefix else up or "./")
         return page.response(scope["headers"], self._settings.gzip_enabled)
 
