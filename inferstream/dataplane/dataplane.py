@@ -9,11 +9,13 @@ from ..settings import Settings
 from ..signature import Signature
 from ..telemetry.access import AccessLines
 from ..telemetry.following import LogFollowers
+from ..text.interface import TextInterface
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access
 from .admission import Admission
 from .cancelling import Cancelling
 from .cloudevents import CloudEvents, wanted
+from .execution.base import Capabilities
 from .peers import Peers
 from .serving import Serving
 
@@ -31,6 +33,15 @@ class TextModel(NamedTuple):
     ready: bool
     default: bool
     """Whether it answers calls without a version."""
+
+
+class Described(NamedTuple):
+    """What a model does, for its documentation."""
+
+    signature: Signature
+    capabilities: Capabilities
+    text: TextInterface | None
+    """How it takes text; None for a model that does not, or whose settings hide it."""
 
 
 class DataPlane:
@@ -107,9 +118,10 @@ class DataPlane:
         """Raises ModelNotFound, ModelNotReady."""
         return await self._registry.serving(name, version).execution.metadata()
 
-    def signature(self, name: str, version: str | None = None) -> Signature:
-        """The inputs and outputs of a model. Raises ModelNotFound, ModelNotReady."""
-        return self._registry.get(name, version).execution.signature
+    def described(self, name: str, version: str | None = None) -> Described:
+        """What people are told of a model. Raises ModelNotFound, ModelNotReady."""
+        served = self._registry.get(name, version)
+        return Described(served.execution.signature, served.execution.capabilities, served.text)
 
     def typed_models(self) -> list[tuple[str, Signature]]:
         """Models with a typed RPC; the same list until a model is loaded or unloaded."""

@@ -70,6 +70,7 @@ class Settings(EnvironmentModel):
     )
     root_path: str = Field("", description="Path prefix a proxy in front of the server strips.")
     cors_settings: CORSSettings | None = Field(None, description="Cross-origin rules for browsers.")
+    page: bool = Field(True, description="Serve the page for people at `/` and `/docs`.")
 
     model_repository_root: str = Field(".", description="Folder of models; the command line's argument wins.")
     model_repository_implementation: str | None = Field(None, description="Import path of a ModelRepository.")

@@ -14,7 +14,8 @@ from ...telemetry.access import AccessLines, AccessRecord
 from ...telemetry.metrics import Meters
 from ..connections import SCOPE_KEY
 from ..request_ids import RequestIds
-from .dialects.base import HttpDialect, ReadRoute, Route
+from .dialects.base import HttpDialect, ReadRoute, Route, ScopeClaim
+from .dialects.documentation.dialect import Documentation
 from .dialects.extensions import MissingExtensions
 from .dialects.javascript import JavaScriptClient
 from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
@@ -42,6 +43,7 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
     V2,
     Generate,
     Metadata,
+    Documentation,
     MetricsRoute,
     Statistics,
     MissingExtensions,
@@ -113,7 +115,7 @@ class RestApp:
                 await self._resources(scope, receive, send)
                 return
             scope["route"] = route
-            status, headers, body = await self._read(route, scope["method"], scope["headers"])
+            status, headers, body = await self._read(route, scope)
             await respond(send, status, body, headers)
         elif scope["method"] != "POST":
             if self._inference.serves(route, scope["method"], scope["headers"]):
@@ -135,14 +137,16 @@ class RestApp:
         async with AsgiExchange(scope, receive, send, task) as exchange:
             await self._inference.serve_held(exchange, route, scope["method"], scope.get("query_string", b""))
 
-    async def _read(self, route: ReadRoute, method: str, sent: RawHeaders) -> tuple[int, RawHeaders, bytes]:
+    async def _read(self, route: ReadRoute, scope: Scope) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that is no inference."""
-        claim = route.claim
+        claim, method = route.claim, scope["method"]
         try:
             if claim.methods is None or method in claim.methods:
                 if method not in SAFE:
-                    self._origins.check(sent)
-                status, body = await claim.read(route._replace(headers=sent))
+                    self._origins.check(scope["headers"])
+                if isinstance(claim, ScopeClaim):
+                    return await claim.respond(route, scope)
+                status, body = await claim.read(route._replace(headers=scope["headers"]))
                 return status, [(b"content-type", claim.content_type)], body
             if route.model:
                 with suppress(ModelNotReady):

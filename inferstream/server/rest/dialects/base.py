@@ -13,7 +13,7 @@ from ....settings import Settings
 from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse
 from ..exchange import Exchange
-from ..messages import RawHeaders, error_response
+from ..messages import RawHeaders, Scope, error_response
 
 GET = ("GET",)
 
@@ -35,7 +35,7 @@ class HttpDialect:
         self._settings = settings
         self._meters = meters
 
-    def reads(self) -> "Sequence[ReadClaim]":
+    def reads(self) -> "Sequence[ReadClaim | ScopeClaim]":
         """The paths of this dialect that are no inferences."""
         return ()
 
@@ -137,7 +137,7 @@ class ReadRoute(NamedTuple):
 
     path: str
     """The path as traces name it."""
-    claim: "ReadClaim"
+    claim: "ReadClaim | ScopeClaim"
     dialect: HttpDialect
     model: str = ""
     version: str | None = None
@@ -156,3 +156,12 @@ class ReadClaim(NamedTuple):
     methods: tuple[str, ...] | None = GET
     """The methods that are allowed; None for all."""
     content_type: bytes = b"application/json"
+
+
+class ScopeClaim(NamedTuple):
+    """A path whose response depends on the headers of the request, or on the prefix that it came below."""
+
+    path: str
+    respond: Callable[[ReadRoute, Scope], Awaitable[tuple[int, RawHeaders, bytes]]]
+    """Gives status, headers and body. Raises whatever the dialect then writes as an error."""
+    methods: tuple[str, ...] = GET
