@@ -17,6 +17,7 @@ from ...types import (
     MetadataModelResponse,
     MetadataServerResponse,
 )
+from .flat_schema import flat_schema
 from .text_paths import text_paths
 
 _SCHEMAS = (
@@ -46,7 +47,8 @@ def describe(
         base, parameters = f"/v2/models/{model.name}", []
         if version:
             base += f"/versions/{version}"
-    paths = _model_paths(base, parameters, model)
+    flat, components = _flat(model, signature)
+    paths = _model_paths(base, parameters, model, flat)
     if model is None:
         versioned = [*parameters, _path_parameter("model_version")]
         paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, None)
@@ -60,8 +62,19 @@ def describe(
         "info": {"title": title, "version": settings.server_version} | described,
         "servers": [{"url": prefix or "/"}],
         "paths": paths,
-        "components": {"schemas": schemas["$defs"]},
+        "components": {"schemas": schemas["$defs"] | components},
     }
+
+
+def _flat(
+    model: MetadataModelResponse | None, signature: Signature | None
+) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """The body of `generate` as flat JSON, and the components of its schema; None for a model without inputs."""
+    if model is None or not model.inputs:
+        return None, {}
+    schema, components = flat_schema(model.inputs, signature is not None and signature.function)
+    either = {"anyOf": [schema, {"$ref": "#/components/schemas/InferenceRequest"}]}
+    return {"application/json": {"schema": either}}, components
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
@@ -81,12 +94,18 @@ def _operation(
 
 
 def _model_paths(
-    base: str, parameters: list[dict[str, Any]], model: MetadataModelResponse | None
+    base: str,
+    parameters: list[dict[str, Any]],
+    model: MetadataModelResponse | None,
+    flat: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     body: dict[str, Any] = {"application/json": dict(_reference("InferenceRequest")["application/json"])}
     if model is not None and model.inputs:
         body["application/json"]["example"] = _example(model)
     sent = {"required": True, "content": body}
+    if flat is not None:
+        flat["application/json"]["example"] = body["application/json"]["example"]
+    generated = {"required": True, "content": flat or body}
     event = {"text/event-stream": {"schema": {"type": "string", "description": "InferenceResponse events"}}}
     whole = _reference("InferenceResponse")
     plain = {"application/json": {"schema": {"type": "object"}}}
@@ -95,12 +114,12 @@ def _model_paths(
         f"{base}/ready": {"get": _operation("Whether the model is ready", parameters, plain)},
         f"{base}/stats": {"get": _operation("Counts and durations of the model", parameters, plain)},
         f"{base}/infer": {"post": _operation("One answer", parameters, whole, requestBody=sent)},
-        f"{base}/generate": {"post": _operation("One answer", parameters, whole, requestBody=sent)},
+        f"{base}/generate": {"post": _operation("One answer", parameters, whole, requestBody=generated)},
         f"{base}/infer_stream": {
             "post": _operation("A stream of answers", parameters, event, requestBody=sent)
         },
         f"{base}/generate_stream": {
-            "post": _operation("A stream of answers", parameters, event, requestBody=sent)
+            "post": _operation("A stream of answers", parameters, event, requestBody=generated)
         },
         f"{base}/stream": {"get": _upgrade(parameters, body["application/json"].get("example"))},
     }
