@@ -16,7 +16,7 @@ from .codecs.lookup import (
 from .codecs.signature import decorated_signature
 from .errors import Unsupported
 from .settings import ModelSettings
-from .signature import Signature, Tensors
+from .signature import Description, Signature, Tensors
 from .text.token import Token
 from .types import (
     InferenceRequest,
@@ -68,6 +68,7 @@ class MLModel:
         self._outputs_index: dict[str, MetadataTensor] = {}
         self.inputs = settings.inputs
         self.outputs = settings.outputs
+        self._description = Description()
         # Not by the setters: an annotation must not choose a codec in `decode` of a model that declares none.
         annotated = annotated_signature(type(self))
         if annotated.inputs and not settings.inputs:
@@ -147,16 +148,20 @@ class MLModel:
             return
 
     async def metadata(self) -> MetadataModelResponse:
-        """Metadata of the model: name, platform, versions, declared inputs and outputs."""
+        """Metadata of the model: name, platform, versions, declared inputs and outputs, else the described ones."""
+        described = self._description
         model = MetadataModelResponse(
             name=self.name,
             platform=self._settings.platform,
             versions=self._settings.versions,
-            inputs=self.inputs,
-            outputs=self.outputs,
+            inputs=self.inputs or list(described.inputs),
+            outputs=self.outputs or list(described.outputs),
         )
         if self._settings.parameters is not None:
-            model.parameters = Parameters(content_type=self._settings.parameters.content_type)
+            known = {"content_type": self._settings.parameters.content_type}
+            model.parameters = Parameters(**known, **described.parameters)
+        elif described.parameters:
+            model.parameters = Parameters(**described.parameters)
         return model
 
     def decode(self, request_input: RequestInput, default_codec: InputCodecLike | None = None) -> Any:
@@ -259,8 +264,15 @@ def signature_of(model: MLModel) -> Signature:
     annotated = annotated_signature(type(model))
     inputs, inputs_annotated = _known(model.inputs, model.settings.inputs, annotated.inputs)
     outputs, outputs_annotated = _known(model.outputs, model.settings.outputs, annotated.outputs)
-    changed = replace(annotated, inputs_annotated=inputs_annotated, outputs_annotated=outputs_annotated)
-    return replace(changed, inputs=inputs, outputs=outputs, logprobs=model.gives_logprobs)
+    return replace(
+        annotated,
+        inputs=inputs,
+        outputs=outputs,
+        inputs_annotated=inputs_annotated,
+        outputs_annotated=outputs_annotated,
+        logprobs=model.gives_logprobs,
+        described=() if inputs else model._description.inputs,
+    )
 
 
 def annotated_signature(model: type[MLModel]) -> Signature:

@@ -20,7 +20,11 @@ LARGEST = 150_000
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1200, "height": 760}, "device_scale_factor": 1.25}
-PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 1.5, "has_touch": True}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "device_scale_factor": 1.5,
+    "has_touch": True,
+}
 
 PROMPT = (
     "A server that streams lets you read the first words while the model is still thinking of the last. "

@@ -52,6 +52,11 @@ class Admission:
         return self._served.execution.signature.declared_inputs
 
     @property
+    def described(self) -> Sequence[MetadataTensor]:
+        """The inputs that a runtime describes where nothing declares inputs."""
+        return self._served.execution.signature.described
+
+    @property
     def predicts(self) -> bool:
         """Whether the model can return a single response."""
         capabilities = self._served.execution.capabilities

@@ -23,8 +23,7 @@ from ...errors import (
     NotFound,
     Overloaded,
 )
-from ...protos.json_requests import BinaryOutputs
-from ...protos.websocket import EncodedMessage, SocketMessage, dump, dump_end, dump_error
+from ...protos.websocket import EncodedMessage, Messages, SocketMessage, dump_error
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
@@ -34,6 +33,7 @@ from .events import TURN_AFTER
 from .messages import Head, wrap
 from .origins import Origins
 from .request_stream import Holdable, RequestStream
+from .socket_requests import read_message
 
 ROUTE = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/stream")
 PLAIN = "/v2/models/{model_name}/stream"
@@ -182,7 +182,7 @@ class Conversation:
 
     def _start(self, frame: SocketMessage) -> None:
         admission = self._dataplane.admit(self._model, self._version)
-        request, binary = frame.request(nested=admission.takes_any)
+        request, messages = read_message(admission, frame)
         requests = None if frame.part is None else RequestStream(self._socket.reading)
         streams = requests is not None or admission.streams
         call = admission.call(
@@ -195,7 +195,7 @@ class Conversation:
         )
         assert request.id is not None
         call.face = "websocket"
-        call.task = task = self._loop.create_task(self._run(admission, call, binary, request.id))
+        call.task = task = self._loop.create_task(self._run(admission, call, messages, request.id))
         self._running[request.id] = SocketCall(admission, call, requests, task)
         self._tasks.add(task)
         task.add_done_callback(partial(self._done, request.id))
@@ -215,29 +215,27 @@ class Conversation:
         if frame.part == "last":
             running.requests.end()
 
-    async def _run(
-        self, admission: Admission, call: Call, binary: BinaryOutputs | None, request_id: str
-    ) -> None:
+    async def _run(self, admission: Admission, call: Call, messages: Messages, request_id: str) -> None:
         self._running[request_id].begun = True
         try:
             async with await admission.open(call) as reply:
-                last = await self._send_all(reply, binary)
+                last = await self._send_all(reply, messages)
             if last is None:
-                last = dump_end(self._model, self._version, request_id)
+                last = messages.end(self._model, self._version, request_id)
         except Exception as error:
             last = dump_error(request_id, wrap(error))
         self._forget(request_id)
         await self._send(last)
 
-    async def _send_all(self, reply: Reply, binary: BinaryOutputs | None) -> EncodedMessage | None:
+    async def _send_all(self, reply: Reply, messages: Messages) -> EncodedMessage | None:
         """Send every response; a single one is returned instead, because it is also the last message."""
         if reply.single:
             assert reply.first is not None
-            return dump(reply.first, binary, final=True)
+            return messages.dump(reply.first, final=True)
         clock = self._loop.time
         turned = clock()
         async for response in reply:
-            await self._send(dump(response, binary, final=False))
+            await self._send(messages.dump(response, final=False))
             if clock() - turned > TURN_AFTER:
                 # A generator that never awaits would block the loop.
                 await asyncio.sleep(0)
