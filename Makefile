@@ -18,7 +18,7 @@ TORCH ?= torch>=2.6
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods soak-grpc conformance grpc-clients neighbours settings docs protos clean
+.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods soak-grpc conformance grpc-clients neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -123,6 +123,9 @@ floods: $(STAMP)  ## hostile clients of HTTP/2 beside a good one: what each cost
 
 neighbours:  ## install beside Triton's client, in either order, and serve: five minutes, needs pip's index
 	$(PYTHON) scripts/neighbours.py
+
+screenshots: $(STAMP)  ## take the screenshots of docs/images/ from the examples; needs Chromium
+	$(BIN)/python scripts/screenshots.py
 
 settings: $(STAMP)  ## write docs/settings.md from the settings classes
 	$(BIN)/python scripts/settings_reference.py

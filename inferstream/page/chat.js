@@ -122,7 +122,9 @@ export class Chat {
       paint.now();
       const stopped = leaving.signal.aborted ? "stopped" : "";
       note.textContent = [figures.first === null ? "" : lineOf(figures), stopped].filter(Boolean).join(" · ");
+      const follows = this._thread.scrollTop + this._thread.clientHeight >= this._thread.scrollHeight - 48;
       if (figures.count > 1) message.append(h("details", { class: "gap-details" }, h("summary", {}, "Gaps"), figures.plot.element));
+      if (follows) this._thread.scrollTop = this._thread.scrollHeight;
       if (said) this._history.push({ role: "assistant", content: said });
       else this._history.pop(); // what got no response is no part of the conversation
       announce(said ? `${this._model.name}: ${said.slice(-300)}` : "No response");

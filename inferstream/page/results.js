@@ -235,9 +235,10 @@ function rowsOf(value) {
 export function table(rows) {
   const names = [...new Set(rows.slice(0, MOST_ROWS).flatMap(Object.keys))];
   if (rows.length === 0 || names.length === 0) return null;
-  const head = h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)));
+  const kind = (value) => (typeof value === "number" ? "number" : null);
+  const head = h("tr", {}, names.map((name) => h("th", { scope: "col", class: kind(rows[0][name]) }, name)));
   const body = rows.slice(0, MOST_ROWS).map((row) =>
-    h("tr", {}, names.map((name) => h("td", { class: typeof row[name] === "number" ? "number" : null }, cell(row[name])))),
+    h("tr", {}, names.map((name) => h("td", { class: kind(row[name]) }, cell(row[name])))),
   );
   const more = rows.length > MOST_ROWS ? h("p", { class: "quiet" }, `${rows.length - MOST_ROWS} more rows`) : null;
   const scroller = { class: "table", tabindex: 0, role: "region", "aria-label": "Rows" };

@@ -97,6 +97,7 @@ export class Runner {
     const results = new Results(this._model, call.streamed);
     this._busy(true);
     this._output.replaceChildren(results.element);
+    this._reveal();
     this._say(call.streamed ? "running" : "waiting for the response", "running");
     try {
       for await (const response of responses(this._server, this._model, call.body, call.streamed, leaving.signal)) {
@@ -116,6 +117,12 @@ export class Runner {
 
   stop() {
     this._leaving?.abort();
+  }
+
+  /** On a narrow screen the output is below the form, and may be below the screen. */
+  _reveal() {
+    const card = this._output.parentElement;
+    if (card.getBoundingClientRect().top > innerHeight * 0.6) card.scrollIntoView({ block: "start" });
   }
 
   _busy(busy) {

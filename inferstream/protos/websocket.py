@@ -13,6 +13,8 @@ from .json_responses import dump_response
 
 FINAL = "triton_final_response"
 PARTS = ("first", "next", "last")
+V2_KEYS = frozenset(("id", "parameters", "inputs", "outputs", "cancel"))
+"""Keys of a whole request in V2."""
 LENGTH = 4
 """Bytes at the start of a binary message with the length of its JSON, little-endian."""
 
@@ -47,13 +49,8 @@ class SocketMessage:
 
     @property
     def flat(self) -> bool:
-        """Whether the message may hold flat JSON: it has keys that V2 has not, or `inputs` that are no tensors."""
-        if self.part is not None or not self._is_text:
-            return False
-        keys = self._document.keys() - {"id", "parameters", "outputs"}
-        return bool(keys - {"inputs"}) or (
-            "inputs" in keys and not isinstance(self._document["inputs"], list)
-        )
+        """Whether the message may hold flat JSON: it has keys that V2 has not."""
+        return self.part is None and self._is_text and not V2_KEYS.issuperset(self._document)
 
     @property
     def document(self) -> dict[str, Any]:

@@ -93,7 +93,11 @@ def test_a_stream_is_painted_as_it_comes_and_its_figures_beside_it(served: Runni
     assert text.split() == " ".join(f"la {number}" for number in range(60)).split()
     assert page.evaluate("window.paints") >= 20
     figures = dict(
-        zip(page.locator(".figures dt").all_inner_texts(), page.locator(".figures dd").all_inner_texts())
+        zip(
+            page.locator(".figures dt").all_inner_texts(),
+            page.locator(".figures dd").all_inner_texts(),
+            strict=True,
+        )
     )
     assert figures["tokens"] == "60"
     assert figures["first token"].endswith("s")

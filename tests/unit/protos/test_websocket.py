@@ -91,7 +91,7 @@ def test_an_end_and_an_error_carry_the_id() -> None:
     [
         (b'{"prompt":"a"}', True),
         (b'{"id":"1","model":"m","prompt":"a","parameters":{"k":1}}', True),
-        (b'{"inputs":"a text"}', True),
+        (b'{"id":"1","inputs":5}', False),
         (b'{"inputs":[]}', False),
         (b'{"id":"1"}', False),
         (b'{"id":"1","part":"first","prompt":"a"}', False),

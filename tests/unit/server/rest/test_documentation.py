@@ -1,4 +1,4 @@
-"""The files of the page, and the schema and example of a model's arguments."""
+"""The files of the page, and the examples of requests."""
 
 import re
 from importlib.resources import files
@@ -11,12 +11,8 @@ from inferstream.codecs.values.flat import FlatArguments
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.errors import ModelNotFound
 from inferstream.server.rest.dialects.base import ReadRoute, ScopeClaim
-from inferstream.server.rest.dialects.documentation.arguments import (
-    arguments_schema,
-    example_arguments,
-    example_request,
-)
 from inferstream.server.rest.dialects.documentation.dialect import Documentation
+from inferstream.server.rest.dialects.documentation.examples import example_arguments, example_request
 from inferstream.server.rest.dialects.documentation.files import StaticFile, page_document, page_files
 from inferstream.server.rest.dialects.metadata import Metadata
 from inferstream.server.rest.messages import PREFIX
@@ -190,25 +186,6 @@ def inputs() -> tuple[MetadataTensor, ...]:
     found = app["f"].signature().inputs
     assert found is not None
     return found
-
-
-def test_the_schema_of_arguments_says_what_annotations_say(inputs: tuple[MetadataTensor, ...]) -> None:
-    schema = arguments_schema(inputs)
-    assert schema["required"] == ["text", "point", "tree", "low", "x", "texts", "day", "file"]
-    properties = schema["properties"]
-    assert properties["text"] == {"type": "string"}
-    assert properties["point"]["required"] == ["x", "label"]
-    low = properties["low"]
-    assert (low["type"], low["exclusiveMinimum"], low["maximum"]) == ("integer", 4, 9)
-    assert low["description"] == "Between 5 and 9."
-    pair = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
-    assert properties["x"] == {"type": "array", "items": pair}
-    assert properties["texts"] == {"type": "array", "items": {"type": "string"}}
-    assert properties["day"] == {"type": "string", "format": "date"}
-    assert properties["file"] == {"type": "string", "contentEncoding": "base64"}
-    assert properties["flag"] == {"type": "boolean", "default": False}
-    assert properties["word"] == {"enum": ["a", "b"], "default": "b"}
-    assert properties["maybe"] == {"anyOf": [{"type": "integer", "default": 5}, {"type": "null"}]}
 
 
 def test_the_example_is_taken_by_the_model(inputs: tuple[MetadataTensor, ...]) -> None:

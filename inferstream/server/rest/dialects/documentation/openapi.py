@@ -14,7 +14,8 @@ from .....types import (
     MetadataModelResponse,
     MetadataServerResponse,
 )
-from .arguments import arguments_schema, example_arguments, example_request
+from .examples import example_arguments, example_request
+from .flat_schema import flat_schema
 from .text_paths import text_paths
 
 _SCHEMAS = (
@@ -45,10 +46,11 @@ def describe(
         base, parameters = f"/v2/models/{model.name}", []
         if version:
             base += f"/versions/{version}"
-    paths = _model_paths(base, parameters, model)
+    flat, components = _flat(model, described is not None and described.signature.function)
+    paths = _model_paths(base, parameters, model, flat)
     if model is None:
         versioned = [*parameters, _path_parameter("model_version")]
-        paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, None)
+        paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, None, flat)
         paths |= _server_paths() | text_paths()
     about = {} if described is None else _about(described)
     if settings.grpc_port:
@@ -58,8 +60,17 @@ def describe(
         "info": {"title": title, "version": settings.server_version} | about,
         "servers": [{"url": prefix or "/"}],
         "paths": paths,
-        "components": {"schemas": _schemas()},
+        "components": {"schemas": _schemas() | components},
     }
+
+
+def _flat(model: MetadataModelResponse | None, exact: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The body of `generate`, and the components that its schema refers to."""
+    v2 = _reference("InferenceRequest")["application/json"]["schema"]
+    if model is None or not model.inputs:
+        return {"schema": v2}, {}
+    schema, components = flat_schema(model.inputs, exact)
+    return {"schema": {"anyOf": [schema, v2]}, "example": example_arguments(model.inputs)}, components
 
 
 @cache
@@ -101,14 +112,11 @@ def _operation(
 
 
 def _model_paths(
-    base: str, parameters: list[dict[str, Any]], model: MetadataModelResponse | None
+    base: str, parameters: list[dict[str, Any]], model: MetadataModelResponse | None, flat: dict[str, Any]
 ) -> dict[str, Any]:
     body = _reference("InferenceRequest")["application/json"]
-    flat: dict[str, Any] = {"schema": {"oneOf": [{"type": "object"}, body["schema"]]}}
     if model is not None and model.inputs:
         body = body | {"example": example_request(model.inputs)}
-        arguments = {"oneOf": [arguments_schema(model.inputs), body["schema"]]}
-        flat = {"schema": arguments, "example": example_arguments(model.inputs)}
     sent = {"required": True, "content": {"application/json": body}}
     arguments_sent = {"required": True, "content": {"application/json": flat}}
     event = {"text/event-stream": {"schema": {"type": "string", "description": "InferenceResponse events"}}}

@@ -1,4 +1,4 @@
-"""The arguments of a model as JSON: a schema of each, an example of each, and both of whole requests."""
+"""Examples of requests to a model, which its inputs allow."""
 
 from collections.abc import Sequence
 from math import prod
@@ -6,9 +6,8 @@ from typing import Any
 
 import orjson
 
-from .....codecs.values.base import CHOICES, DEFAULT, DESCRIPTION, FORMAT, NULLABLE, OPTIONAL, SCHEMA, STREAM
+from .....codecs.values.base import CHOICES, DEFAULT, FORMAT, OPTIONAL, SCHEMA
 from .....types import MetadataTensor
-from .....types.datatypes import FLOATS, INTEGERS
 
 Schema = dict[str, Any]
 
@@ -23,17 +22,8 @@ CODED = {"base64": "dGV4dA==", "image": "iVBORw0KGgo=", "datetime": "2000-01-01T
 
 TIMES = {"date": "2000-01-01", "time": "12:00:00"}
 
-FORMATS = {"datetime": "date-time"}
-
 DOCUMENTS = ("json", "pd_json")
 """Content types whose values are JSON of any form."""
-
-
-def arguments_schema(inputs: Sequence[MetadataTensor]) -> Schema:
-    """The schema of the flat object that `generate` takes."""
-    required = [tensor.name for tensor in inputs if not (_says(tensor, OPTIONAL) or _says(tensor, STREAM))]
-    properties = {tensor.name: _schema(tensor) for tensor in inputs}
-    return {"type": "object", "properties": properties, "required": required}
 
 
 def example_arguments(inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
@@ -80,42 +70,6 @@ def _content(tensor: MetadataTensor) -> str | None:
 
 def _sizes(tensor: MetadataTensor) -> list[int]:
     return [1 if size == -1 else size for size in tensor.shape]
-
-
-def _schema(tensor: MetadataTensor) -> Schema:
-    content = _content(tensor)
-    found = _element(tensor, content)
-    if content not in DOCUMENTS and _says(tensor, SCHEMA) is not None:
-        found |= _json(tensor, SCHEMA) or {}  # the constraints of an annotation, for lists as a whole
-    elif tensor.shape != [1] or content == "np":
-        for size in reversed(tensor.shape):
-            found = {"type": "array", "items": found} | (
-                {} if size == -1 else {"minItems": size, "maxItems": size}
-            )
-    if (default := _json(tensor, DEFAULT)) is not None:
-        found["default"] = default
-    if isinstance(said := _says(tensor, DESCRIPTION), str):
-        found["description"] = said
-    if _says(tensor, NULLABLE):
-        found = {"anyOf": [found, {"type": "null"}]}
-    return found
-
-
-def _element(tensor: MetadataTensor, content: str | None) -> Schema:
-    """The schema of one element."""
-    if content in DOCUMENTS:
-        return _json(tensor, SCHEMA) or {}
-    if (choices := _json(tensor, CHOICES)) is not None:
-        return {"enum": choices}
-    if tensor.datatype == "BOOL":
-        return {"type": "boolean"}
-    if tensor.datatype in INTEGERS:
-        return {"type": "integer"}
-    if tensor.datatype in FLOATS:
-        return {"type": "number"}
-    if content == "datetime":
-        return {"type": "string", "format": _says(tensor, FORMAT) or FORMATS[content]}
-    return {"type": "string"} | ({"contentEncoding": "base64"} if content in ("base64", "image") else {})
 
 
 def _value(tensor: MetadataTensor) -> Any:
