@@ -130,6 +130,9 @@ screenshots: $(STAMP)  ## take the screenshots of docs/images/ from the examples
 settings: $(STAMP)  ## write docs/settings.md from the settings classes
 	$(BIN)/python scripts/settings_reference.py
 
+metrics: $(STAMP)  ## write docs/metrics.md from the meters
+	$(BIN)/python scripts/metrics_reference.py
+
 docs: $(STAMP)  ## build the site of docs/ and the API reference into site/; a broken link fails
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	$(BIN)/python -m mkdocs build --strict  # with --quiet it would not count the warnings that fail it

@@ -28,7 +28,11 @@ class RequestIds(NamedTuple):
 
     def among(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
         """The id of the request with these headers, or None."""
-        return self.id(dict(headers).get(HEADER))
+        sent = None
+        for name, value in headers:  # of a repeated one, the last
+            if name == HEADER:
+                sent = value
+        return None if sent is None and not self.every else self.id(sent)
 
     def id(self, sent: bytes | None) -> bytes | None:
         """The id of a request for which the client sent one or None. In place of a malformed one it is new."""

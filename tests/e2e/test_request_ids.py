@@ -4,6 +4,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -19,6 +20,7 @@ from tests.engines import EVERY_ENGINE, environment_of
 from tests.serving import Running, eventually, text, write_model
 
 CODE = """
+import asyncio
 import logging
 from inferstream import MLModel, custom_handler, request_context
 from inferstream.types import InferenceResponse, ResponseOutput
@@ -53,6 +55,15 @@ class Model(MLModel):
         return "answered"
 """
 
+CODE += """
+class Batched(MLModel):
+    async def predict(self, payload):
+        await asyncio.sleep(0.2)
+        said = [str(request_context().request_id)] * len(payload.inputs[0].data)
+        output = ResponseOutput(name="id", shape=[len(said)], datatype="BYTES", data=said)
+        return InferenceResponse(model_name=self.name, outputs=[output])
+"""
+
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NAME = "x-request-id"
 
@@ -61,6 +72,7 @@ NAME = "x-request-id"
 def identified(workers: int, grpc_engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("identified") / "models"
     write_model(folder, "m", "model.Model", CODE)
+    write_model(folder, "batched", "model.Batched", CODE, max_batch_size=4, max_batch_time=0.1)
     settings = {"use_structured_logging": True, "parallel_workers": workers}
     (folder / "settings.json").write_text(json.dumps(settings))
     running = Running(folder, **environment_of(grpc_engine))
@@ -135,6 +147,21 @@ def test_a_request_after_another_on_one_connection_has_its_own_id(identified: Ru
             headers = {} if number is None else {"X-Request-Id": number}
             found = client.post("/v2/models/m/infer", json=text(), headers=headers)
             assert (found.headers.get(NAME), said(found.json())) == (number, str(number))
+
+
+def test_a_batch_has_the_id_of_no_request(identified: Running) -> None:
+    """A call that runs alone keeps its id."""
+
+    def ask(number: int) -> str:
+        name = f"batch-{number}"
+        found = identified.infer("batched", text(), headers={"X-Request-Id": name})
+        assert found.headers[NAME] == name
+        known = said(found.json())
+        assert known in (name, "None")
+        return known
+
+    with ThreadPoolExecutor(6) as pool:
+        assert "None" in set(pool.map(ask, range(6)))
 
 
 def test_failures_have_the_id(identified: Running) -> None:

@@ -107,9 +107,9 @@ def kind_of(error: BaseException | None) -> str:
 
 def metrics(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
     text = model.text
-    if text is None or not text.generates:
+    if text is None or not (text.generates or text.embeds):
         return Metrics(inner, model.meters)
     tokens = model.meters.of(TokenMeters)
     tokens.operation = operation_of(text)
     # A model that declares nothing may stream other things than texts, and its items are no tokens.
-    return Metrics(inner, model.meters, Tokens(tokens, text.listed))
+    return Metrics(inner, model.meters, Tokens(tokens, text.listed and text.generates))

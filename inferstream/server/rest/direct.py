@@ -62,7 +62,7 @@ class DirectExchange:
 
     @property
     def scheme(self) -> str:
-        return "https" if self.connection.transport.get_extra_info("sslcontext") else "http"
+        return str(self.connection.scheme)
 
     @property
     def left(self) -> bool:

@@ -12,7 +12,7 @@ from inferstream.settings import ModelSettings, Settings
 from inferstream.telemetry.metrics import Meters
 from inferstream.telemetry.tokens import TokenMeters
 from inferstream.text.usage import ToldUsage, usage_of
-from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
+from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
 
 TEXT = {"name": "text", "datatype": "BYTES", "shape": [1]}
 DECLARED = {"inputs": [TEXT], "outputs": [TEXT]}
@@ -76,6 +76,22 @@ async def test_tokens_are_the_models_count_else_responses_of_a_text_stream(
     if implementation is Counts and read > 1:
         found = meters.of("m", None).of(TokenMeters)
         assert (found.input.count, found.output.count) == (1, 1)
+
+
+async def test_a_model_of_vectors_counts_what_it_has_read() -> None:
+    class Vectors(MLModel):
+        async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+            vector = ResponseOutput(name="v", datatype="FP32", shape=[1, 1], data=[0.5])
+            return InferenceResponse(model_name="m", outputs=[vector], parameters=Parameters(prompt_tokens=6))
+
+    vector = {"name": "v", "datatype": "FP32", "shape": [-1, 1]}
+    meters = Meters()
+    model = ModelSettings(implementation=Vectors, name="m", inputs=[TEXT], outputs=[vector])
+    pipeline = build_pipeline(Local(Vectors(model)), build_shared(Settings(), meters))
+    sent = RequestInput(name="text", datatype="BYTES", shape=[1], data=["hi"])
+    await pipeline.handler(Call(Operation.INFER, "m", None, InferenceRequest(id="i", inputs=[sent]), {}))
+    tokens = meters.of("m", None).of(TokenMeters)
+    assert (tokens.input.total, tokens.output.count) == (6, 0)
 
 
 async def test_a_model_without_texts_has_no_tokens() -> None:
