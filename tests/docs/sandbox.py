@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,11 +32,14 @@ NOT_RUN = {
     r"pip install|-m venv|npm install|apt(-get)? install": "it changes the environment of the tests",
     r"make (demo|test|docs|bench\w*|grpc-clients)\b": "other tests and CI run it",
     r"docker |server build\b": "it needs Docker's engine",
-    r"kubectl ": "it needs a cluster",
+    r"kubectl (?!kustomize)": "it needs a cluster",
     r"grpcurl ": "Debian has no package of it",
     r"git clone": "it needs the network",
 }
 """Commands that no page runs, and why."""
+
+OPTIONAL = ("kubectl", "node", "npm", "go", "java", "javac")
+"""Programs that a machine may lack; their commands run where they are."""
 
 
 PARSERS: dict[str, Callable[[str], object]] = {
@@ -110,6 +114,8 @@ class Sandbox:
 
     def _command(self, command: str, output: str | None) -> None:
         if any(re.search(pattern, command) for pattern in NOT_RUN):
+            return
+        if command.split()[0] in OPTIONAL and shutil.which(command.split()[0]) is None:
             return
         if SERVES.match(command):
             self._serve(command, output)
