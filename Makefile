@@ -18,7 +18,7 @@ TORCH ?= torch>=2.6
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods soak-grpc conformance grpc-clients neighbours settings screenshots docs protos clean
+.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods soak-grpc conformance grpc-clients manifests neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -114,6 +114,11 @@ grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, KServe, Tri
 		$(GRPC_CLIENTS)/kserve/bin/python -m pip install --quiet --disable-pip-version-check kserve; } \
 		|| rm -rf $(GRPC_CLIENTS)/kserve
 	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest -rs tests/clients/test_grpc_clients.py tests/e2e/test_clients.py
+
+manifests: $(STAMP)  ## check deploy/kubernetes against the schema of Kubernetes' API, of which it installs 110 MB
+	test -d $(VENV)/kubernetes || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--target $(VENV)/kubernetes kubernetes-validate
+	PYTHONPATH=$(VENV)/kubernetes $(BIN)/python -m pytest -rs tests/docs/test_kubernetes.py
 
 overload: $(STAMP)  ## ask a model for ten times what it can do, for a minute
 	$(BIN)/python scripts/overload.py
