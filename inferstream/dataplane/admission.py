@@ -151,9 +151,10 @@ class Admission:
         """
         if self._served.withdrawn:
             self._served = self._find(self.model, self.version)
-        if interval := call.pace or self._served.pace:
-            return _paced(self._served.handler(call), interval)
-        return self._served.handler(call)
+        served = self._served
+        if call.pace or served.pace:
+            return _paced(served.handler(call), max(call.pace, served.pace))
+        return served.handler(call)
 
     def left_unopened(self) -> None:
         """Count a call that its client cancelled before `open`."""
