@@ -99,7 +99,7 @@ class Admission:
     @property
     def resumable(self) -> bool | None:
         """Whether clients may resume all its streams; None where the server's settings say so."""
-        return self._served.execution.settings.resumable_streams
+        return self._served.resumable
 
     @property
     def stream_dialect(self) -> Literal["mlserver", "triton"] | None:
