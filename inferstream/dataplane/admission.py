@@ -104,7 +104,7 @@ class Admission:
     @property
     def resumable(self) -> bool | None:
         """Whether clients may resume all its streams; None where the server's settings say so."""
-        return self._served.execution.settings.resumable_streams
+        return self._served.resumable
 
     @property
     def stream_dialect(self) -> Literal["mlserver", "triton"] | None:
@@ -156,9 +156,10 @@ class Admission:
         """
         if self._served.withdrawn:
             self._served = self._find(self.model, self.version)
-        if interval := call.pace or self._served.pace:
-            return _paced(self._served.handler(call), interval)
-        return self._served.handler(call)
+        served = self._served
+        if call.pace or served.pace:
+            return _paced(served.handler(call), max(call.pace, served.pace))
+        return served.handler(call)
 
     def left_unopened(self) -> None:
         """Count a call that its client cancelled before `open`."""

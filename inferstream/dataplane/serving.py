@@ -59,6 +59,7 @@ class ServedModel:
         rate = execution.settings.items_per_second
         self.pace = 0.0 if rate is None else 1 / rate
         """Seconds between two responses of a stream, unless its request says otherwise."""
+        self.resumable = execution.settings.resumable_streams
         self.text = pipeline.text
         self.flat = pipeline.flat
         self.form = pipeline.form

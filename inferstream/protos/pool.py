@@ -18,7 +18,7 @@ SERVICE = "inference.GRPCInferenceService"
 LEGACY_SERVICE = "inference.model_repository.ModelRepositoryService"
 """MLServer's older service of the repository RPCs, with the same names and messages."""
 
-REQUESTS = "inferstream.Requests"
+REQUESTS = "inferstream.control.Requests"
 """What this server adds to the protocol."""
 
 HEALTH = "grpc.health.v1.Health"

@@ -51,7 +51,7 @@ def cancel_by_rest(server: Running, id: str, **headers: str) -> int:
 def cancel_by_grpc(server: Running, id: str, **headers: str) -> int:
     with grpc.insecure_channel(server.grpc) as channel:
         cancel = channel.unary_unary(
-            "/inferstream.Requests/Cancel", CancelRequest.SerializeToString, CancelResponse.FromString
+            "/inferstream.control.Requests/Cancel", CancelRequest.SerializeToString, CancelResponse.FromString
         )
         try:
             return cancel(CancelRequest(id=id), metadata=tuple(headers.items()), timeout=20).cancelled
@@ -211,6 +211,6 @@ def test_foreign_pages_cancel_nothing(server: Running) -> None:
 def test_reflection_describes_the_service(server: Running) -> None:
     with grpc.insecure_channel(server.grpc) as channel:
         database = ProtoReflectionDescriptorDatabase(channel)
-        assert "inferstream.Requests" in database.get_services()
-        file = database.FindFileContainingSymbol("inferstream.Requests")
+        assert "inferstream.control.Requests" in database.get_services()
+        file = database.FindFileContainingSymbol("inferstream.control.Requests")
         assert [method.name for method in file.service[0].method] == ["Cancel"]

@@ -150,12 +150,12 @@ class Resuming:
 
     def wanted(self, head: Head, asked: ParsedRequest, route: Route) -> bool:
         """Whether the stream of a request is to be resumable."""
-        if not route.dialect.resumable or asked.gathering() is not None:
-            return False
-        if head.prefer is not None and PREFERENCE.search(head.prefer):
-            return True
         resumable = asked.admission.resumable
-        return self._always if resumable is None else resumable
+        if resumable is None:
+            resumable = self._always
+        if not resumable and (head.prefer is None or not PREFERENCE.search(head.prefer)):
+            return False
+        return route.dialect.resumable and asked.gathering() is None
 
     async def begin(
         self, exchange: Exchange, route: Route, asked: ParsedRequest, call: Call, method: str
