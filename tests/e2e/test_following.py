@@ -19,12 +19,12 @@ class Model(MLModel):
     async def predict(self, payload):
         if payload.inputs[0].data[0] < 0:
             raise ValueError("negative")
-        return self.encode_response([1.0])
+        return self.encode_response(["x"])
 
     async def predict_stream(self, payloads):
         async for payload in payloads:
             for i in range(3):
-                yield self.encode_response([float(i)])
+                yield self.encode_response([str(i)])
 """
 
 
