@@ -3,13 +3,18 @@
 import json
 import re
 import shlex
+import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import httpx
 import pytest
 
+from inferstream.protos.dataplane_pb2 import ModelInferRequest, ServerReadyRequest
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.certificates import Authority
 from tests.serving import SERVER, Running, eventually, write_model
 from tests.terminal import Terminal, in_terminal
 
@@ -260,3 +265,42 @@ def test_the_classes_of_a_file_are_served_and_reloaded(tmp_path: Path) -> None:
         assert said() == "newer"
     finally:
         assert running.stop() == 0
+
+
+def test_a_certificate_on_the_command_line_is_that_of_every_port(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    files = authority.issue("server")
+    flags = ["--tls-cert", files["ssl_certfile"], "--tls-key", files["ssl_keyfile"]]
+    running = Running(tmp_path, *flags, target=str(app_in(tmp_path)))
+    try:
+        context = ssl.create_default_context(cafile=authority.pem)
+        for port, path in ((running.http_port, "/v2/health/ready"), (running.metrics_port, "/metrics")):
+            assert httpx.get(f"https://127.0.0.1:{port}{path}", verify=context, timeout=10).status_code == 200
+        credentials = grpc.ssl_channel_credentials(authority.pem.read_bytes())
+        with grpc.secure_channel(f"localhost:{running.grpc_port}", credentials) as channel:
+            answer = GRPCInferenceServiceStub(channel).ServerReady(ServerReadyRequest(), timeout=10)
+        assert answer.ready
+        assert f"page     https://127.0.0.1:{running.http_port}/" in running.text()
+    finally:
+        assert running.stop() == 0
+
+
+def test_a_call_over_grpc_is_a_line(tmp_path: Path) -> None:
+    write_model(tmp_path / "models", "echo", "faulty_models.Echo")
+    shown = in_terminal(tmp_path / "models").started()
+    try:
+        port = re.search(r"^gRPC +127\.0\.0\.1:(\d+)", shown.text, re.M)[1]
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            stub = GRPCInferenceServiceStub(channel)
+            request = ModelInferRequest(model_name="echo")
+            tensor = request.inputs.add(name="x", datatype="FP32", shape=[1])
+            tensor.contents.fp32_contents.append(1.0)
+            stub.ModelInfer(request, timeout=10)
+            request.model_name = "nope"
+            with pytest.raises(grpc.RpcError):
+                stub.ModelInfer(request, timeout=10)
+        eventually(lambda: lines(shown, "nope"))
+        assert lines(shown, "echo")[0][:3] == ["gRPC", "echo", "ok"]
+        assert lines(shown, "nope")[0][:4] == ["gRPC", "nope", "not", "found"]
+    finally:
+        assert shown.interrupt() == 0
