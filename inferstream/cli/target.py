@@ -36,8 +36,7 @@ def targeted(target: str) -> tuple[Path, str | None]:
             return file.parent, None
         return file.resolve().parent, f"{file.stem}:{name}"
     if not colon:
-        there = "is not" if folder.exists() else "does not exist: it is not"
-        raise InvalidSettings(f"{target} {there} a folder of models, a Python file, or an app as module:app")
+        raise InvalidSettings(f"{target} is not a folder, nor an app (app.py or module:app)")
     if "/" in place:
         raise InvalidSettings(f'"{target}": a module has no slash; write {place}.py:{name}')
     if not all(part.isidentifier() for part in [*place.split("."), name]):
