@@ -7,6 +7,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -362,3 +363,18 @@ def test_a_stop_ends_held_streams_with_an_event(start: Callable[..., Running]) -
     assert error["event"] == "error"
     assert json.loads(error["data"])["code"] == "draining"
     assert end["event"] == "end"
+
+
+def test_a_second_connection_takes_the_stream_over(server: Running) -> None:
+    """The first one may be half open. It must not keep a place on the server."""
+    path = "/v2/models/count/generate_stream"
+    key = f"over-{next(keys)}"
+    first = Connection(server, path, asked(key=key, until=2, pause=3), prefer="resumable")
+    while numbers(first.events) != [0]:
+        assert not first.read(len(first._raw) + 1)
+    second = Connection(server, path, last_event_id=first.events[-1]["id"])
+    with suppress(ConnectionResetError):
+        first.read()
+    assert not server.noted(f"completed {key}")
+    second.read()
+    assert numbers(first.events + second.events) == [0, 1]
