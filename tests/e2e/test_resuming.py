@@ -16,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from inferstream import Client
+from inferstream.errors import CallFailed
 from tests.serving import Running, eventually
 
 APP = Path(__file__).parents[1] / "held_app.py"
@@ -324,6 +326,14 @@ def test_a_full_recording_holds_the_model_back_and_drops_what_was_read(start: Ca
     found = httpx.get(running.url + path, headers={"last-event-id": first})
     assert found.status_code == 410
     assert "resume_items" in found.json()["error"]
+
+
+def test_our_clients_read_streams_that_are_resumable_by_setting(start: Callable[..., Running]) -> None:
+    running = start(resumable_streams=True)
+    with Client(running.url) as client:
+        assert [*client.stream("count", key="client", until=3)] == [0, 1, 2]
+        with pytest.raises(CallFailed):
+            [*client.stream("breaks", after=2)]
 
 
 def test_more_streams_than_may_be_held(start: Callable[..., Running]) -> None:
