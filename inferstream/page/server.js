@@ -60,6 +60,7 @@ export class Server extends EventTarget {
       strict: facts.function ?? false,
       grpcPort: document.info["x-server"]?.grpc_port ?? 8081,
       // Arguments by name where each is one value; tensors of other models go as V2.
+      feeds: inputs.find(({ parameters }) => parameters?.stream) ?? null,
       flat: facts.function || (inputs.length > 0 && inputs.every(isSingle)),
     };
   }

@@ -27,6 +27,8 @@ export function snippetsOf(model, call, key) {
       ["javascript", "JavaScript", chatJavaScriptOf(model, call, key)],
     ];
   }
+  // Of the clients here, only ours sends a stream of values over HTTP.
+  if (model.feeds) return [["python", "Python", pythonOf(model, call, key)]];
   const flat = !isV2(call.body);
   const action = call.streamed ? (flat ? "generate_stream" : "infer_stream") : flat ? "generate" : "infer";
   const found = [
@@ -139,6 +141,7 @@ function pythonArgument(tensor, value, files, imports) {
     imports.add(`from datetime import ${kind}`);
     return `${kind}.fromisoformat(${JSON.stringify(value)})`;
   }
+  if (tensor.parameters?.stream) return pythonValue(value);
   const declared = tensor.data === undefined;
   if (declared && (isDocument(tensor) || isSingle(tensor))) {
     if (content !== "pd_json") return pythonValue(value);

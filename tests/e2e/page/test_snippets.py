@@ -131,6 +131,12 @@ def test_a_request_of_tensors(served: Running, visit: Callable[..., Any], folder
     check(page, folder, expected, ALL)
 
 
+def test_a_stream_of_values_to_a_model(served: Running, visit: Callable[..., Any], folder: Path) -> None:
+    page = visit(address(served, "total"))
+    page.get_by_label("numbers").fill("1\n2.5\n4")
+    check(page, folder, "1.0\n3.5\n7.5", {"Python"})
+
+
 def test_json_and_choices(served: Running, visit: Callable[..., Any], folder: Path) -> None:
     page = visit(address(served, "greet"))
     page.get_by_label("person").fill('{"name": "Ada\'s \\"friend\\"", "age": 36}')
