@@ -37,7 +37,7 @@ export class ModelView extends HTMLElement {
     const { name, version } = this._chosen;
     const listed = this._server.models.find((each) => each.name === name);
     if (listed === undefined) {
-      if (this._server.reachable) this._missing(name);
+      if (this._server.complete) this._missing(name);
       return;
     }
     const entry = listed.versions.find((each) => each.version === (version ?? "")) ?? listed;
