@@ -18,7 +18,7 @@ TORCH ?= torch>=2.6
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods soak-grpc conformance grpc-clients neighbours settings screenshots docs protos clean
+.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods soak-grpc conformance grpc-clients manifests neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -115,6 +115,11 @@ grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, KServe, Tri
 		|| rm -rf $(GRPC_CLIENTS)/kserve
 	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest -rs tests/clients/test_grpc_clients.py tests/e2e/test_clients.py
 
+manifests: $(STAMP)  ## check deploy/kubernetes against the schema of Kubernetes' API, of which it installs 110 MB
+	test -d $(VENV)/kubernetes || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--target $(VENV)/kubernetes kubernetes-validate
+	PYTHONPATH=$(VENV)/kubernetes $(BIN)/python -m pytest -rs tests/docs/test_kubernetes.py
+
 overload: $(STAMP)  ## ask a model for ten times what it can do, for a minute
 	$(BIN)/python scripts/overload.py
 
@@ -130,17 +135,22 @@ screenshots: $(STAMP)  ## take the screenshots of docs/images/ from the examples
 settings: $(STAMP)  ## write docs/settings.md from the settings classes
 	$(BIN)/python scripts/settings_reference.py
 
+metrics: $(STAMP)  ## write docs/metrics.md from the meters
+	$(BIN)/python scripts/metrics_reference.py
+
 docs: $(STAMP)  ## build the site of docs/ and the API reference into site/; a broken link fails
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	$(BIN)/python -m mkdocs build --strict  # with --quiet it would not count the warnings that fail it
 
-protos: $(STAMP)  ## compile the gRPC protocol, health and reflection, and write the types of their messages
+protos: $(STAMP)  ## compile the gRPC protocol, requests, health and reflection, and write the types of their messages
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
 		--descriptor_set_out=inferstream/protos/dataplane.binpb dataplane.proto
+	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
+		--descriptor_set_out=inferstream/protos/requests.binpb requests.proto
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos/standard \
 		--descriptor_set_out=inferstream/protos/standard.binpb \
 		grpc/health/v1/health.proto grpc/reflection/v1/reflection.proto grpc/reflection/v1alpha/reflection.proto
-	for proto in dataplane.proto standard/grpc/health/v1/health.proto standard/grpc/reflection/v1/reflection.proto; do \
+	for proto in dataplane.proto requests.proto standard/grpc/health/v1/health.proto standard/grpc/reflection/v1/reflection.proto; do \
 		$(BIN)/python -m grpc_tools.protoc -I inferstream/protos/$$(dirname $$proto) \
 			--pyi_out=inferstream/protos $$(basename $$proto) || exit 1; \
 	done

@@ -62,13 +62,15 @@ class MLModel:
     gives_logprobs: ClassVar[bool] = False
     """Whether its tokens carry log probabilities when the parameter `logprobs` of a request is true."""
 
+    _description = Description()
+    """What a runtime knows of its model where nothing is declared. It replaces this when it loads."""
+
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
         self._inputs_index: dict[str, MetadataTensor] = {}
         self._outputs_index: dict[str, MetadataTensor] = {}
         self.inputs = settings.inputs
         self.outputs = settings.outputs
-        self._description = Description()
         # Not by the setters: an annotation must not choose a codec in `decode` of a model that declares none.
         annotated = annotated_signature(type(self))
         if annotated.inputs and not settings.inputs:

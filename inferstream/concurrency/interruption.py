@@ -19,6 +19,9 @@ class Interruption:
         self._cancels = 0
         self._timer: asyncio.TimerHandle | None = None
         self._strike()
+        if self._timer is not None:
+            # The timer would keep the task, and with it the request, for seconds after its end.
+            task.add_done_callback(self._ended)
 
     def _strike(self) -> None:
         self._timer = None
@@ -30,10 +33,15 @@ class Interruption:
         self._task.cancel()
         self._timer = self._task.get_loop().call_later(PATIENCE, self._strike)
 
-    def take_back(self) -> None:
-        """Undo the cancels of a task that continues with other work."""
+    def _ended(self, _: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+
+    def take_back(self) -> None:
+        """Undo the cancels of a task that continues with other work."""
+        self._ended(None)
+        self._task.remove_done_callback(self._ended)
         for _ in range(self._cancels):
             self._task.uncancel()
         self._cancels = 0

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from .serving import ServedModel
 
 
+async def _paced(opening: Awaitable[Reply], interval: float) -> Reply:
+    reply = await opening
+    reply.pace(interval)
+    return reply
+
+
 class Admission:
     """Permission to call one model as it is served now.
 
@@ -96,6 +102,11 @@ class Admission:
         return self._served.takes_any
 
     @property
+    def resumable(self) -> bool | None:
+        """Whether clients may resume all its streams; None where the server's settings say so."""
+        return self._served.resumable
+
+    @property
     def stream_dialect(self) -> Literal["mlserver", "triton"] | None:
         return self._served.execution.settings.grpc_stream_dialect
 
@@ -145,7 +156,10 @@ class Admission:
         """
         if self._served.withdrawn:
             self._served = self._find(self.model, self.version)
-        return self._served.handler(call)
+        served = self._served
+        if call.pace or served.pace:
+            return _paced(served.handler(call), max(call.pace, served.pace))
+        return served.handler(call)
 
     def left_unopened(self) -> None:
         """Count a call that its client cancelled before `open`."""

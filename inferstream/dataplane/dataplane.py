@@ -1,17 +1,22 @@
 """The interface for doors: inference, metadata, readiness and the repository."""
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from ..errors import Draining, InvalidRequest, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import Settings
 from ..signature import Signature
+from ..telemetry.access import AccessLines
+from ..telemetry.following import LogFollowers
 from ..text.interface import TextInterface
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access
 from .admission import Admission
+from .cancelling import Cancelling
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Capabilities
+from .peers import Peers
 from .serving import Serving
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
@@ -42,10 +47,14 @@ class Described(NamedTuple):
 class DataPlane:
     """The operations of the server, for every transport."""
 
-    def __init__(self, settings: Settings, registry: Serving, access: Access) -> None:
+    def __init__(
+        self, settings: Settings, registry: Serving, access: Access, peers: Peers | None = None
+    ) -> None:
         self._settings = settings
         self._registry = registry
         self._access = access
+        self.peers = peers or Peers()
+        self._cancelling = Cancelling(lambda: registry.lives(), self.peers)
         self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
         """Makes CloudEvents headers; None where the settings turn them off."""
         self._metadata = MetadataServerResponse(
@@ -64,6 +73,13 @@ class DataPlane:
             served.gate(model)
         return Admission(served, self._registry.serving, model, version, self.events, principal)
 
+    async def cancel(self, id: str, headers: Mapping[str, str]) -> int:
+        """Cancel every call of this request id and of the credentials in `headers`; how many there were.
+
+        Raises NotFound without any.
+        """
+        return await self._cancelling.cancel(id, headers)
+
     def custom_routes(self) -> list[tuple[CustomHandler, str]]:
         """REST routes of models, each with its model's name; the same list until a model is loaded or unloaded."""
         return self._registry.routes
@@ -80,6 +96,11 @@ class DataPlane:
             return self._registry.get(name).execution.settings.grpc_stream_dialect
         except (ModelNotFound, ModelNotReady):
             return None
+
+    @property
+    def lines(self) -> AccessLines:
+        """Where the records of the access log go."""
+        return self._registry.lines
 
     @property
     def ready(self) -> bool:
@@ -144,6 +165,13 @@ class DataPlane:
                 f"The request names no model, and {which}. The setting default_model names one."
             )
         return found[0]
+
+    def followers(self) -> LogFollowers:
+        """Those who follow the access log. Raises PermissionDenied, Draining."""
+        self._access.check_log()
+        if self._registry.draining:
+            raise Draining
+        return self._registry.followers
 
     async def index(self, ready: bool | None = None) -> list[RepositoryIndexResponseItem]:
         """Every model on disk or in memory, with its state. Raises PermissionDenied."""

@@ -210,9 +210,5 @@ export function eventsOf(
   signal?: AbortSignal,
 ): AsyncGenerator<ServerSentEvent | { retry: number }, void, undefined>;
 
-/** The bytes of a media item, as `{data: base64, media_type}` or as a V2 output with `parameters.media_type`. */
-export function blobOf(item: {
-  data: string | Json[];
-  media_type?: string;
-  parameters?: { [name: string]: Json };
-}): Blob;
+/** The bytes of one output, which JSON holds as base64, with the media type that the model gave them. */
+export function blobOf(response: FlatResponse | InferenceResponse, output?: string): Blob;

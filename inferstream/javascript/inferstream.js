@@ -188,12 +188,11 @@ export class Stream {
 
   /** Tell the server that nobody resumes this stream. It would wait for a while. */
   _release() {
-    const id = this.lastEventId.slice(0, this.lastEventId.lastIndexOf(":"));
-    if (this._resume !== null && id) {
-      this._client
-        ._send("DELETE", `/v2/requests/${encodeURIComponent(id)}`, undefined, { headers: this._headers, keepalive: true })
-        .catch(() => {}); // the server ends the stream by itself, later
-    }
+    if (this._resume === null || !this.lastEventId) return;
+    const headers = { ...this._headers, "last-event-id": this.lastEventId };
+    this._client
+      ._send("DELETE", this._path, undefined, { headers, keepalive: true })
+      .catch(() => {}); // the server ends the stream by itself, later
   }
 
   async *_once() {
@@ -264,11 +263,14 @@ export class Stream {
   }
 }
 
-/** The bytes of a media item, as `{data: base64, media_type}` or as a V2 output with `parameters.media_type`. */
-export function blobOf(item) {
-  const type = item.media_type ?? item.parameters?.media_type ?? "application/octet-stream";
-  const text = Array.isArray(item.data) ? item.data[0] : item.data;
-  return new Blob([bytesOf(text)], { type });
+/** The bytes of one output, which JSON holds as base64, with the media type that the model gave them. */
+export function blobOf(response, output = "output") {
+  const type = response.media_type ?? response.parameters?.media_type ?? "application/octet-stream";
+  const found = Array.isArray(response.outputs)
+    ? response.outputs.find((tensor) => tensor.name === output)?.data[0]
+    : response[output];
+  if (typeof found !== "string") throw new InferstreamError(`The response has no bytes in "${output}".`);
+  return new Blob([bytesOf(found)], { type });
 }
 
 /**

@@ -172,7 +172,7 @@ RESERVED = ("model_name", "model_version", "id")
 
 
 @lru_cache(1024)
-def _around_value(form: OutputForm) -> tuple[bytes, bytes]:
+def around_value(form: OutputForm) -> tuple[bytes, bytes]:
     """The flat object of a response without an id, before and after its value."""
     rest = {"model_name": form.model_name, "model_version": form.model_version or ""}
     return dump({form.name: None})[:-5], b"," + dump(rest)[1:]
@@ -189,7 +189,7 @@ def dump_flat(
     Raises InvalidOutput for a value that JSON cannot hold.
     """
     if type(response) is ValueResponse and not with_id and response.form.name not in RESERVED:
-        opening, closing = _around_value(response.form)
+        opening, closing = around_value(response.form)
         return b"%b%b%b" % (opening, json_value(response.form, response.value), closing)
     document = _values(response) if values is None else values(response)
     if response.parameters is not None:

@@ -25,7 +25,8 @@ def proto_of(methods: Sequence[Method], removed: Mapping[str, Mapping[str, int]]
     if first.package:
         parts.append(f"package {first.package};\n")
     methods = sorted(methods, key=lambda method: method.name)
-    parts.append("".join(_service(methods)))
+    for service in sorted({method.service for method in methods}):
+        parts.append("".join(_service([method for method in methods if method.service == service])))
     for method in methods:
         request, response = method.messages
         parts.append(_message(request, method.request, removed.get(method.model, {}), method.stream))

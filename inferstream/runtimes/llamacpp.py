@@ -86,7 +86,7 @@ class LlamaCppModel(FrameworkModel):
             ]
         if not self.outputs:
             self.outputs = [MetadataTensor(name="text", datatype="BYTES", shape=[1])]
-        self._description = Description(parameters={CONTEXT_LENGTH: self._llama.n_ctx()})
+        self._description = Description(parameters={CONTEXT_LENGTH: self._context})
         return True
 
     async def unload(self) -> bool:

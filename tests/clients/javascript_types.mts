@@ -25,7 +25,7 @@ const cancelled: number = await client.cancel("7");
 for await (const event of eventsOf(new Response())) {
   if (event.retry === undefined) console.log(event.data, event.id);
 }
-const kind: string = blobOf({ data: "", media_type: "image/png" }).type;
+const kind: string = blobOf({ output: "", media_type: "image/png" }).type + blobOf(answer, "y").size;
 try {
   // @ts-expect-error: a model has a name
   await client.generate(7, {});

@@ -167,9 +167,115 @@ test("events arrive in any pieces", async () => {
 });
 
 test("the bytes of a media item", async () => {
-  const blob = blobOf({ data: btoa("bytes"), media_type: "image/png" });
-  assert.equal(blob.type, "image/png");
-  assert.equal(await blob.text(), "bytes");
+  const [{ data, event }] = await gathered(client.stream("frames", { count: 1 }));
+  assert.equal(event, "frame");
+  const blob = blobOf(data);
+  assert.equal(blob.type, "image/jpeg");
+  assert.deepEqual([...new Uint8Array(await blob.arrayBuffer())], [255, 216]);
+  const tensor = { name: "image", datatype: "BYTES", shape: [1], data: [btoa("bytes")] };
+  const whole = blobOf({ model_name: "m", outputs: [tensor], parameters: { media_type: "image/png" } }, "image");
+  assert.equal(whole.type, "image/png");
+  assert.equal(await whole.text(), "bytes");
+  assert.throws(() => blobOf(data, "other"), InferstreamError);
+});
+
+test("events have names", async () => {
+  const items = await gathered(client.stream("progress", { count: 1 }));
+  assert.deepEqual(
+    items.map(({ event, data }) => [event, data.done ?? data.output]),
+    [["progress", 0], ["message", "0 "], ["progress", 1]],
+  );
+});
+
+/** A `fetch` whose responses break off after so many bytes each, as those of a lost connection. */
+function breaking(places) {
+  return async (url, init) => {
+    const response = await fetch(url, init);
+    if (!places.length || init.method === "DELETE" || response.status !== 200) return response;
+    let left = places.shift();
+    const reader = response.body.getReader();
+    const body = new ReadableStream({
+      async pull(controller) {
+        const { done, value } = await reader.read();
+        if (done) return controller.close();
+        if (value.length <= left) {
+          left -= value.length;
+          return controller.enqueue(value);
+        }
+        controller.enqueue(value.slice(0, left));
+        await reader.cancel();
+        controller.error(new TypeError("terminated"));
+      },
+    });
+    return new Response(body, { status: 200, headers: response.headers });
+  };
+}
+
+test("a stream is resumed wherever it is cut", async () => {
+  const places = [200, 0, 37, 500, 1];
+  const flaky = new Client(process.env.SERVER, { fetch: breaking(places) });
+  const stream = flaky.stream("counting", { key: "resumed", until: 60 }, { resume: { firstPause: 10 } });
+  const items = await gathered(stream);
+  assert.deepEqual(items.map((item) => item.data.output), Array.from({ length: 60 }, (_, at) => at));
+  assert.ok(stream.resumed >= 3, String(stream.resumed));
+  assert.equal(places.length, 0);
+  assert.equal((await client.generate("begun", { key: "resumed" })).output, 1);
+});
+
+test("a stream is resumed by another client, behind its last event", async () => {
+  const first = client.stream("counting", { key: "moved", until: 10, pause: 0.02 }, { resume: true });
+  let id;
+  for await (const item of first) {
+    id = item.id;
+    if (item.data.output === 3) {
+      first._release = () => {}; // as a page that is gone, which releases nothing
+      break;
+    }
+  }
+  const rest = await gathered(client.stream("counting", {}, { lastEventId: id }));
+  assert.deepEqual(rest.map((item) => item.data.output), [4, 5, 6, 7, 8, 9]);
+  const gone = id.replace(/^0\.[^:]+/, "0.unknown");
+  await assert.rejects(gathered(client.stream("counting", {}, { lastEventId: gone })), { status: 410 });
+});
+
+test("leaving a resumable stream ends the model at once", async () => {
+  for await (const item of client.stream("endless", { key: "released" }, { resume: true })) {
+    if (item.data.output === 3) break;
+  }
+  await ended("released");
+});
+
+test("a lost connection is an error without `resume`, and after the last attempt", async () => {
+  const lost = { name: "InferstreamError", status: 0 };
+  const cut = new Client(process.env.SERVER, { fetch: breaking([100]) });
+  await assert.rejects(gathered(cut.stream("counting", { key: "cut", until: 60 })), lost);
+  let calls = 0;
+  const down = new Client(process.env.SERVER, {
+    fetch: (url, init) => (calls++ ? Promise.reject(new TypeError("fetch failed")) : breaking([100])(url, init)),
+  });
+  const stream = down.stream("counting", { key: "down", until: 60 }, { resume: { attempts: 3, firstPause: 1 } });
+  await assert.rejects(gathered(stream), lost);
+  assert.equal(calls, 1 + 3);
+});
+
+test("cancel by id", async () => {
+  await assert.rejects(
+    async () => {
+      for await (const item of client.stream("endless", { key: "by-id", id: "js-1" })) {
+        if (item.data.output === 3) assert.equal(await client.cancel("js-1"), 1);
+      }
+    },
+    { name: "InferstreamError", message: "The client cancelled the request." },
+  );
+  await ended("by-id");
+  await assert.rejects(client.cancel("js-1"), { status: 404 });
+});
+
+test("a paced stream", async () => {
+  const started = performance.now();
+  const headers = { "x-items-per-second": "50" };
+  await gathered(client.stream("counting", { key: "paced", until: 11 }, { headers }));
+  assert.ok(performance.now() - started >= 195);
 });
 
 async function ended(key) {

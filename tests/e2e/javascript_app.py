@@ -1,15 +1,17 @@
 """Functions that the tests of the JavaScript client call."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from inferstream import App
+from inferstream import App, Event
 
 app = App()
 finished: set[str] = set()
+runs: Counter[str] = Counter()
 
 
 @app.model
@@ -56,3 +58,30 @@ async def endless(key: str) -> AsyncIterator[int]:
 @app.model
 def ended(key: str) -> bool:
     return key in finished
+
+
+@app.model
+async def counting(key: str, until: int, pause: float = 0.0) -> AsyncIterator[int]:
+    runs[key] += 1
+    for number in range(until):
+        await asyncio.sleep(pause)
+        yield number
+
+
+@app.model
+def begun(key: str) -> int:
+    return runs[key]
+
+
+@app.model
+def frames(count: int) -> Iterator[bytes | Event]:
+    for _ in range(count):
+        yield Event("frame", b"\xff\xd8", media_type="image/jpeg")
+
+
+@app.model
+async def progress(count: int) -> AsyncIterator[str | Event]:
+    for number in range(count):
+        yield Event("progress", done=number, of=count)
+        yield f"{number} "
+    yield Event("progress", done=count, of=count)

@@ -12,9 +12,11 @@ from ...errors import InferstreamError, InvalidRequest
 from ...settings import Settings
 from ..custom import bare_application
 from ..status import http_headers, status_of
+from .access_log import add_access_log
 from .custom import CustomRoutes
 from .messages import Head, error_document, read_body, receive_all, wrap
 from .origins import Origins
+from .proto_files import add_protos
 
 LOAD_PARAMETERS = "a load takes a name only: what a model is, its folder says"
 
@@ -30,6 +32,8 @@ def build_resources(dataplane: DataPlane, settings: Settings) -> FastAPI:
     """The FastAPI application of every route that no dialect claims."""
     app = bare_application(title=settings.server_name, version=settings.server_version)
     _add_repository(app, dataplane, settings)
+    add_access_log(app, dataplane, Origins(settings))
+    add_protos(app, dataplane, settings)
 
     @app.get("/v2/models/{name:path}/stream")
     @app.get("/v2/models/{name:path}/versions/{version}/stream")

@@ -20,6 +20,9 @@ LONGEST_TARGET = 256
 FASTAPI = "fastapi"
 
 ELSEWHERE = {
+    "/proto": "GET",
+    "/proto/{name}": "GET",
+    "/v2/access": "GET",
     "/v2/models/{name}/stream": "GET",
     "/v2/repository/index": "POST",
     "/v2/repository/models/{name}/load": "POST",
@@ -51,7 +54,7 @@ class _Claimed(NamedTuple):
         path = self.path if version is None or self.versioned is None else self.versioned
         if isinstance(self.claim, ReadClaim | ScopeClaim):
             assert self.dialect is not None
-            return ReadRoute(path, self.claim, self.dialect, model, version)
+            return ReadRoute(path, self.claim, self.dialect, model, version, "" if model else name)
         if self.claim is None:
             return None
         assert isinstance(self.dialect, InferenceDialect)

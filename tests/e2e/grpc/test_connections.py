@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
+import httpx
 import pytest
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
@@ -333,3 +334,10 @@ def test_a_client_that_never_reads_costs_bounded_memory_and_no_other_client(
             for number in range(100):
                 unary = channel.unary_unary(f"/{SERVICE}/Unary")
                 assert len(unary(message(sizes=[number]), timeout=20)) == number
+
+
+def test_a_client_of_http_1_learns_what_the_port_speaks(serve: Serve, engine: str) -> None:
+    if engine != "native":
+        pytest.skip("grpc-core answers it with frames")
+    answer = httpx.get(f"http://{serve().grpc}/v2/health/ready", trust_env=False)
+    assert (answer.status_code, answer.text) == (505, "This port speaks HTTP/2 only.\n")

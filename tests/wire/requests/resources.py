@@ -80,6 +80,10 @@ DOCUMENTATION = [
     get("document of an unknown model", f"{V2}/nobody/docs/dataplane.json"),
     get("page of an unknown model", f"{V2}/nobody/docs"),
     post("posted document", "/v2/docs"),
+    get("proto files", "/proto"),
+    get("proto file", "/proto/dataplane.proto", show="hashed"),
+    get("unknown proto file", "/proto/nothing.proto"),
+    post("posted proto files", "/proto"),
 ]
 
 OWN = [

@@ -149,7 +149,8 @@ class Call:
         self._interrupt()
 
     def _interrupt(self) -> None:
-        task = self._task
+        # A task that is cancelled before it has begun keeps its frame, and that this call: a cycle.
+        task, self._task = self._task, None
         if task is not None and not task.done():
             Interruption(task, lambda: True)
 

@@ -50,6 +50,12 @@ class InferenceDialect(HttpDialect, ABC):
     inferences: ClassVar[Mapping[str, Operation]]
     """What a POST to each path asks for."""
 
+    resumable: ClassVar[bool] = False
+    """Whether clients may resume its streams."""
+
+    queried: ClassVar[Sequence[str]] = ()
+    """Paths of streams that serve GET too, with the arguments in the query."""
+
     @abstractmethod
     def parse(self, exchange: Exchange, body: bytes, route: "Route") -> "ParsedRequest":
         """Read a request, whose `body` is whole and decompressed. Raises what there is to refuse.
@@ -135,6 +141,10 @@ class ReadRoute(NamedTuple):
     dialect: HttpDialect
     model: str = ""
     version: str | None = None
+    value: str = ""
+    """What stands for a placeholder that names no model."""
+    headers: RawHeaders = []
+    """Those of the request."""
 
 
 class ReadClaim(NamedTuple):

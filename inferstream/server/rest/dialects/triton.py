@@ -9,8 +9,18 @@ from ....dataplane.call import Operation
 from ....errors import InferstreamError
 from ....protos import json_requests, sse
 from ....protos.dialects import HEADER, NAMES, asked_dialect
-from ....protos.generate import FlatValues, arguments_of, dump_flat, is_v2, parse_flat
+from ....protos.generate import (
+    RESERVED,
+    FlatValues,
+    arguments_of,
+    around_value,
+    dump_flat,
+    is_v2,
+    parse_flat,
+)
+from ....protos.json_responses import json_value
 from ....types import InferenceRequest, InferenceResponse
+from ....types.value_response import OutputForm, ValueResponse
 from ....types.values_request import ValuesRequest
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
@@ -30,6 +40,8 @@ class Generate(InferenceDialect):
         "/v2/models/{model_name}/generate": Operation.INFER,
         "/v2/models/{model_name}/generate_stream": Operation.STREAM,
     }
+    resumable = True
+    queried = ("/v2/models/{model_name}/generate_stream",)
 
     def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
         admission = self._dataplane.admit(route.model, route.version)
@@ -106,14 +118,30 @@ class FlatRequest(ParsedRequest):
 class FlatEvents:
     """Writes each response as a flat object, with the id if the client gave one."""
 
-    __slots__ = ("_named", "_values")
+    __slots__ = ("_closing", "_form", "_named", "_opening", "_values")
 
     def __init__(self, named: bool, values: FlatValues | None = None) -> None:
         self._named = named
         self._values = values
+        self._form: OutputForm | None = None
+        """That of the last response of one value, which stands between `_opening` and `_closing`."""
+        self._opening = self._closing = b""
 
     def __call__(self, response: InferenceResponse) -> bytes:
-        return sse.event(dump_flat(response, self._named, self._values))
+        if type(response) is ValueResponse:
+            form = response.form
+            if form is self._form or self._begin(form):
+                return b"%b%b%b" % (self._opening, json_value(form, response.value), self._closing)
+        flat = dump_flat(response, self._named, self._values)
+        return sse.response_event(response.parameters, flat)
+
+    def _begin(self, form: OutputForm) -> bool:
+        """Prepare for the values of a form; False where each response has to be written whole."""
+        if self._named or form.name in RESERVED:
+            return False
+        opening, closing = around_value(form)
+        self._form, self._opening, self._closing = form, b"data: " + opening, closing + b"\n\n"
+        return True
 
     def end(self) -> bytes:
         """Nothing follows the last response."""

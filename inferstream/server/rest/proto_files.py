@@ -1,0 +1,34 @@
+"""`/proto`: the `.proto` files of the gRPC port, as a list and as text, for clients that reflection does not serve."""
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from ...dataplane.dataplane import DataPlane
+from ...protos.published import ProtoFile, published
+from ...settings import Settings
+from .messages import PREFIX
+
+
+def add_protos(app: FastAPI, dataplane: DataPlane, settings: Settings) -> None:
+    """Add the routes. The files of typed RPCs follow the models that are loaded."""
+
+    def files() -> list[ProtoFile]:
+        return published(dataplane.typed_models())
+
+    @app.get("/proto")
+    async def index(request: Request) -> Response:
+        prefix = str(request.scope.get(PREFIX, settings.root_path))
+        listed = [
+            {"name": file.name, "services": file.services, "path": f"{prefix}/proto/{file.name}"}
+            for file in files()
+        ]
+        return Response(orjson.dumps(listed), media_type="application/json")
+
+    @app.get("/proto/{name:path}")
+    async def text(name: str) -> Response:
+        found = next((file for file in files() if file.name == name), None)
+        if found is None:
+            names = ", ".join(file.name for file in files())
+            raise HTTPException(404, f'There is no file "{name}". The files are: {names}')
+        return Response(found.text, media_type="text/plain; charset=utf-8")

@@ -1,0 +1,262 @@
+"""A clean folder in which the blocks of one page run, one after another, as a reader would type them."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from .blocks import Block
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.prefix) / "bin"
+
+PORTS = {"REST": "8080", "gRPC": "8081", "metrics": "8082"}
+"""The ports of a server as the pages write them."""
+
+BANNER = re.compile(r"^(REST|gRPC|metrics) +\S*?:(?://)?\S*?(\d+)(?:/\S*)?$", re.M)
+SERVES = re.compile(r"(?:\S*/)?server (?:start|demo)\b")
+PORT = re.compile(r"(-port[ =])\d+")
+SECONDS = 90
+"""Most of a command on a busy machine."""
+
+NOT_RUN = {
+    r"pip install|-m venv|npm install|apt(-get)? install": "it changes the environment of the tests",
+    r"make (demo|test|docs|bench\w*|grpc-clients)\b": "other tests and CI run it",
+    r"docker |server build\b": "it needs Docker's engine",
+    r"kubectl (?!kustomize)": "it needs a cluster",
+    r"grpcurl ": "Debian has no package of it",
+    r"git clone": "it needs the network",
+}
+"""Commands that no page runs, and why."""
+
+OPTIONAL = ("kubectl", "node", "npm", "go", "java", "javac")
+"""Programs that a machine may lack; their commands run where they are."""
+
+
+PARSERS: dict[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "toml": tomllib.loads,
+    "yaml": lambda text: list(yaml.safe_load_all(text)),
+}
+
+
+class Failed(AssertionError):
+    """A block did not do what its page says."""
+
+
+class Sandbox:
+    """Runs blocks. `stop` ends the programs that they have started."""
+
+    def __init__(self, folder: Path, page: str) -> None:
+        self._folder = folder
+        self._page = page
+        self._ports: dict[str, str] = {}
+        self._server: subprocess.Popen[bytes] | None = None
+        self._notebook: subprocess.Popen[str] | None = None
+        self._environment = {
+            **os.environ,
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "REPO": str(ROOT),
+            **{f"INFERSTREAM_{name}_PORT": "0" for name in ("HTTP", "GRPC", "METRICS")},
+        }
+        (folder / ".venv").symlink_to(sys.prefix)
+
+    def stop(self) -> None:
+        self._stop_server()
+        if self._notebook is not None and self._notebook.stdin is not None:
+            with self._notebook:  # closes its streams, which ends it
+                pass
+
+    def run(self, block: Block) -> None:
+        """Do with a block what its language and its comments ask for. Raises Failed."""
+        if "not run" in block.said:
+            return
+        try:
+            self._run(block)
+        except Failed as error:
+            raise Failed(f"{self._page}, line {block.line}: {error}") from None
+
+    def _run(self, block: Block) -> None:
+        given = block.said.get("given")
+        for command, _ in commands_of(block.said.get("shell", "")):
+            self._command(command, None)
+        if block.file is not None:
+            if block.language == "python":
+                _compile(block.text, block.file)
+            at = self._folder / block.file
+            at.parent.mkdir(parents=True, exist_ok=True)
+            at.write_text(block.text)
+        elif block.language in ("console", "bash"):
+            for command, output in commands_of(block.text):
+                self._command(command, None if "output may differ" in block.said else output)
+        elif block.language == "python":
+            if given:
+                self._python(given, block.line)
+            if "serves" in block.said:
+                (self._folder / "serves.py").write_text(self._real(block.text))
+                self._serve("python serves.py", None)
+            else:
+                self._python(block.text, block.line)
+        elif block.language in PARSERS:
+            _parse(block)
+        elif block.language != "text":
+            raise Failed(f'a block of "{block.language}" is neither a file nor excused')
+
+    def _command(self, command: str, output: str | None) -> None:
+        if any(re.search(pattern, command) for pattern in NOT_RUN):
+            return
+        if command.split()[0] in OPTIONAL and shutil.which(command.split()[0]) is None:
+            return
+        if SERVES.match(command):
+            self._serve(command, output)
+        else:
+            self._shell(command, output)
+
+    def _shell(self, command: str, output: str | None) -> None:
+        ran = subprocess.run(
+            ["bash", "-c", self._real(command)],
+            cwd=self._folder,
+            env=self._environment,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        alone, written = (
+            self._shown(each.decode(errors="replace")) for each in (ran.stdout, ran.stdout + ran.stderr)
+        )
+        if ran.returncode:
+            raise Failed(f"`{command}` ends with {ran.returncode}:\n{written}")
+        if output is not None and not matches(output, alone) and not matches(output, written):
+            raise Failed(f"`{command}` writes\n{written}\nand the page says\n{output}")
+
+    def _serve(self, command: str, output: str | None) -> None:
+        """Start a server and wait for its banner. The one before it stops, as its reader would have done."""
+        self._stop_server()
+        log = self._folder.parent / "server.log"
+        started = PORT.sub(r"\g<1>0", command).removesuffix("&")
+        with log.open("wb") as written:
+            self._server = subprocess.Popen(
+                ["bash", "-c", f"exec {started}"],
+                cwd=self._folder,
+                env=self._environment,
+                stdout=written,
+                stderr=subprocess.STDOUT,
+            )
+        until = time.monotonic() + SECONDS
+        while re.search(r"^gRPC  .*:\d+\n", text := log.read_text(errors="replace"), re.M) is None:
+            if self._server.poll() is not None or time.monotonic() > until:
+                raise Failed(f"`{command}` does not serve:\n{log.read_text(errors='replace')}")
+            time.sleep(0.02)
+        self._ports = dict(BANNER.findall(text))
+        if output is not None and not matches(output, self._shown(text)):
+            raise Failed(f"`{command}` writes\n{self._shown(text)}\nand the page says\n{output}")
+
+    def _stop_server(self) -> None:
+        if self._server is not None:
+            self._server.send_signal(signal.SIGTERM)
+            _end(self._server)
+            self._server = None
+
+    def _python(self, code: str, line: int) -> None:
+        if self._notebook is None:
+            self._notebook = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("notebook.py"))],
+                cwd=self._folder,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        assert self._notebook.stdin is not None
+        assert self._notebook.stdout is not None
+        self._notebook.stdin.write(
+            json.dumps({"file": self._page, "line": line, "code": self._real(code)}) + "\n"
+        )
+        self._notebook.stdin.flush()
+        answer = self._notebook.stdout.readline()
+        error = json.loads(answer)["error"] if answer else "the process of the page's Python has ended"
+        if error:
+            raise Failed(f"the Python fails:\n{error}")
+
+    def _real(self, text: str) -> str:
+        """Text of a page with the ports of the server that runs."""
+        for name, port in self._ports.items():
+            text = re.sub(rf"(?<=:){PORTS[name]}\b", port, text)
+        return text
+
+    def _shown(self, text: str) -> str:
+        """What a program has written, with the ports of the pages."""
+        for name, port in self._ports.items():
+            text = re.sub(rf"(?<=:){port}\b", PORTS[name], text)
+        return text
+
+
+def commands_of(text: str) -> list[tuple[str, str | None]]:
+    """The commands of a block, each with the output that the page shows. Without prompts all lines are commands."""
+    lines = text.splitlines()
+    prompts = any(line.startswith("$ ") for line in lines)
+    found: list[tuple[str, list[str]]] = []
+    whole = True
+    for line in lines:
+        if not whole:
+            found[-1] = (f"{found[-1][0]}\n{line}", [])
+        elif line.startswith("$ ") or not prompts:
+            found.append((line.removeprefix("$ "), []))
+        elif found:
+            found[-1][1].append(line)
+            continue
+        else:
+            raise Failed(f"{line!r} is before the first prompt")
+        whole = is_whole(found[-1][0])
+    return [(command, "\n".join(output).strip() or None) for command, output in found if command.strip()]
+
+
+def is_whole(command: str) -> bool:
+    """Whether a shell would run this command, and not ask for its next line."""
+    if command.endswith("\\"):
+        return False
+    checked = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True, check=False)
+    return not re.search("unexpected EOF|end of file|here-document", checked.stderr)
+
+
+def matches(expected: str, written: str) -> bool:
+    """Whether text is as a page shows it. `...` stands for anything, and on a line of its own for any lines."""
+    shown = "\n".join(line.rstrip() for line in expected.strip().splitlines())
+    more = shown.endswith("\n...")
+    pattern = ".*?".join(map(re.escape, shown.removesuffix("\n...").split("..."))) + r"(?:\n.*)?" * more
+    text = "\n".join(line.rstrip() for line in written.strip().splitlines())
+    return re.fullmatch(pattern, text, re.DOTALL) is not None
+
+
+def _compile(code: str, file: str) -> None:
+    try:
+        compile(code, file, "exec")
+    except SyntaxError as error:
+        raise Failed(f"{file} does not compile: {error}") from None
+
+
+def _parse(block: Block) -> None:
+    try:
+        PARSERS[block.language](block.text)
+    except ValueError as error:
+        raise Failed(f"it is no {block.language.upper()}: {error}") from None
+    except yaml.YAMLError as error:
+        raise Failed(f"it is no YAML: {error}") from None
+
+
+def _end(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> None:
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(5)

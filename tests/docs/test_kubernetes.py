@@ -1,0 +1,190 @@
+"""The manifests of deploy/kubernetes fit each other, the server that they start, and the schema of Kubernetes' API."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from inferstream.server.stopping import longest_stop
+from inferstream.settings import Settings
+from tests.serving import Running, eventually, metric, text, write_model
+
+from .sandbox import ROOT
+
+DEPLOY = ROOT / "deploy" / "kubernetes"
+FILES = [file for file in sorted(DEPLOY.rglob("*.yaml")) if file.name != "kustomization.yaml"]
+
+
+def documents(file: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(file.read_text()))
+
+
+OBJECTS = {
+    (document["kind"], document["metadata"]["name"]): document
+    for file in sorted((DEPLOY / "base").glob("*.yaml"))
+    for document in documents(file)
+    if document["kind"] != "Kustomization"
+}
+DEPLOYMENT = OBJECTS["Deployment", "models"]["spec"]
+POD = DEPLOYMENT["template"]["spec"]
+[SERVER] = POD["containers"]
+[RUNTIME] = documents(DEPLOY / "kserve" / "serving-runtime.yaml")[0]["spec"]["containers"]
+
+
+def variables(container: dict[str, Any]) -> dict[str, str]:
+    return {variable["name"]: variable["value"] for variable in container["env"]}
+
+
+def settings_of(container: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Settings:
+    for name, value in variables(container).items():
+        monkeypatch.setenv(name, value)
+    return Settings()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The server as the Deployment starts it, but on loopback and at free ports."""
+    folder = tmp_path_factory.mktemp("pod") / "models"
+    write_model(folder, "echo", "faulty_models.Echo")
+    running = Running(folder, **{**variables(SERVER), "INFERSTREAM_HOST": "127.0.0.1"})
+    yield running
+    running.begin_stop()
+    assert running.stop(40) == 0, running.text()
+
+
+@pytest.mark.parametrize("container", [SERVER, RUNTIME], ids=["deployment", "kserve"])
+def test_probes_ask_for_paths_that_the_server_has(container: dict[str, Any], served: Running) -> None:
+    probes = [value for key, value in container.items() if key.endswith("Probe")]
+    assert len(probes) >= 2
+    for probe in probes:
+        assert container["ports"][0]["containerPort"] == 8080
+        assert probe["httpGet"]["port"] in (8080, container["ports"][0].get("name"))
+        assert httpx.get(f"{served.url}{probe['httpGet']['path']}").status_code == 200
+
+
+def test_the_ports_are_the_defaults_of_the_settings() -> None:
+    ports = {port["name"]: port["containerPort"] for port in SERVER["ports"]}
+    default = Settings.model_fields
+    assert ports == {name: default[f"{name}_port"].default for name in ports}
+    assert [*ports] == ["http", "grpc", "metrics"]
+    annotations = DEPLOYMENT["template"]["metadata"]["annotations"]
+    assert annotations["prometheus.io/port"] == str(ports["metrics"])
+    assert annotations["prometheus.io/path"] == default["metrics_endpoint"].default
+
+
+@pytest.mark.parametrize("container", [SERVER, RUNTIME], ids=["deployment", "kserve"])
+def test_every_variable_is_a_setting(container: dict[str, Any]) -> None:
+    for name in variables(container):
+        field = name.removeprefix("INFERSTREAM_").lower()
+        assert field in Settings.model_fields or name == "MLSERVER_MODEL_NAME", name
+
+
+def test_kubernetes_waits_for_a_stop_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = settings_of(SERVER, monkeypatch)
+    seconds = POD["terminationGracePeriodSeconds"]
+    assert seconds >= settings.shutdown_delay + settings.shutdown_grace + 5 > longest_stop(settings)
+    # Kubernetes has noticed that the server is not ready before it stops to serve.
+    probe = SERVER["readinessProbe"]
+    assert settings.shutdown_delay > probe["periodSeconds"] * probe["failureThreshold"]
+    assert settings.shutdown_grace == Settings.model_fields["shutdown_grace"].default
+
+
+def test_kserve_waits_for_a_stop_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert longest_stop(settings_of(RUNTIME, monkeypatch)) < 30  # the default of Kubernetes
+
+
+def test_a_server_that_stops_is_not_ready_and_serves_on(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "echo", "faulty_models.Echo")
+    running = Running(folder, **{**variables(SERVER), "INFERSTREAM_HOST": "127.0.0.1"})
+    try:
+        running.begin_stop()
+        path = SERVER["readinessProbe"]["httpGet"]["path"]
+        eventually(lambda: httpx.get(f"{running.url}{path}").status_code == 503)
+        assert running.infer("echo", text()).status_code == 200
+    finally:
+        assert running.stop(40) == 0, running.text()
+
+
+def test_selectors_and_references_lead_to_the_deployment() -> None:
+    labels = DEPLOYMENT["template"]["metadata"]["labels"]
+    ports = {port["name"] for port in SERVER["ports"]}
+    budget, scaler = OBJECTS["PodDisruptionBudget", "models"], OBJECTS["HorizontalPodAutoscaler", "models"]
+    assert DEPLOYMENT["selector"]["matchLabels"] == budget["spec"]["selector"]["matchLabels"] == labels
+    for name in ("models", "models-grpc"):
+        service = OBJECTS["Service", name]["spec"]
+        assert service["selector"] == labels
+        assert {port["targetPort"] for port in service["ports"]} <= ports
+    target = scaler["spec"]["scaleTargetRef"]
+    assert (target["kind"], target["name"]) in OBJECTS
+    assert scaler["spec"]["minReplicas"] == DEPLOYMENT["replicas"]
+
+
+def test_the_metric_of_the_autoscaler_is_one_of_the_server(served: Running) -> None:
+    [each] = OBJECTS["HorizontalPodAutoscaler", "models"]["spec"]["metrics"]
+    name = each["pods"]["metric"]["name"]
+    served.infer("echo", text())
+    page = httpx.get(f"http://127.0.0.1:{served.metrics_port}/metrics").text
+    assert f"# TYPE {name} gauge" in page
+    assert metric(page, name, model="echo") == 0
+
+
+def test_the_server_needs_no_rights_and_writes_to_tmp_alone() -> None:
+    assert POD["securityContext"]["runAsNonRoot"]
+    assert POD["securityContext"]["runAsUser"] == 1000
+    assert SERVER["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert [mount["mountPath"] for mount in SERVER["volumeMounts"]] == ["/tmp"]
+    assert "USER 1000" in (ROOT / "Dockerfile").read_text()
+
+
+def test_the_name_of_an_inference_service_is_that_of_its_model(tmp_path: Path) -> None:
+    """KServe puts the name of the InferenceService into the paths of its requests."""
+    folder = tmp_path / "models"
+    write_model(folder, ".", "faulty_models.Echo")
+    assert variables(RUNTIME)["MLSERVER_MODEL_NAME"] == "{{.Name}}"
+    running = Running(folder, MLSERVER_MODEL_NAME="iris")
+    try:
+        assert running.infer("iris", text()).status_code == 200
+    finally:
+        running.stop()
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is missing")
+@pytest.mark.parametrize("folder", ["base", "gpu"])
+def test_kubectl_builds_them(folder: str) -> None:
+    ran = subprocess.run(
+        ["kubectl", "kustomize", DEPLOY / folder], capture_output=True, text=True, check=True
+    )
+    found = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(ran.stdout)}
+    assert found.keys() == OBJECTS.keys()
+    [server] = found["Deployment", "models"]["spec"]["template"]["spec"]["containers"]
+    assert server["readinessProbe"] == SERVER["readinessProbe"]
+    assert ("nvidia.com/gpu" in server["resources"]["limits"]) == (folder == "gpu")
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.33", "1.37"])
+def test_they_fit_the_schema_of_the_api(version: str) -> None:
+    kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="`make manifests` installs it")
+    for document in OBJECTS.values():
+        kubernetes_validate.validate(json.loads(json.dumps(document)), version, strict=True)
+
+
+def test_the_files_are_no_more_than_these() -> None:
+    assert {document["kind"] for file in FILES for document in documents(file)} == {
+        "Deployment",
+        "HorizontalPodAutoscaler",
+        "InferenceService",
+        "PodDisruptionBudget",
+        "Service",
+        "ServingRuntime",
+    }

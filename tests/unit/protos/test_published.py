@@ -1,0 +1,100 @@
+"""The published `.proto` files are ones that protoc accepts, and describe what the server serves."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+from inferstream import App
+from inferstream.protos.pool import POOL
+from inferstream.protos.published import ProtoFile, published
+from inferstream.signature import Signature
+
+
+def typed(*apps: App) -> list[tuple[str, Signature]]:
+    return [(function.name, function.signature()) for app in apps for function in app]
+
+
+def compiled(found: list[ProtoFile], folder: Path) -> dict[str, FileDescriptorSet]:
+    """What protoc makes of each file, as it would be for a client that saved all of them."""
+    protoc = pytest.importorskip("grpc_tools.protoc")
+    sets = {}
+    for file in found:
+        at = folder / file.name
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.write_text(file.text, "utf-8")
+    for file in found:
+        out = folder / "out.binpb"
+        status = protoc.main(["", f"-I{folder}", f"--descriptor_set_out={out}", file.name])
+        assert status == 0, file.name
+        sets[file.name] = FileDescriptorSet.FromString(out.read_bytes())
+    return sets
+
+
+def test_the_files_of_the_protocol_are_those_that_the_server_serves(tmp_path: Path) -> None:
+    sets = compiled(published(), tmp_path)
+    assert [*sets] == [
+        "dataplane.proto",
+        "grpc_service.proto",
+        "grpc/health/v1/health.proto",
+        "grpc/reflection/v1/reflection.proto",
+        "grpc/reflection/v1alpha/reflection.proto",
+    ]
+    for file in published():
+        [described] = sets[file.name].file
+        for name in file.services:
+            assert name.startswith(f"{described.package}.")
+            served = {method.name: method for method in POOL.FindServiceByName(name).methods}
+            [service] = [each for each in described.service if name.endswith(f".{each.name}")]
+            assert {method.name for method in service.method} == {*served}
+
+
+def test_the_two_dialects_differ_in_the_response_of_a_stream_and_in_nothing_else(tmp_path: Path) -> None:
+    [ours], [tritons] = (found.file for found in [*compiled(published(), tmp_path).values()][:2])
+    responses = []
+    for described in (ours, tritons):
+        [stream] = [each for each in described.service[0].method if each.name == "ModelStreamInfer"]
+        responses.append(stream.output_type)
+        stream.output_type = described.name = ""
+    assert responses == [".inference.ModelInferResponse", ".inference.ModelStreamInferResponse"]
+    assert ours == tritons
+    assert "Send the metadata\n  // `x-stream-dialect: triton`" in published()[1].text
+
+
+def test_typed_services_are_in_a_file_for_each_package(tmp_path: Path) -> None:
+    one, two, other = App(), App(service="shop.v1.Prices"), App(service="shop.v1.Stock")
+
+    @one.model
+    async def words(prompt: str) -> AsyncIterator[str]:
+        yield prompt
+
+    @two.model
+    def price(article: int) -> float: ...
+
+    @other.model
+    def count(article: int) -> int: ...
+
+    found = [file for file in published(typed(one, two, other)) if file not in published()]
+    assert {file.name: file.services for file in found} == {
+        "inferstream.proto": ("inferstream.App",),
+        "shop.v1.proto": ("shop.v1.Prices", "shop.v1.Stock"),
+    }
+    sets = compiled(found, tmp_path)
+    [described] = sets["shop.v1.proto"].file
+    methods = {service.name: [method.name for method in service.method] for service in described.service}
+    assert methods == {"Prices": ["PredictPrice"], "Stock": ["PredictCount"]}
+
+
+def test_of_two_models_with_messages_of_one_name_the_first_is_published(tmp_path: Path) -> None:
+    apps = App(), App()
+
+    @apps[0].model("my-model")
+    def first(a: int) -> int: ...
+
+    @apps[1].model("my_model")
+    def second(b: str) -> str: ...
+
+    [found] = published(typed(*apps))[5:]
+    assert "optional int64 a = 1;" in found.text
+    compiled([found], tmp_path)
