@@ -36,7 +36,9 @@ def test_the_root_lists_each_model_with_its_state(served: Running, visit: Visit)
     page = visit(f"{served.url}/")
     models = page.get_by_role("navigation", name="Models")
     models.get_by_role("link", name="add ready").wait_for()
-    models.get_by_role("link", name="broken failed").wait_for()  # the index has it, which comes a little later
+    models.get_by_role(
+        "link", name="broken failed"
+    ).wait_for()  # the index has it, which comes a little later
     assert models.get_by_role("link").count() == 15
     assert page.locator(".health").text_content() == "1 failed"
 
