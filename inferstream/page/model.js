@@ -106,6 +106,7 @@ export class ModelView extends HTMLElement {
     }
     let mode = described.texts && this._chosen.tab === "chat" ? "chat" : "form";
     const draw = () => {
+      snippets.outdate();
       clearTimeout(this._later);
       this._later = setTimeout(() => snippets.draw(), 120);
     };

@@ -48,8 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def snippets(page: Any) -> dict[str, str]:
     """The code of each client, by the name of its tab."""
-    page.get_by_role("tablist", name="Clients").wait_for()
-    page.wait_for_timeout(300)  # the code follows the form after a pause
+    page.locator(".code-card[aria-busy=false]").wait_for()  # the code follows the form after a pause
     found = {}
     for tab in page.get_by_role("tablist", name="Clients").get_by_role("tab").all():
         panel = page.locator(f"#{tab.get_attribute('aria-controls')}")
