@@ -1,12 +1,13 @@
 // Calls of a model: what the values of a form become on the wire, and what comes back.
 
-import { contentOf, isDocument } from "./server.js";
+import { InferstreamError, ROOT, contentOf, isDocument, pathOf } from "./server.js";
 
 const RESERVED = new Set(["model_name", "model_version", "id"]);
 
 /** The body of a call: arguments by name, or a V2 request for a model that takes tensors. */
 export function bodyOf(model, values) {
   if (model.inputs.length === 0) return values; // the editor holds the whole request
+  if (model.feeds) return { ...values, [model.feeds.name]: values[model.feeds.name]?.[0] };
   if (model.flat) return values;
   const given = model.inputs.filter(({ name }) => values[name] !== undefined);
   return { inputs: given.map((tensor) => tensorOf(tensor, values[tensor.name])) };
@@ -30,14 +31,50 @@ export function shapeOf(value) {
 }
 
 /** Send a call. Gives each response as it comes: one, or those of a stream. */
-export async function* responses(server, model, body, streamed, signal) {
+export async function* responses(server, model, { values, body, streamed }, signal) {
   const options = { version: model.version || undefined, signal };
-  if (streamed) {
+  if (model.feeds) {
+    yield* fed(model, values, signal);
+  } else if (streamed) {
     for await (const { data, event } of server.client.stream(model.name, body, options)) yield { data, event };
   } else if (isV2(body)) {
     yield { data: await server.client.infer(model.name, body, options) };
   } else {
     yield { data: await server.client.generate(model.name, body, options) };
+  }
+}
+
+/** The responses to a call whose later requests each carry a value of its stream. It goes over a WebSocket. */
+async function* fed(model, values, signal) {
+  const { [model.feeds.name]: stream, ...others } = values;
+  const inputsOf = (given) => model.inputs.filter(({ name }) => given[name] !== undefined).map((tensor) => tensorOf(tensor, given[tensor.name]));
+  const requests = stream.map((value, index) => ({
+    id: "1",
+    part: index === 0 ? "first" : "next",
+    inputs: inputsOf(index === 0 ? { ...others, [model.feeds.name]: value } : { [model.feeds.name]: value }),
+  }));
+  const socket = new WebSocket(`${ROOT.replace(/^http/, "ws")}${pathOf(model.name, model.version)}/stream`);
+  const events = [];
+  let wake = () => {};
+  const put = (event) => (events.push(event), wake());
+  const leave = () => put({ failure: signal.reason });
+  signal.addEventListener("abort", leave);
+  socket.onopen = () => [...requests, { id: "1", part: "last" }].forEach((each) => socket.send(JSON.stringify(each)));
+  socket.onmessage = ({ data }) => put({ data: JSON.parse(data) });
+  socket.onclose = ({ code, reason }) => put({ failure: new InferstreamError(`The connection was closed: ${code} ${reason}`) });
+  try {
+    for (;;) {
+      while (events.length === 0) await new Promise((resolve) => (wake = resolve));
+      const { data, failure } = events.shift();
+      if (failure) throw failure;
+      if (data.error) throw new InferstreamError(data.error, { status: 0, code: data.code });
+      if (data.outputs?.length) yield { data };
+      if (data.parameters?.triton_final_response) return;
+    }
+  } finally {
+    signal.removeEventListener("abort", leave);
+    socket.onclose = null;
+    socket.close();
   }
 }
 

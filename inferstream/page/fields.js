@@ -94,6 +94,7 @@ function wordOf(datatype, content, format) {
 
 function controlOf(tensor, facts) {
   const content = contentOf(tensor);
+  if (tensor.parameters?.stream) return fed(tensor);
   if (facts.choices) return choice(facts);
   if (isDocument(tensor)) return jsonText(facts, exampleOf(facts.schema, facts.schema) ?? {});
   if (content === "image" || content === "base64") return file(tensor, facts);
@@ -179,6 +180,23 @@ function lines({ fallback, optional }) {
     return found.length === 0 && optional ? undefined : found;
   };
   return { input, read, write: (value) => (input.value = (value ?? []).join("\n")), kind: "texts, one in each line" };
+}
+
+/** The values of an input that is a stream, one in each line. Those that are not texts are JSON. */
+function fed(tensor) {
+  const texts = tensor.datatype === "BYTES" && ["", "str"].includes(contentOf(tensor));
+  const input = h("textarea", { rows: 4, spellcheck: false, class: "code", value: texts ? "one\ntwo\nthree" : "1\n2\n3" });
+  const read = () => {
+    const found = input.value.split("\n").filter((line) => line.trim() !== "");
+    if (found.length === 0) throw new WrongValue("A value is needed here.");
+    try {
+      return found.map((line) => (texts ? line : JSON.parse(line)));
+    } catch (error) {
+      throw new WrongValue(`A line is not JSON: ${error.message}`);
+    }
+  };
+  const write = (value) => (input.value = value.map((each) => (texts ? each : JSON.stringify(each))).join("\n"));
+  return { input, read, write, kind: `${kindOf(tensor)}s, sent one after another`, shows: "state" };
 }
 
 /** JSON of any form, with an example of the right one. */

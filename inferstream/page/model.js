@@ -37,7 +37,7 @@ export class ModelView extends HTMLElement {
     const { name, version } = this._chosen;
     const listed = this._server.models.find((each) => each.name === name);
     if (listed === undefined) {
-      if (this._server.reachable) this._missing(name);
+      if (this._server.complete) this._missing(name);
       return;
     }
     const entry = listed.versions.find((each) => each.version === (version ?? "")) ?? listed;
@@ -106,6 +106,7 @@ export class ModelView extends HTMLElement {
     }
     let mode = described.texts && this._chosen.tab === "chat" ? "chat" : "form";
     const draw = () => {
+      snippets.outdate();
       clearTimeout(this._later);
       this._later = setTimeout(() => snippets.draw(), 120);
     };

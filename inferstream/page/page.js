@@ -106,7 +106,7 @@ class ServerPage extends HTMLElement {
     const first = models.find((model) => model.state === "READY") ?? models[0];
     const wanted = asked.name ? asked : (this._chosen ?? (first ? { name: first.name } : null));
     if (wanted === null) {
-      if (this._server.reachable) this._view.replaceChildren(h("p", { class: "quiet" }, "No models are here yet. This page shows them when they load."));
+      if (this._server.complete) this._view.replaceChildren(h("p", { class: "quiet" }, "No models are here yet. This page shows them when they load."));
       return;
     }
     const was = this._chosen;

@@ -35,7 +35,7 @@ export class ApiReference extends HTMLElement {
     }
     const sections = [...groups].filter(([, found]) => found.length).map(([name, found]) => this._group(name, found));
     this.replaceChildren(
-      h("header", { class: "model-head" }, h("h1", {}, "API reference"), h("p", { class: "description" }, document_.info.title, " · ", h("a", { href: ROOT + path }, "OpenAPI document"))),
+      h("header", { class: "model-head" }, h("h1", {}, "API reference"), h("p", { class: "description" }, document_.info.title, " · ", h("a", { href: ROOT + path }, "OpenAPI document"), " · ", h("a", { href: `${ROOT}/proto` }, "Proto files for gRPC"))),
       ...sections,
     );
   }

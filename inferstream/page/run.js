@@ -100,7 +100,7 @@ export class Runner {
     this._reveal();
     this._say(call.streamed ? "running" : "waiting for the response", "running");
     try {
-      for await (const response of responses(this._server, this._model, call.body, call.streamed, leaving.signal)) {
+      for await (const response of responses(this._server, this._model, call, leaving.signal)) {
         results.take(response);
       }
       this._say(results.end("Done"), "done");
@@ -179,7 +179,7 @@ export class Runner {
 
 /** The status and the text of a failed call. */
 export function errorBox(error, server) {
-  const status = error.status ? `${error.status} ${STATUSES[error.status] ?? ""}`.trim() : "No response";
+  const status = error.status ? `${error.status} ${STATUSES[error.status] ?? ""}`.trim() : error.code ? `Failed: ${error.code}` : "No response";
   const opens = error.status === 401 || error.status === 403;
   if (error.status === 401) server.refuse(error);
   const button = opens ? h("button", { type: "button", class: "small", onclick: () => server.refuse(error) }, icon("key"), "Set a key") : null;

@@ -18,6 +18,8 @@ export class Server extends EventTarget {
   client = new Client();
   models = [];
   reachable = null;
+  /** Whether the list of models is whole, with those that failed or load. */
+  complete = false;
   key = null;
   about = { name: "inferstream", version: "" };
 
@@ -60,6 +62,7 @@ export class Server extends EventTarget {
       strict: facts.function ?? false,
       grpcPort: document.info["x-server"]?.grpc_port ?? 8081,
       // Arguments by name where each is one value; tensors of other models go as V2.
+      feeds: inputs.find(({ parameters }) => parameters?.stream) ?? null,
       flat: facts.function || (inputs.length > 0 && inputs.every(isSingle)),
     };
   }
@@ -75,8 +78,9 @@ export class Server extends EventTarget {
 
   async refresh() {
     try {
+      if (this.reachable !== true) await this._glance();
       const found = grouped(await this.client.models());
-      if (this.reachable !== true) this.about = await this.json("/v2");
+      this.complete = true;
       this._note(true, found);
     } catch (error) {
       if (error.status === 401 && !this._asked) this.refuse(error);
@@ -84,6 +88,13 @@ export class Server extends EventTarget {
       this._note(error.status > 0, this.models);
     }
     this.dispatchEvent(new Event("tick"));
+  }
+
+  /** What is known at once: the names of the models that are loaded. The index, which knows all, may take a second. */
+  async _glance() {
+    const [about, { models }] = await Promise.all([this.json("/v2"), this.json("/v2/models")]);
+    this.about = about;
+    if (!this.complete) this._note(true, grouped(models.map((name) => ({ name, state: "READY" }))));
   }
 
   /** Ask for a key, because of this error. */

@@ -27,6 +27,8 @@ export function snippetsOf(model, call, key) {
       ["javascript", "JavaScript", chatJavaScriptOf(model, call, key)],
     ];
   }
+  // Of the clients here, only ours sends a stream of values over HTTP.
+  if (model.feeds) return [["python", "Python", pythonOf(model, call, key)]];
   const flat = !isV2(call.body);
   const action = call.streamed ? (flat ? "generate_stream" : "infer_stream") : flat ? "generate" : "infer";
   const found = [
@@ -139,6 +141,7 @@ function pythonArgument(tensor, value, files, imports) {
     imports.add(`from datetime import ${kind}`);
     return `${kind}.fromisoformat(${JSON.stringify(value)})`;
   }
+  if (tensor.parameters?.stream) return pythonValue(value);
   const declared = tensor.data === undefined;
   if (declared && (isDocument(tensor) || isSingle(tensor))) {
     if (content !== "pd_json") return pythonValue(value);
@@ -299,11 +302,17 @@ export class Snippets {
     this._texts = new Map();
     const copy = copyButton(() => this._texts.get(this._chosen) ?? "", "this code");
     const head = h("div", { class: "card-head" }, h("h2", {}, "The same call as code"), copy);
-    this.element = h("section", { class: "card code-card", "aria-label": "This call as code" }, head, this._body);
+    this.element = h("section", { class: "card code-card", "aria-label": "This call as code", "aria-busy": "true" }, head, this._body);
+  }
+
+  /** The form has changed: what is shown is not its call until `draw` is done. */
+  outdate() {
+    this.element.setAttribute("aria-busy", "true");
   }
 
   async draw() {
     const call = await this._call();
+    this.element.setAttribute("aria-busy", "false");
     if (call === null) return;
     const found = snippetsOf(this._model, call, this._server.key);
     const panels = found.map(([key, title, text]) => [key, title, panelOf(title, text)]);

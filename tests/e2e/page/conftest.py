@@ -11,7 +11,7 @@ import pytest
 from tests.serving import Running, eventually, write_model
 
 HERE = Path(__file__).parent
-MODELS = ("ticks", "numbers", "add", "scale", "picture", "greet", "people", "refuse", "hostile")
+MODELS = ("ticks", "numbers", "total", "add", "scale", "picture", "greet", "people", "refuse", "hostile")
 ODD = "odd/\"name' <b>"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 

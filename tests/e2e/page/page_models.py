@@ -42,6 +42,13 @@ async def numbers(to: int = 30) -> AsyncIterator[float]:
         yield number / 2
 
 
+async def total(numbers: AsyncIterator[float], start: float = 0) -> AsyncIterator[float]:
+    """The sum so far, after each number."""
+    async for number in numbers:
+        start += number
+        yield start
+
+
 def add(a: int, b: int = 1) -> int:
     """The sum of two numbers."""
     return a + b

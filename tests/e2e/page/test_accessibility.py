@@ -107,7 +107,9 @@ def test_each_view_has_names_contrast_and_structure(
     page.locator(".message.assistant .note[data-state=done]").wait_for()
     sound(page)
     page = visit(f"{served.url}/docs", color_scheme=scheme)
-    for summary in page.locator("details.operation summary").all()[:6]:
+    summaries = page.locator("details.operation summary")
+    summaries.first.wait_for()
+    for summary in summaries.all()[:6]:
         summary.click()
     page.get_by_label("model_name", exact=True).first.wait_for()
     sound(page)

@@ -48,8 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def snippets(page: Any) -> dict[str, str]:
     """The code of each client, by the name of its tab."""
-    page.get_by_role("tablist", name="Clients").wait_for()
-    page.wait_for_timeout(300)  # the code follows the form after a pause
+    page.locator(".code-card[aria-busy=false]").wait_for()  # the code follows the form after a pause
     found = {}
     for tab in page.get_by_role("tablist", name="Clients").get_by_role("tab").all():
         panel = page.locator(f"#{tab.get_attribute('aria-controls')}")
@@ -129,6 +128,12 @@ def test_a_request_of_tensors(served: Running, visit: Callable[..., Any], folder
     page.get_by_label("Request").wait_for()
     expected = {"all": "[2. 4. 6.]", "curl": "[2.0,4.0,6.0]", "JavaScript": "[ 2, 4, 6 ]"}
     check(page, folder, expected, ALL)
+
+
+def test_a_stream_of_values_to_a_model(served: Running, visit: Callable[..., Any], folder: Path) -> None:
+    page = visit(address(served, "total"))
+    page.get_by_label("numbers").fill("1\n2.5\n4")
+    check(page, folder, "1.0\n3.5\n7.5", {"Python"})
 
 
 def test_json_and_choices(served: Running, visit: Callable[..., Any], folder: Path) -> None:
