@@ -29,7 +29,8 @@ SECONDS = 90
 """Most of a command on a busy machine."""
 
 NOT_RUN = {
-    r"pip install|-m venv|npm install|apt(-get)? install": "it changes the environment of the tests",
+    r"pip install|-m venv|npm install|apt(-get)? install|go install": "it changes the environment of the tests",
+    r"go mod ": "it needs the proxy of Go's modules",
     r"make (demo|test|docs|bench\w*|grpc-clients)\b": "other tests and CI run it",
     r"docker |server build\b": "it needs Docker's engine",
     r"kubectl (?!kustomize)": "it needs a cluster",
@@ -58,6 +59,7 @@ class Sandbox:
 
     def __init__(self, folder: Path, page: str) -> None:
         self._folder = folder
+        self._log = folder.parent / "server.log"
         self._page = page
         self._ports: dict[str, str] = {}
         self._server: subprocess.Popen[bytes] | None = None
@@ -117,7 +119,9 @@ class Sandbox:
             return
         if command.split()[0] in OPTIONAL and shutil.which(command.split()[0]) is None:
             return
-        if SERVES.match(command):
+        if command.startswith("cd "):
+            self._folder = self._folder / command.removeprefix("cd ")
+        elif SERVES.match(command):
             self._serve(command, output)
         else:
             self._shell(command, output)
@@ -142,7 +146,7 @@ class Sandbox:
     def _serve(self, command: str, output: str | None) -> None:
         """Start a server and wait for its banner. The one before it stops, as its reader would have done."""
         self._stop_server()
-        log = self._folder.parent / "server.log"
+        log = self._log
         started = PORT.sub(r"\g<1>0", command).removesuffix("&")
         with log.open("wb") as written:
             self._server = subprocess.Popen(
