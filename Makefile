@@ -18,7 +18,7 @@ TORCH ?= torch>=2.6
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods soak-grpc conformance grpc-clients manifests neighbours settings docs protos clean
+.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods soak-grpc conformance grpc-clients manifests neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -42,7 +42,7 @@ $(LLM_STAMP): pyproject.toml
 	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-llm]'
 	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(LLM)/node openai@6.49.0 \
 		@grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1 grpc-web@1.5.0 xhr2@0.2.1 xmlhttprequest@1.8.0 \
-		@connectrpc/connect@2.1.2 @connectrpc/connect-web@2.1.2 @connectrpc/connect-node@2.1.2 @bufbuild/protobuf@2.17.0
+		@connectrpc/connect@2.1.2 @connectrpc/connect-web@2.1.2 @connectrpc/connect-node@2.1.2 @bufbuild/protobuf@2.17.0 typescript@5.9.3
 	@touch $@
 
 test-llm: $(LLM_STAMP)  ## other clients: LiteLLM, LangChain, and those of OpenAI, gRPC and gRPC-Web for Node
@@ -130,20 +130,28 @@ floods: $(STAMP)  ## hostile clients of HTTP/2 beside a good one: what each cost
 neighbours:  ## install beside Triton's client, in either order, and serve: five minutes, needs pip's index
 	$(PYTHON) scripts/neighbours.py
 
+screenshots: $(STAMP)  ## take the screenshots of docs/images/ from the examples; needs Chromium
+	$(BIN)/python scripts/screenshots.py
+
 settings: $(STAMP)  ## write docs/settings.md from the settings classes
 	$(BIN)/python scripts/settings_reference.py
+
+metrics: $(STAMP)  ## write docs/metrics.md from the meters
+	$(BIN)/python scripts/metrics_reference.py
 
 docs: $(STAMP)  ## build the site of docs/ and the API reference into site/; a broken link fails
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	$(BIN)/python -m mkdocs build --strict  # with --quiet it would not count the warnings that fail it
 
-protos: $(STAMP)  ## compile the gRPC protocol, health and reflection, and write the types of their messages
+protos: $(STAMP)  ## compile the gRPC protocol, requests, health and reflection, and write the types of their messages
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
 		--descriptor_set_out=inferstream/protos/dataplane.binpb dataplane.proto
+	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
+		--descriptor_set_out=inferstream/protos/requests.binpb requests.proto
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos/standard \
 		--descriptor_set_out=inferstream/protos/standard.binpb \
 		grpc/health/v1/health.proto grpc/reflection/v1/reflection.proto grpc/reflection/v1alpha/reflection.proto
-	for proto in dataplane.proto standard/grpc/health/v1/health.proto standard/grpc/reflection/v1/reflection.proto; do \
+	for proto in dataplane.proto requests.proto standard/grpc/health/v1/health.proto standard/grpc/reflection/v1/reflection.proto; do \
 		$(BIN)/python -m grpc_tools.protoc -I inferstream/protos/$$(dirname $$proto) \
 			--pyi_out=inferstream/protos $$(basename $$proto) || exit 1; \
 	done

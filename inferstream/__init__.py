@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .context import RequestContext, request_context
     from .errors import CodecError, InferstreamError, ModelError
     from .functions.app import App
+    from .functions.event import Event
     from .functions.injection import State
     from .functions.injection import depends as Depends  # noqa: N812  # checkers see a function
     from .functions.middleware import CallEnd, CallInfo, Refused
@@ -61,6 +62,7 @@ __all__ = [
     "CodecError",
     "DatetimeCodec",
     "Depends",
+    "Event",
     "Finished",
     "Headers",
     "InferenceRequest",
@@ -113,6 +115,7 @@ _HOMES = {
     "CodecError": "errors",
     "DatetimeCodec": "codecs",
     "Depends": "functions.injection",
+    "Event": "functions.event",
     "Finished": "model",
     "Headers": "types",
     "InferenceRequest": "types",

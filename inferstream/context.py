@@ -6,6 +6,9 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any
 
+request_id_var: ContextVar[str] = ContextVar("request_id", default="")
+"""The X-Request-Id of the request that is served; empty without one."""
+
 
 class RequestContext:
     """The time left for a request, and whether its client still waits.
@@ -26,6 +29,11 @@ class RequestContext:
         """Whether the client has left or the deadline has passed."""
         self.thread: Future[Any] | None = None
         """Done when the request no longer occupies a thread. The execution sets it."""
+
+    @property
+    def request_id(self) -> str | None:
+        """The X-Request-Id of the current request; None if it has none."""
+        return request_id_var.get() or None
 
     @property
     def time_remaining(self) -> float | None:

@@ -165,6 +165,15 @@ class ModelNotFound(NotFound, ModelError):
         self.code = Code.NOT_FOUND
 
 
+class Gone(NotFound, ModelError):
+    """A stream, or a part of one, that was here and is not any more."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.status_code = 410
+        self.code = Code.NOT_FOUND
+
+
 class AlreadyExists(InferstreamError):
     """The name is already in use."""
 

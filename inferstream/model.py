@@ -16,7 +16,7 @@ from .codecs.lookup import (
 from .codecs.signature import decorated_signature
 from .errors import Unsupported
 from .settings import ModelSettings
-from .signature import Signature, Tensors
+from .signature import Description, Signature, Tensors
 from .text.token import Token
 from .types import (
     InferenceRequest,
@@ -61,6 +61,9 @@ class MLModel:
 
     gives_logprobs: ClassVar[bool] = False
     """Whether its tokens carry log probabilities when the parameter `logprobs` of a request is true."""
+
+    _description = Description()
+    """What a runtime knows of its model where nothing is declared. It replaces this when it loads."""
 
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
@@ -147,16 +150,20 @@ class MLModel:
             return
 
     async def metadata(self) -> MetadataModelResponse:
-        """Metadata of the model: name, platform, versions, declared inputs and outputs."""
+        """Metadata of the model: name, platform, versions, declared inputs and outputs, else the described ones."""
+        described = self._description
         model = MetadataModelResponse(
             name=self.name,
             platform=self._settings.platform,
             versions=self._settings.versions,
-            inputs=self.inputs,
-            outputs=self.outputs,
+            inputs=self.inputs or list(described.inputs),
+            outputs=self.outputs or list(described.outputs),
         )
         if self._settings.parameters is not None:
-            model.parameters = Parameters(content_type=self._settings.parameters.content_type)
+            known = {"content_type": self._settings.parameters.content_type}
+            model.parameters = Parameters(**known, **described.parameters)
+        elif described.parameters:
+            model.parameters = Parameters(**described.parameters)
         return model
 
     def decode(self, request_input: RequestInput, default_codec: InputCodecLike | None = None) -> Any:
@@ -259,8 +266,15 @@ def signature_of(model: MLModel) -> Signature:
     annotated = annotated_signature(type(model))
     inputs, inputs_annotated = _known(model.inputs, model.settings.inputs, annotated.inputs)
     outputs, outputs_annotated = _known(model.outputs, model.settings.outputs, annotated.outputs)
-    changed = replace(annotated, inputs_annotated=inputs_annotated, outputs_annotated=outputs_annotated)
-    return replace(changed, inputs=inputs, outputs=outputs, logprobs=model.gives_logprobs)
+    return replace(
+        annotated,
+        inputs=inputs,
+        outputs=outputs,
+        inputs_annotated=inputs_annotated,
+        outputs_annotated=outputs_annotated,
+        logprobs=model.gives_logprobs,
+        described=() if inputs else model._description.inputs,
+    )
 
 
 def annotated_signature(model: type[MLModel]) -> Signature:

@@ -1,13 +1,25 @@
 """`Signature`: what a model takes and returns, as one value."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
 from .types import MetadataTensor
 
 Tensors = tuple[MetadataTensor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a model is known to take and return, without a declaration. Requests are not held against it.
+
+    A runtime finds it out when the model loads. `parameters` are those of the model's metadata.
+    """
+
+    inputs: Tensors = ()
+    outputs: Tensors = ()
+    parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,8 @@ class Signature:
     """Whether it is that of a function, which takes exactly these inputs and checks them itself."""
     rpc: Rpc | None = None
     """The typed RPC of a function of an app."""
+    described: Tensors = ()
+    """The inputs of a `Description`, where nothing declares inputs. They help to read JSON; nothing enforces them."""
 
     @property
     def declared_inputs(self) -> Sequence[MetadataTensor]:

@@ -46,7 +46,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
 
     def points(self, name: str, **attributes: str) -> list:
         """The points of a metric with these attributes, of all processes. `model_name` is `model.name`."""
-        wanted = {key.replace("_", "."): value for key, value in attributes.items()}
+        wanted = {key if "." in key else key.replace("_", "."): value for key, value in attributes.items()}
         found = []
         for metrics in [*self.metrics.values()]:
             for metric in metrics:

@@ -1,26 +1,46 @@
-"""The banner at the start of a server: models and addresses."""
+"""The banner at the start of a server: models, addresses and, in a terminal, commands to paste."""
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from .. import __version__
+from ..telemetry.console import is_terminal
+from .hints import hints
 
 if TYPE_CHECKING:
     from ..server.server import Server
 
-COLUMNS = ("model", "version", "answers", "state")
+COLUMNS = ("model", "version", "answers", "load", "state")
+
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses to listen on that no client can connect to everywhere, and what a client here uses instead."""
+
+NO_MODEL = "no model was found: no folder in {folder} has a model-settings.json"
 
 
-def show(server: "Server", file: TextIO | None = None) -> None:
-    """Print the models, their states and the addresses, by default to standard error."""
+def show(server: "Server", file: TextIO | None = None, pasted: bool | None = None) -> None:
+    """Print the models, their states and the addresses, by default to standard error.
+
+    `pasted` adds commands to paste, and how to stop; by default in a terminal.
+    """
+    file = file or sys.stderr
+    lines = [*_rows(server)]
+    if is_terminal(file) if pasted is None else pasted:
+        lines += _pasted(server)
     # Without rich, which takes longer to import than the rest of the command line.
-    print("\n".join(_rows(server)), file=file or sys.stderr, flush=True)
+    print("\n".join(lines), file=file, flush=True)
 
 
 def _rows(server: "Server") -> Iterator[str]:
     yield f"inferstream {__version__}"
-    yield from _models([tuple(map(str, row)) for row in server.application.registry.summary()])
+    rows = [tuple(map(str, row)) for row in server.application.registry.summary()]
+    if rows:
+        yield from _models(rows)
+    else:
+        yield from _no_model(Path(server.settings.model_repository_root))
+    yield f"page     {address(server, 'REST', reachable=True)}/"
     yield from _addresses(server)
     if server.settings.frontends > 1:
         yield f"{server.settings.frontends} front ends"
@@ -28,19 +48,36 @@ def _rows(server: "Server") -> Iterator[str]:
         yield "the repository API is closed because the server listens beyond loopback"
 
 
+def _no_model(folder: Path) -> Iterator[str]:
+    """What is missing, and the next step."""
+    yield NO_MODEL.format(folder=folder)
+    code = sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
+    for path in code[:1]:
+        yield f"  server start {path}    # serves the classes or the app in it"
+    yield f"  server init {folder / 'my-model'}    # writes a model that runs"
+
+
+def _pasted(server: "Server") -> Iterator[str]:
+    commands = [*hints(server.application.registry, address(server, "REST", reachable=True))]
+    if commands:
+        yield "\nTry, in another terminal:\n"
+        for command in commands:
+            yield f"  {command}\n"
+    yield f"{'' if commands else chr(10)}Ctrl+C stops the server when its calls have ended; again: at once."
+
+
 def _models(rows: list[tuple[str, ...]]) -> Iterator[str]:
-    if not rows:
-        yield "no model was found"
-        return
     table = [COLUMNS, *rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def address(server: "Server", name: str) -> str:
-    """Scheme, host and port of a port by its name, as `REST`."""
+def address(server: "Server", name: str, *, reachable: bool = False) -> str:
+    """Scheme, host and port of a port by its name, as `REST`; `reachable` for a client on this machine."""
     host, port = server.settings.host, server.ports[name]
+    if reachable:
+        host = EVERYWHERE.get(host, host)
     scheme = server.scheme("REST" if port == server.ports["REST"] else name)
     return f"{scheme}[{host}]:{port}" if ":" in host else f"{scheme}{host}:{port}"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .banner import address
+from .banner import address, show
 from .flags import Flags
 from .start import run as start
 
@@ -33,7 +33,7 @@ Try, in another terminal:
   for chunk in client.chat.completions.create(model="storyteller", messages=messages, stream=True):
       print(chunk.choices[0].delta.content or "", end="", flush=True)
 
-Ctrl-C stops the server. `server init my-model --template llm` writes a folder with a real language model.
+Ctrl+C stops the server. `server init my-model --template llm` writes a folder with a real language model.
 """
 
 
@@ -44,4 +44,5 @@ def run(flags: Mapping[str, Any]) -> int:
 
 
 def _say(server: "Server") -> None:
-    typer.echo(LINES.format(url=address(server, "REST")), err=True)
+    show(server, pasted=False)
+    typer.echo(LINES.format(url=address(server, "REST", reachable=True)), err=True)

@@ -4,11 +4,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import typer
+
 from ..errors import InvalidSettings
 from ..settings import Settings, load_settings
 
 BLAZERPC_PORT = 50051
 """The port of gRPC where BlazeRPC's clients expect it."""
+
+PORTS_WITH_TLS = tuple(f"custom_{port}_server_settings" for port in ("rest", "metrics", "grpc"))
+"""The settings that name certificates."""
 
 TRANSPORTS = {"grpc": "http_port", "jsonrpc": "grpc_port", "both": None}
 """Each transport, and the port that may be any free one."""
@@ -20,6 +25,8 @@ class Flags(NamedTuple):
     settings: Mapping[str, Any]
     port: int | None = None
     transport: str | None = None
+    tls: Mapping[str, str] = {}
+    """The certificate of all ports, and its key."""
 
     def load_settings(self, folder: Path, classic: bool) -> Settings:
         """The settings of a server of this folder. `classic` is for an app of BlazeRPC. Raises InvalidSettings."""
@@ -29,6 +36,9 @@ class Flags(NamedTuple):
             defaults[free] = 0
         for name in defaults.keys() - settings.model_fields_set:
             setattr(settings, name, defaults[name])
+        if self.tls:
+            for name in PORTS_WITH_TLS:
+                setattr(settings, name, {**(getattr(settings, name) or {}), **self.tls})
         return settings
 
     def _settings(self, classic: bool) -> dict[str, Any]:
@@ -41,3 +51,11 @@ class Flags(NamedTuple):
         if found.setdefault(name, self.port) != self.port:
             raise InvalidSettings(f"--port and --{name.replace('_', '-')} are the same port here")
         return found
+
+
+def tls_options(certificate: Path | None, key: Path | None) -> dict[str, str]:
+    """The options of a port with this certificate; none without one. Raises BadParameter for a key alone."""
+    if certificate is None and key is not None:
+        raise typer.BadParameter("--tls-key needs --tls-cert")
+    files = {"ssl_certfile": certificate, "ssl_keyfile": key}
+    return {name: str(file.absolute()) for name, file in files.items() if file is not None}

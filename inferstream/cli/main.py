@@ -55,11 +55,32 @@ def start(
     frontends: Annotated[int | None, typer.Option(help="Processes that share the ports.")] = None,
     strict: Annotated[bool | None, typer.Option("--strict", help="End when a model fails to load.")] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Reload models when their files change.")] = False,
-    debug: Annotated[bool | None, typer.Option("--debug", help="Log at debug level.")] = None,
+    access_log: Annotated[
+        bool | None,
+        typer.Option(
+            "--access-log/--no-access-log",
+            help="Show a line for each call; by default in a terminal only.",
+            show_default=False,
+        ),
+    ] = None,
+    log_json: Annotated[bool | None, typer.Option("--log-json", help="Log one JSON object a line.")] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate of all ports (PEM), with its chain.", show_default=False)
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(help="Its private key, if that is a file of its own.", show_default=False)
+    ] = None,
+    debug: Annotated[
+        bool | None, typer.Option("--debug", help="Log at debug level, with whole tracebacks.")
+    ] = None,
 ) -> None:
-    """Serve every model in TARGET until SIGTERM or Ctrl-C."""
+    """Serve TARGET until SIGTERM or Ctrl-C.
+
+    TARGET is a folder of models, the folder of one model, an app (module:app or app.py), or a file with a class
+    of models.
+    """
     gc.disable()  # nothing that imports make is garbage, and looking for it is a tenth of their time
-    from .flags import Flags
+    from .flags import Flags, tls_options
     from .start import run
 
     settings = {
@@ -70,9 +91,12 @@ def start(
         "parallel_workers": workers,
         "frontends": frontends,
         "strict": strict,
+        "access_log": access_log,
+        "use_structured_logging": log_json,
         "debug": debug,
     }
-    raise typer.Exit(run(target, Flags(settings, port, transport), reload))
+    tls = tls_options(tls_cert, tls_key)
+    raise typer.Exit(run(target, Flags(settings, port, transport, tls), reload))
 
 
 @app.command()
@@ -168,6 +192,35 @@ def stub(
     from .stub import run
 
     raise typer.Exit(run(target, output))
+
+
+@app.command()
+def top(
+    url: Annotated[str, typer.Argument(help="Server, at its REST or metrics port.")] = "localhost:8080",
+    once: Annotated[bool, typer.Option("--once", help="Print one table and end.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Trust any certificate.")] = False,
+) -> None:
+    """Show the models of a running server and their numbers, live."""
+    from ..clients.transport import Target
+    from .top import run
+
+    raise typer.Exit(run(Target(url, verify=not insecure), once, interval))
+
+
+@app.command()
+def tail(
+    url: Annotated[str, typer.Argument(help="Server, at its REST port.")] = "localhost:8080",
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Calls of this model only.")] = None,
+    errors: Annotated[bool, typer.Option("--errors", help="Calls that failed only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Trust any certificate.")] = False,
+) -> None:
+    """Show the calls of a running server as they end."""
+    from ..clients.transport import Target
+    from .tail import run
+
+    raise typer.Exit(run(Target(url, verify=not insecure), model, errors, as_json))
 
 
 app.command()(infer)

@@ -18,30 +18,35 @@ from ..errors import InferstreamError, InvalidSettings
 from ..garbage import settle
 from ..imports.folders import share_folders
 from ..settings import Settings
+from ..telemetry.console import configure_console, is_terminal
 from ..telemetry.logs import configure_logging
 from .banner import show
 from .flags import Flags
+from .progress import Progress
 from .target import targeted
 
 if TYPE_CHECKING:
     from ..repository import ModelRepository
     from ..repository.apps import AppRepository
+    from ..repository.files import FileRepository
     from ..server.server import Server
 
 MOST_FILES = 65_536
 """Upper bound of the soft limit on open files."""
 
 
-def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], None] | None" = None) -> int:
-    """Serve a folder of models or an app; returns the exit code. `say` prints more once the server is up.
+def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], None]" = show) -> int:
+    """Serve a folder of models or an app; returns the exit code. `say` prints what there is once the server is up.
 
     The code is 0 after a signal. It is 1 if the server did not start, or if a worker had to be killed.
     """
-    configure_logging(debug=bool(flags.settings.get("debug")), structured=False, custom=None)
+    structured = bool(flags.settings.get("use_structured_logging"))
+    configure_logging(debug=bool(flags.settings.get("debug")), structured=structured, custom=None)
+    configure_console(structured, None)
     try:
         folder, app = targeted(str(target))
         repository = _repository(app, folder.resolve())
-        classic = repository is not None and repository.app.classic
+        classic = repository is not None and repository.classic
         settings = flags.load_settings(folder.resolve(), classic)
         _configure_logging(settings)
         killed = _serve(settings, repository, watch, say)
@@ -50,13 +55,13 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
     return _end(1 if killed else 0)
 
 
-def _repository(app: str | None, folder: Path) -> "AppRepository | None":
-    if app is None:
+def _repository(path: str | None, folder: Path) -> "AppRepository | FileRepository | None":
+    if path is None:
         return None
-    from ..repository.apps import AppRepository  # late: folders of models need no apps
+    from ..repository.files import repository_of_code  # late: folders of models need no apps
 
     share_folders([folder])
-    return AppRepository(app, folder)
+    return repository_of_code(path, folder)
 
 
 def _configure_logging(settings: Settings) -> None:
@@ -67,13 +72,16 @@ def _configure_logging(settings: Settings) -> None:
         said = f"{cause} is missing" if isinstance(cause, KeyError) else str(cause)
         reason = " ".join(said.split()) or type(cause).__name__
         raise InvalidSettings(f'settings: field "logging_settings": {reason}') from None
+    configure_console(settings.use_structured_logging, settings.logging_settings)
+    if settings.access_log is None:
+        settings.access_log = is_terminal(sys.stdout)
 
 
 def _serve(
     settings: Settings,
     repository: "ModelRepository | None",
     watch: bool,
-    say: "Callable[[Server], None] | None",
+    say: "Callable[[Server], None]",
 ) -> bool:
     """Serve until a signal; returns whether a process had to be killed at the end."""
     if settings.keep_freed_memory:
@@ -85,17 +93,18 @@ def _serve(
     gc.enable()
     _allow_open_files()
 
-    def started(server: "Server") -> None:
-        settle()
-        show(server)
-        if say is not None:
-            say(server)
-
     async def main() -> bool:
         server = Server(settings, repository)
         watchdog = Watchdog(server.longest_stop)
         _handle_signals(server.stop, watchdog)
-        await server.run(started, watch, watchdog.start)
+        with Progress(server.application.registry) as progress:
+
+            def started(server: "Server") -> None:
+                settle()
+                progress.stop()
+                say(server)
+
+            await server.run(started, watch, watchdog.start)
         return server.killed
 
     loop = new_event_loop()

@@ -4,16 +4,18 @@ from pathlib import Path
 
 from ..errors import InvalidSettings
 from ..repository.folder import settings_files
+from ..settings import MODEL_SETTINGS_FILE, load_model_settings
 
 APP = "app"
 """The name of an app in its module, where the command names none."""
 
 
 def targeted(target: str) -> tuple[Path, str | None]:
-    """The folder that a command works in, and the import path of the app; None for a folder of models.
+    """The folder that a command works in, and the import path of the code; None for a folder of models.
 
-    An app is `module:app` in the present folder, the path of its file, `app.py` or `src/app.py:name`, or a folder
-    with an `app.py` and no model.
+    Code is `module:app` in the present folder, the path of a file, `app.py` or `src/app.py:name`, or a folder with an
+    `app.py` and no model. A file without a name may also hold classes of models (`repository_of_code`). A file that
+    the `model-settings.json` beside it names stands for its folder.
     Raises InvalidSettings.
     """
     folder = Path(target)
@@ -30,6 +32,8 @@ def targeted(target: str) -> tuple[Path, str | None]:
             raise InvalidSettings(f"{place}: Python cannot import a file of this name")
         if not name.isidentifier():
             raise InvalidSettings(f'"{target}" is not of the form {place}:{APP}')
+        if not colon and _is_described(file):
+            return file.parent, None
         return file.resolve().parent, f"{file.stem}:{name}"
     if not colon:
         raise InvalidSettings(f"{target} is not a folder, nor an app (app.py or module:app)")
@@ -42,3 +46,12 @@ def targeted(target: str) -> tuple[Path, str | None]:
 
 def _holds_app(folder: Path) -> bool:
     return (folder / f"{APP}.py").is_file() and next(settings_files(folder), None) is None
+
+
+def _is_described(file: Path) -> bool:
+    """Whether the settings beside a file name a class in it."""
+    path = file.parent / MODEL_SETTINGS_FILE
+    try:
+        return path.is_file() and load_model_settings(path).implementation_.startswith(f"{file.stem}.")
+    except InvalidSettings:
+        return True  # the server says what is wrong with it

@@ -11,9 +11,11 @@ from ..concurrency.event_loop import new_event_loop
 from ..types import MetadataModelResponse
 from .asked import AskedCall, Exit, Scalar
 from .client import AsyncClient
+from .tables import Table, given
 
 if TYPE_CHECKING:
     from ..functions.app import App
+    from .tables import Arguments
 
 T = TypeVar("T")
 
@@ -103,7 +105,7 @@ class Client:
     def predict(
         self,
         model: str,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: "Arguments | None" = None,
         /,
         *,
         version: str | None = None,
@@ -113,17 +115,17 @@ class Client:
         **named: Any,
     ) -> Any:
         """The result of a model, as of `AsyncClient.predict`."""
-        given = _from_threads({**(arguments or {}), **named})
+        known = _from_threads(given(arguments, named))
         return _background.run(
             self._client.predict(
-                model, given, version=version, timeout=timeout, headers=headers, parameters=parameters
+                model, known, version=version, timeout=timeout, headers=headers, parameters=parameters
             )
         )
 
     def stream(
         self,
         model: str,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: "Arguments | None" = None,
         /,
         *,
         version: str | None = None,
@@ -133,10 +135,10 @@ class Client:
         **named: Any,
     ) -> Generator[Any, None, None]:
         """Each item of a stream, when it arrives. Leaving the loop cancels the call on the server."""
-        given = _from_threads({**(arguments or {}), **named})
+        known = _from_threads(given(arguments, named))
         return _items(
             lambda: self._client.stream(
-                model, given, version=version, timeout=timeout, headers=headers, parameters=parameters
+                model, known, version=version, timeout=timeout, headers=headers, parameters=parameters
             )
         )
 
@@ -197,8 +199,10 @@ def _threaded(asked: AskedCall) -> AskedCall:
     return asked
 
 
-def _from_threads(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _from_threads(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """The arguments, where iterators are read in threads because they may block."""
+    if isinstance(arguments, Table):
+        return arguments
     return {
         name: _Blocking(value) if isinstance(value, Iterator) else value for name, value in arguments.items()
     }

@@ -10,10 +10,12 @@ from ..types import InferenceResponse, MetadataModelResponse
 from .asked import AskedCall, Exit, Scalar, limited
 from .model_types import ModelTypes, PreparedCall, types_of_function, types_of_metadata
 from .retries import nothing_began, retried
+from .tables import Table, given
 from .transport import ModelName, OutgoingCall, Target, Transport
 
 if TYPE_CHECKING:
     from ..functions.app import App
+    from .tables import Arguments
 
 T = TypeVar("T")
 
@@ -74,7 +76,7 @@ class AsyncClient:
     async def predict(
         self,
         model: str,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: "Arguments | None" = None,
         /,
         *,
         version: str | None = None,
@@ -83,20 +85,20 @@ class AsyncClient:
         parameters: Mapping[str, Scalar] | None = None,
         **named: Any,
     ) -> Any:
-        """The result of a model for these arguments, which are given by name or in a mapping.
+        """The result of a model for these arguments, which are given by name, in a mapping or as a data frame.
 
         Several outputs are a dictionary by name, or a tuple if the types are those of an app. An argument that is an
         iterator is a stream. `parameters` are those of the request, such as `max_tokens` of text models.
         """
-        given = {**(arguments or {}), **named}
+        known = given(arguments, named)
         return await self.predict_asked(
-            self._asked(ModelName(model, version), given, timeout, headers, parameters)
+            self._asked(ModelName(model, version), known, timeout, headers, parameters)
         )
 
     def stream(
         self,
         model: str,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: "Arguments | None" = None,
         /,
         *,
         version: str | None = None,
@@ -109,8 +111,8 @@ class AsyncClient:
 
         The arguments are those of `predict`.
         """
-        given = {**(arguments or {}), **named}
-        return self.stream_asked(self._asked(ModelName(model, version), given, timeout, headers, parameters))
+        known = given(arguments, named)
+        return self.stream_asked(self._asked(ModelName(model, version), known, timeout, headers, parameters))
 
     async def models(self, *, timeout: float | None = None) -> list[str]:
         """The names of the models that are ready."""
@@ -207,8 +209,10 @@ class AsyncClient:
         types, are_new = await self._types(asked)
         while True:
             try:
-                asked.arguments = types.checked(asked.arguments)
-                prepared = await types.prepare(asked.arguments, asked.parameters)
+                arguments = types.checked(asked.arguments)
+                if not isinstance(asked.arguments, Table):
+                    asked.arguments = arguments
+                prepared = await types.prepare(arguments, asked.parameters)
                 return types, await self._attempts(asked, lambda: call(asked, prepared))  # noqa: B023
             except (TypeError, ValueError, CallFailed) as error:
                 may_have_changed = not isinstance(error, CallFailed) or error.status in (400, 404)

@@ -1,6 +1,6 @@
 """The types of a model's arguments and results: a request from arguments, and values from responses."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,7 +9,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..codecs.undeclared import decode, encode
 from ..codecs.values.arrays import Array
-from ..codecs.values.base import DEFAULT, DIMENSIONS, NULLABLE, OPTIONAL, STREAM, Value, fault_of
+from ..codecs.values.base import DEFAULT, DESCRIBED, DIMENSIONS, NULLABLE, OPTIONAL, STREAM, Value, fault_of
 from ..codecs.values.declared import value_of_tensor
 from ..codecs.values.objects import Json
 from ..errors import CallFailed, CodecError
@@ -22,6 +22,7 @@ from ..types import (
     RequestInput,
     ResponseOutput,
 )
+from .tables import OfColumns, Table
 
 if TYPE_CHECKING:
     from ..functions.function import Function
@@ -94,8 +95,11 @@ class ModelTypes:
         outputs: Mapping[str, Value] | None,
         results: "Results | None" = None,
         metadata: MetadataModelResponse | None = None,
+        described: Sequence[MetadataTensor] = (),
     ) -> None:
+        """`described` are inputs that the server knows and does not enforce. They say what becomes of data frames."""
         self.model = model
+        self._described = described
         self._metadata = metadata
         self._inputs = inputs
         self._outputs = outputs
@@ -111,6 +115,10 @@ class ModelTypes:
 
     def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments, where the values of a stream are a `Later`. Raises TypeError."""
+        if isinstance(arguments, Table):
+            arguments = self._of_table(arguments)
+            if isinstance(arguments, OfColumns):
+                return arguments
         inputs = self._inputs
         if inputs is None:
             return {name: Later(value) if _is_stream(value) else value for name, value in arguments.items()}
@@ -125,6 +133,8 @@ class ModelTypes:
     async def prepare(self, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> PreparedCall:
         """The request of checked arguments."""
         fields: dict[str, Any] = {"inputs": []}
+        if isinstance(arguments, OfColumns):
+            parameters = {"content_type": "pd", **parameters}
         if parameters:
             fields["parameters"] = Parameters(**parameters)
         prepared = PreparedCall(InferenceRequest.trusted(fields), raw=self._raw)
@@ -151,6 +161,25 @@ class ModelTypes:
             or any(tensor.data.array is not None for tensor in prepared.request.inputs)
         )
         return prepared
+
+    def _of_table(self, table: Table) -> Mapping[str, Any]:
+        """The arguments in a data frame: its columns, or the whole table for a model with one input for it.
+
+        Raises TypeError.
+        """
+        inputs = self._inputs
+        try:
+            if inputs is None:
+                (described, *more) = self._described or (None,)
+                if described is not None and not more and len(described.shape) == 2:
+                    return {described.name: table.frame.to_numpy()}
+                return table.tensors() if self._described else OfColumns(table.tensors())
+        except CodecError as error:
+            raise TypeError(f'model "{self.model}": {error.message}') from None
+        (name, known), *others = inputs.items() or (("", None),)
+        if others or known is None or name in table:
+            return dict(table)
+        return {name: table.frame if known.value.content == "pd_json" else table.frame.to_numpy()}
 
     def value(self, response: InferenceResponse) -> Any:
         """The value of a response: that of its only output, or all by name. Raises CallFailed."""
@@ -204,9 +233,14 @@ class ModelTypes:
 
 def types_of_metadata(metadata: MetadataModelResponse) -> ModelTypes:
     """What metadata tell of a model. Sizes of arrays are checked where the model has named its dimensions."""
-    inputs = metadata.inputs and {tensor.name: _input_type(tensor) for tensor in metadata.inputs}
-    outputs = metadata.outputs and {tensor.name: _value(tensor) for tensor in metadata.outputs}
-    return ModelTypes(metadata.name, inputs or None, outputs or None, metadata=metadata)
+    inputs = {tensor.name: _input_type(tensor) for tensor in metadata.inputs or () if not _described(tensor)}
+    outputs = {tensor.name: _value(tensor) for tensor in metadata.outputs or () if not _described(tensor)}
+    described = [tensor for tensor in metadata.inputs or () if _described(tensor)]
+    return ModelTypes(metadata.name, inputs or None, outputs or None, metadata=metadata, described=described)
+
+
+def _described(tensor: MetadataTensor) -> bool:
+    return tensor.parameters is not None and tensor.parameters.get(DESCRIBED) is True
 
 
 def types_of_function(function: "Function | StepFunction") -> ModelTypes:

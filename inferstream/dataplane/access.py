@@ -19,6 +19,14 @@ class Access:
                 "the setting allow_open_repository opens it."
             )
 
+    def check_log(self) -> None:
+        """Raise PermissionDenied where nobody may follow the access log, which names models and clients."""
+        if not self.repository_open:
+            raise PermissionDenied(
+                "The access log is closed because the server listens beyond loopback; "
+                "the setting allow_open_repository opens it."
+            )
+
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach a server that listens on `host`."""

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from .serving import ServedModel
 
 
+async def _paced(opening: Awaitable[Reply], interval: float) -> Reply:
+    reply = await opening
+    reply.pace(interval)
+    return reply
+
+
 class Admission:
     """Permission to call one model as it is served now.
 
@@ -50,6 +56,11 @@ class Admission:
     @property
     def inputs(self) -> Sequence[MetadataTensor]:
         return self._served.execution.signature.declared_inputs
+
+    @property
+    def described(self) -> Sequence[MetadataTensor]:
+        """The inputs that a runtime describes where nothing declares inputs."""
+        return self._served.execution.signature.described
 
     @property
     def predicts(self) -> bool:
@@ -89,6 +100,11 @@ class Admission:
     def takes_any(self) -> bool:
         """Whether requests may hold objects beyond the protocol's texts and numbers."""
         return self._served.takes_any
+
+    @property
+    def resumable(self) -> bool | None:
+        """Whether clients may resume all its streams; None where the server's settings say so."""
+        return self._served.resumable
 
     @property
     def stream_dialect(self) -> Literal["mlserver", "triton"] | None:
@@ -140,7 +156,10 @@ class Admission:
         """
         if self._served.withdrawn:
             self._served = self._find(self.model, self.version)
-        return self._served.handler(call)
+        served = self._served
+        if call.pace or served.pace:
+            return _paced(served.handler(call), max(call.pace, served.pace))
+        return served.handler(call)
 
     def left_unopened(self) -> None:
         """Count a call that its client cancelled before `open`."""

@@ -50,6 +50,13 @@ class Interruptible:
             if self.task is not None:
                 self._interruption = Interruption(self.task, lambda: self.task is not None)
 
+    async def end(self, error: Exception) -> None:
+        """As `fail`, and run the model's `finally` now, also while the reader of its stream is slow."""
+        reply = self.reply
+        self.fail(error)
+        if reply is not None:
+            await reply.end(error)
+
     def failed(self) -> Exception:
         """Take the failure to raise it. A stored failure would keep its frames alive, and these the call."""
         failure, self.failure = self.failure, None
@@ -81,6 +88,7 @@ class Call(Interruptible):
         "model",
         "more",
         "operation",
+        "pace",
         "principal",
         "priority",
         "request",
@@ -118,6 +126,8 @@ class Call(Interruptible):
         self.task = task
         self.priority = priority
         self.principal = principal
+        self.pace = 0.0
+        """Seconds between two responses of a stream, at least; 0 for no limit."""
         self.face = ""
         """The dialect that it came in; a door sets it."""
         self.waits = False

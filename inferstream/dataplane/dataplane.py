@@ -1,15 +1,22 @@
 """The interface for doors: inference, metadata, readiness and the repository."""
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from ..errors import Draining, InvalidRequest, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import Settings
 from ..signature import Signature
+from ..telemetry.access import AccessLines
+from ..telemetry.following import LogFollowers
+from ..text.interface import TextInterface
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access
 from .admission import Admission
+from .cancelling import Cancelling
 from .cloudevents import CloudEvents, wanted
+from .execution.base import Capabilities
+from .peers import Peers
 from .serving import Serving
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
@@ -28,13 +35,26 @@ class TextModel(NamedTuple):
     """Whether it answers calls without a version."""
 
 
+class Described(NamedTuple):
+    """What a model does, for its documentation."""
+
+    signature: Signature
+    capabilities: Capabilities
+    text: TextInterface | None
+    """How it takes text; None for a model that does not, or whose settings hide it."""
+
+
 class DataPlane:
     """The operations of the server, for every transport."""
 
-    def __init__(self, settings: Settings, registry: Serving, access: Access) -> None:
+    def __init__(
+        self, settings: Settings, registry: Serving, access: Access, peers: Peers | None = None
+    ) -> None:
         self._settings = settings
         self._registry = registry
         self._access = access
+        self.peers = peers or Peers()
+        self._cancelling = Cancelling(lambda: registry.lives(), self.peers)
         self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
         """Makes CloudEvents headers; None where the settings turn them off."""
         self._metadata = MetadataServerResponse(
@@ -52,6 +72,13 @@ class DataPlane:
         if served.gate is not None:
             served.gate(model)
         return Admission(served, self._registry.serving, model, version, self.events, principal)
+
+    async def cancel(self, id: str, headers: Mapping[str, str]) -> int:
+        """Cancel every call of this request id and of the credentials in `headers`; how many there were.
+
+        Raises NotFound without any.
+        """
+        return await self._cancelling.cancel(id, headers)
 
     def custom_routes(self) -> list[tuple[CustomHandler, str]]:
         """REST routes of models, each with its model's name; the same list until a model is loaded or unloaded."""
@@ -71,6 +98,11 @@ class DataPlane:
             return None
 
     @property
+    def lines(self) -> AccessLines:
+        """Where the records of the access log go."""
+        return self._registry.lines
+
+    @property
     def ready(self) -> bool:
         """Whether every wanted model is ready, and the server is not draining."""
         return self._registry.ready
@@ -86,9 +118,10 @@ class DataPlane:
         """Raises ModelNotFound, ModelNotReady."""
         return await self._registry.serving(name, version).execution.metadata()
 
-    def signature(self, name: str, version: str | None = None) -> Signature:
-        """The inputs and outputs of a model. Raises ModelNotFound, ModelNotReady."""
-        return self._registry.get(name, version).execution.signature
+    def described(self, name: str, version: str | None = None) -> Described:
+        """What people are told of a model. Raises ModelNotFound, ModelNotReady."""
+        served = self._registry.get(name, version)
+        return Described(served.execution.signature, served.execution.capabilities, served.text)
 
     def typed_models(self) -> list[tuple[str, Signature]]:
         """Models with a typed RPC; the same list until a model is loaded or unloaded."""
@@ -132,6 +165,13 @@ class DataPlane:
                 f"The request names no model, and {which}. The setting default_model names one."
             )
         return found[0]
+
+    def followers(self) -> LogFollowers:
+        """Those who follow the access log. Raises PermissionDenied, Draining."""
+        self._access.check_log()
+        if self._registry.draining:
+            raise Draining
+        return self._registry.followers
 
     async def index(self, ready: bool | None = None) -> list[RepositoryIndexResponseItem]:
         """Every model on disk or in memory, with its state. Raises PermissionDenied."""

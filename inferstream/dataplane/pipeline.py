@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING
 
 from ..errors import ModelLoadFailed
 from ..settings import Settings
+from ..telemetry.access import AccessLines
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..telemetry.steps import StepMeters
+from ..telemetry.tokens import TokenMeters
 from .execution.base import Execution
 from .stages.access_log import access_log
 from .stages.base import Pipeline, Shared, StageFactory
@@ -50,12 +52,13 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
     meters.show(BatchMeters)
     store = store_of(settings, meters)
     meters.show(StepMeters)
+    meters.show(TokenMeters)
     middlewares: tuple[Middleware, ...] = ()
     if settings.middleware:
         from ..repository.middleware import middlewares_of  # late: few servers have any
 
         middlewares = middlewares_of(settings)
-    return Shared(settings, meters, store, tracer, middlewares)
+    return Shared(settings, meters, store, tracer, middlewares, AccessLines(bool(settings.access_log)))
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

@@ -5,6 +5,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import InferstreamError, InvalidSettings, ModelNotFound
@@ -23,6 +24,9 @@ logger = logging.getLogger("inferstream.dataplane")
 
 STILL_SERVING = "the old version goes on serving"
 """Part of the message of a failed load that changed nothing for clients."""
+
+LONG = 1.0
+"""Seconds of a load that a terminal shows in a line of its own. Records of others are `brief`."""
 
 LoadModel = Callable[[ModelSettings], Awaitable[Execution]]
 """Loads a model where its settings place it. Raises ModelLoadFailed."""
@@ -65,7 +69,14 @@ class Registry(Serving):
         """The settings file of each version."""
         self._outdated: dict[ModelKey, str] = {}
         """Why a serving version differs from the repository."""
+        self.loading: dict[ModelKey, float] = {}
+        """When each version that is loading began to, on the monotonic clock. Other threads may copy it."""
         self.started = False
+
+    @property
+    def wanted(self) -> int:
+        """How many versions the start has found."""
+        return len(self._wanted)
 
     @property
     def ready(self) -> bool:
@@ -112,6 +123,9 @@ class Registry(Serving):
                 logger.error("model %s cannot be loaded: %s", model.name, model.reason)
             if broken and self._settings.strict:
                 raise InvalidSettings(f"Model {broken[0].name} cannot be loaded: {broken[0].reason}")
+            if found:
+                names = ", ".join(_label((settings.name, settings.version)) for settings in found)
+                logger.info("loading %s", names, extra={"brief": True})
             results = await asyncio.gather(*map(self._load_version, found), return_exceptions=True)
             for result in results:
                 strange = not isinstance(result, InferstreamError)
@@ -204,6 +218,7 @@ class Registry(Serving):
         for name, _ in gone[:1]:
             self._choose_default(name)
         for served in retired:
+            served.meters.load_seconds = None
             self._retire(served)
         await self._withdraw(retired)
 
@@ -214,6 +229,8 @@ class Registry(Serving):
             retired = [self._served.pop(key) for key in keys if key in self._served]
             self._forget(keys)
             self._choose_default(name)
+            for served in retired:
+                served.meters.load_seconds = None
             retiring = [self._retire(served) for served in retired]
             await self._withdraw(retired)
             if retiring:
@@ -229,8 +246,10 @@ class Registry(Serving):
         """Load one version beside the one that serves, and replace that, and versions in `gone`, when ready."""
         key = (settings.name, settings.version)
         self._sources[key] = settings.source or ""
-        if key not in self._served:
+        new = key not in self._served
+        if new:
             self._states[key] = (State.LOADING, "loading")
+        began = self.loading[key] = monotonic()
         try:
             # A copy, because runtimes change their settings and the repository keeps these.
             served = await self._loaded(settings, settings.model_copy(deep=True))
@@ -245,6 +264,12 @@ class Registry(Serving):
             if key not in self._served:
                 self._states[key] = (State.UNAVAILABLE, "loading was cancelled")
             raise
+        finally:
+            del self.loading[key]
+        served.load_seconds = served.meters.load_seconds = monotonic() - began
+        if new:
+            brief = {"brief": served.load_seconds < LONG}
+            logger.info("loaded model %s in %.1f s", _label(key), served.load_seconds, extra=brief)
         self._outdated.pop(key, None)
         self._put(key, served)
         if served.elsewhere is not None:
@@ -283,3 +308,8 @@ class Registry(Serving):
             )
             if not ready or state is State.READY
         ]
+
+
+def _label(key: ModelKey) -> str:
+    name, version = key
+    return f"{name}:{version}" if version else name

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, Self
 from ..concurrency.interruption import Interruption
 from ..errors import Abandoned
 from ..types import InferenceResponse
+from .pacing import paced
 
 
 class Watcher:
@@ -95,6 +96,12 @@ class Reply:
 
     def fail(self, error: Exception) -> None:
         """End the reply: the reader gets `error` at its pending or next step."""
+
+    async def end(self, error: Exception) -> None:
+        """End the reply, and run the model's `finally` even while nobody reads."""
+
+    def pace(self, interval: float) -> None:
+        """Give the reader at most one response in `interval` seconds."""
 
     def leave(self) -> None:
         """Count the reply as a success however it ends, because its reader has all that it wants and leaves."""
@@ -189,6 +196,15 @@ class StreamReply(Reply):
             if self._waiting and self._reader is not None:
                 self._interruption = Interruption(self._reader, lambda: self._waiting)
 
+    async def end(self, error: Exception) -> None:
+        self.fail(error)
+        if not self._waiting:  # the reader is slow or gone, and takes no further step for now
+            await self.aclose(error)
+
+    def pace(self, interval: float) -> None:
+        self._next = paced(self._next, self._took, interval)
+        self._took = None
+
     def leave(self) -> None:
         self._left = True
 
@@ -201,6 +217,8 @@ class StreamReply(Reply):
             assert self.first is not None
             return self.first
         if self._closed:
+            if self._failure is not None:  # of `end`
+                raise self._failed()
             raise StopAsyncIteration
         if self._failure is not None:
             await self.aclose(self._failure)

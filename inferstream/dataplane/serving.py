@@ -12,12 +12,16 @@ from ..repository.apps import app_of
 from ..settings import Settings
 from ..settings.versions import newest
 from ..signature import Signature
+from ..telemetry.access import AccessLines
+from ..telemetry.following import LogFollowers
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
 from .access import Access
 from .execution.base import Execution
 from .pipeline import build_pipeline, build_shared
+from .stages.access_log import AccessLog
 from .stages.base import Pipeline
+from .stages.live import Live
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
@@ -52,6 +56,10 @@ class ServedModel:
         self.withdrawn = False
         """Whether it gets no more calls, because it is retired or the server stops."""
         self.priority = execution.settings.default_priority
+        rate = execution.settings.items_per_second
+        self.pace = 0.0 if rate is None else 1 / rate
+        """Seconds between two responses of a stream, unless its request says otherwise."""
+        self.resumable = execution.settings.resumable_streams
         self.text = pipeline.text
         self.flat = pipeline.flat
         self.form = pipeline.form
@@ -59,17 +67,27 @@ class ServedModel:
         """Whether its settings hide it from clients of texts."""
         self.created = int(time())
         """When it was loaded, in seconds since 1970."""
+        self.load_seconds = 0.0
+        """Seconds that its load took, in all processes together."""
         self.takes_any = execution.strictness == "off"
         """Whether requests may hold values beyond the protocols of other servers."""
         self.live = pipeline.live
         self.handler = pipeline.handler
         self.gate = pipeline.gate
+        self._unfollowed = pipeline.handler, pipeline.gate
         self.meters = pipeline.meters
         self._at_retirement = pipeline.at_retirement
 
     @property
     def ready(self) -> bool:
         return self.execution.ready
+
+    def follow(self, lines: AccessLines) -> None:
+        """Give the records of its calls to somebody who follows them; only to be called where the log is off."""
+        self.handler, self.gate = self._unfollowed
+        if lines.on:
+            self.handler = AccessLog(self.handler, lines)
+            self.gate = None  # refused calls have a record too
 
     async def retire(self, grace: float) -> None:
         """Unload after the calls in progress, or after `grace` seconds."""
@@ -92,6 +110,10 @@ class Serving(ABC):
         self._settings = settings
         self._access = Access(settings.host, settings.allow_open_repository)
         self._shared = build_shared(settings, meters, tracer)
+        self.lines = self._shared.lines
+        """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
+        self.lines.changed = self._follow
+        self.followers = LogFollowers(self.lines)
         self._served: dict[ModelKey, ServedModel] = {}
         self._defaults: dict[str, ServedModel] = {}
         self.routes: list[tuple[CustomHandler, str]] = []
@@ -169,22 +191,27 @@ class Serving(ABC):
         """Every model that is loaded, by name and version."""
         return sorted(self._served.items(), key=lambda item: (item[0][0], item[0][1] or ""))
 
+    def lives(self) -> list[Live]:
+        """The calls in progress of every model, those that are retired included."""
+        return [served.live for served in (*self._served.values(), *self._retiring.values())]
+
     def names(self) -> list[ModelKey]:
         return sorted(self._served, key=lambda key: (key[0], key[1] or ""))
 
-    def summary(self) -> list[tuple[str, str, str, str]]:
-        """Name, version, capabilities and state of every model, for people."""
+    def summary(self) -> list[tuple[str, str, str, str, str]]:
+        """Name, version, capabilities, time of the load and state of every model, for people."""
         rows = [
             (
                 name,
                 version or "",
                 str(served.execution.capabilities),
+                f"{served.load_seconds:.1f} s",
                 "ready" if served.ready else "not ready",
             )
             for (name, version), served in self._served.items()
         ]
         rows += [
-            (name, version or "", "", f"{state.value}: {why}")
+            (name, version or "", "", "", f"{state.value}: {why}")
             for (name, version), (state, why) in self._states.items()
         ]
         return sorted(rows)
@@ -201,11 +228,17 @@ class Serving(ABC):
     def _put(self, key: ModelKey, served: ServedModel) -> None:
         """Serve this version from now on, and retire the version in its place."""
         self._states.pop(key, None)
+        if self.lines.on and not self._settings.access_log:
+            served.follow(self.lines)
         old = self._served.get(key)
         self._served[key] = served
         self._choose_default(key[0])
         if old is not None:
             self._retire(old)
+
+    def _follow(self, on: bool) -> None:
+        for served in self._served.values():
+            served.follow(self.lines)
 
     def _retire(self, served: ServedModel) -> asyncio.Task[None]:
         served.withdrawn = True
@@ -242,13 +275,14 @@ class Serving(ABC):
         self.draining = True
         for served in self._served.values():
             served.withdrawn = True
-        lives = [served.live for served in (*self._served.values(), *self._retiring.values())]
+        lives = self.lives()
         try:
             async with asyncio.timeout(grace):
                 await asyncio.gather(*(live.emptied() for live in lives))
         except TimeoutError:
             for live in lives:
                 live.fail(Draining())
+        self.followers.end()
 
     async def unload_all(self, limit: float) -> None:
         """Run every model's `unload`, for at most `limit` seconds in all."""

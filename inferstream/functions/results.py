@@ -19,8 +19,9 @@ from ..errors import CodecError, InvalidOutput
 from ..signature import Tensors
 from ..text.output import TextOutput
 from ..text.token import Token
-from ..types import InferenceResponse, ResponseOutput
+from ..types import InferenceResponse, Parameters, ResponseOutput
 from ..types.value_response import OutputForm, respond
+from .event import Event, without_event
 
 OUTPUT = "output"
 """Name of the only output of a function."""
@@ -41,7 +42,7 @@ class Results:
     """
 
     def __init__(self, hint: Any, by_item: bool = False) -> None:
-        self.hint = hint
+        self.hint = hint = without_event(hint)
         self._by_item = by_item
         self.free = hint is InferenceResponse
         """Whether the function makes its responses itself."""
@@ -113,7 +114,17 @@ class ResultWriter:
             return None
         if isinstance(value, Token) and self._texts is not None:
             return self._texts.write(value, request_id)
+        if type(value) is Event:
+            return self._event(value, request_id)
         return self._whole(self._outputs(value), request_id)
+
+    def _event(self, event: Event, request_id: str | None) -> InferenceResponse:
+        """The response of an item with a name, a media type or parameters."""
+        value = event.value
+        outputs = [] if value is None else self._outputs(value)
+        response = self._whole(outputs, request_id)
+        response.parameters = Parameters.trusted({}, dict(event.parameters))
+        return response
 
     def _whole(self, outputs: list[ResponseOutput], request_id: str | None) -> InferenceResponse:
         return InferenceResponse.trusted(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .arguments import Arguments, Sizes
 from .awaited import read
 from .dimensions import returned_sizes
+from .event import Event
 
 if TYPE_CHECKING:
     from .function import Function
@@ -96,7 +97,9 @@ class _Calls:
 
     def check(self, model: Any, begun: Given, item: Any) -> None:
         """Raises InvalidOutput for an item whose named dimensions do not have the sizes of the call."""
-        if self._check is not None:
+        if type(item) is Event:
+            item = item.value
+        if self._check is not None and item is not None:
             self._check.check(model.name, begun[1], item)
 
     def fail(self, error: Exception) -> NoReturn:

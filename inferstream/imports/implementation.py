@@ -66,7 +66,7 @@ def resolve_app(path: str, source: str | None) -> Any:
     """
     module_name, _, name = path.partition(":")
     try:
-        module = _module_of_app(module_name, source)
+        module = shared_module(module_name, source)
     except ModuleNotFoundError as missing:
         if not f"{module_name}.".startswith(f"{missing.name}."):
             raise
@@ -77,7 +77,11 @@ def resolve_app(path: str, source: str | None) -> Any:
     return found
 
 
-def _module_of_app(name: str, source: str | None) -> ModuleType:
+def shared_module(name: str, source: str | None) -> ModuleType:
+    """The module that several models share, imported again only after a file of its folder has changed.
+
+    Errors of the imported code are not changed.
+    """
     with importing:
         known = _apps.get((name, source))
         if known is not None and not changed(known[1]):

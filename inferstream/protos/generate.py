@@ -11,15 +11,16 @@ from ..errors import InvalidOutput, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestInput, TensorData
 from ..types.value_response import OutputForm, ValueResponse
 from .duplicate_keys import keys_of, refuse_duplicate_keys
+from .flat_values import columns_of, fits, flattened, guessed
 from .json_requests import check_id
 from .json_responses import dump, json_value, json_values
 from .json_tensors import Document
 
 
 def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
-    """Whether the body of a generate route is a V2 request, and not Triton's flat object."""
+    """Whether the body of a generate route is a V2 request, and not Triton's flat object or a list of rows."""
     if not isinstance(document, dict):
-        return True
+        return not isinstance(document, list)
     found = document.get("inputs")
     if not isinstance(found, list):
         return False
@@ -51,14 +52,29 @@ def arguments_of(document: Any, text: bytes, names: Sequence[str]) -> tuple[dict
     return values, check_id(values.pop("id"))
 
 
-def parse_flat(document: Any, text: bytes, inputs: Sequence[MetadataTensor]) -> InferenceRequest:
+def parse_flat(
+    document: Any, text: bytes, inputs: Sequence[MetadataTensor], described: Sequence[MetadataTensor] = ()
+) -> InferenceRequest:
     """A request from a flat object, parsed from `text`. Keys of declared inputs become tensors, others parameters.
 
-    Without declared inputs, every key except `id` and `parameters` becomes a tensor, with the datatype of its value.
-    Raises InvalidRequest.
+    Without declared inputs, every key except `id` and `parameters` becomes a tensor, with the datatype of its value,
+    or that of the `described` input if its value fits. A list of objects is the rows of a table, whose columns are the
+    inputs. Raises InvalidRequest.
     """
+    declared = {tensor.name: tensor for tensor in inputs}
+    known = {tensor.name: tensor for tensor in described}
+    if isinstance(document, list):
+        refuse_duplicate_keys(text, keys_of(document))
+        columns = columns_of(document)
+        found = [
+            _tensor(declared[name], column)
+            if name in declared
+            else _undeclared(name, column, known.get(name))
+            for name, column in columns.items()
+        ]
+        return InferenceRequest.trusted({"inputs": found})
     if not isinstance(document, dict):
-        raise InvalidRequest("The body must be a JSON object.")
+        raise InvalidRequest("The body must be a JSON object, or a list of objects.")
     if not isinstance(document, Document):
         refuse_duplicate_keys(text, _keys(document))
     values = dict(document)
@@ -71,9 +87,8 @@ def parse_flat(document: Any, text: bytes, inputs: Sequence[MetadataTensor]) -> 
                 raise InvalidRequest(f'key "{name}" is given twice')
         values.update(nested)
     fields: dict[str, Any] = {}
-    if (request_id := values.pop("id", None)) not in (None, ""):
+    if "id" not in known and (request_id := values.pop("id", None)) not in (None, ""):
         fields["id"] = check_id(request_id)
-    declared = {tensor.name: tensor for tensor in inputs}
     tensors: list[RequestInput] = []
     extra: dict[str, Any] = {}
     for name, value in values.items():
@@ -84,7 +99,7 @@ def parse_flat(document: Any, text: bytes, inputs: Sequence[MetadataTensor]) -> 
         elif name.startswith("triton_"):
             raise InvalidRequest(f'parameter "{name}" is reserved')
         elif not declared and name not in (nested or ()):
-            tensors.append(_tensor(_guessed(name, value), value))
+            tensors.append(_undeclared(name, value, known.get(name)))
         elif isinstance(value, (dict, list)):
             raise InvalidRequest(f'parameter "{name}" must be a string, a number or a boolean')
         else:
@@ -101,26 +116,40 @@ def _keys(document: dict[str, Any]) -> int:
     return len(document) + (len(nested) if isinstance(nested, dict) else 0)
 
 
-def _guessed(name: str, value: Any) -> MetadataTensor:
-    first = value[0] if isinstance(value, list) and value else value
-    kinds = {bool: "BOOL", int: "INT64", float: "FP64"}
-    return MetadataTensor(name=name, datatype=kinds.get(type(first), "BYTES"), shape=[-1])
+def _undeclared(name: str, value: Any, described: MetadataTensor | None) -> RequestInput:
+    """The tensor of a value that no input declares."""
+    values, shape = flattened(name, value)
+    if described is not None and fits(described.datatype, set(map(type, values))):
+        shape = _sized(described, shape, len(values)) or shape
+        return _built(name, described.datatype, shape, values)
+    datatype = guessed(values)
+    if datatype == "BYTES" and not all(value is None or isinstance(value, str) for value in values):
+        raise InvalidRequest(f'input "{name}" takes strings')
+    return _built(name, datatype, shape, values)
 
 
 def _tensor(declared: MetadataTensor, value: Any) -> RequestInput:
-    values = value if isinstance(value, list) else [value]
-    if any(isinstance(item, (dict, list)) for item in values):
-        raise InvalidRequest(f'input "{declared.name}" must be a value or a flat list of values')
-    if declared.datatype == "BYTES" and not all(isinstance(item, str) for item in values):
-        raise InvalidRequest(f'input "{declared.name}" takes strings')
+    name, datatype = declared.name, declared.datatype
+    values, shape = flattened(name, value)
+    if datatype == "BYTES" and not all(isinstance(item, str) for item in values):
+        raise InvalidRequest(f'input "{name}" takes strings')
+    if len(shape) == 1:
+        shape = _shape(declared, len(values))
+    return _built(name, datatype, shape, values)
+
+
+def _built(name: str, datatype: str, shape: list[int], values: list[Any]) -> RequestInput:
     return RequestInput.trusted(
-        {
-            "name": declared.name,
-            "datatype": declared.datatype,
-            "shape": _shape(declared, len(values)),
-            "data": TensorData(values),
-        }
+        {"name": name, "datatype": datatype, "shape": shape, "data": TensorData(values)}
     )
+
+
+def _sized(described: MetadataTensor, shape: list[int], count: int) -> list[int] | None:
+    """The shape of a flat list as a described input has it, such as one row; None if it does not fill it."""
+    fixed = prod(size for size in described.shape if size != -1)
+    if len(shape) != 1 or len(described.shape) == 1 or not fixed or count % fixed:
+        return None
+    return _shape(described, count)
 
 
 def _shape(declared: MetadataTensor, count: int) -> list[int]:
@@ -136,11 +165,14 @@ def _shape(declared: MetadataTensor, count: int) -> list[int]:
     return shape
 
 
+FlatValues = Callable[[InferenceResponse], dict[str, Any]]
+"""Gives the outputs of a response by name."""
+
 RESERVED = ("model_name", "model_version", "id")
 
 
 @lru_cache(1024)
-def _around_value(form: OutputForm) -> tuple[bytes, bytes]:
+def around_value(form: OutputForm) -> tuple[bytes, bytes]:
     """The flat object of a response without an id, before and after its value."""
     rest = {"model_name": form.model_name, "model_version": form.model_version or ""}
     return dump({form.name: None})[:-5], b"," + dump(rest)[1:]
@@ -149,7 +181,7 @@ def _around_value(form: OutputForm) -> tuple[bytes, bytes]:
 def dump_flat(
     response: InferenceResponse,
     with_id: bool,
-    values: Callable[[InferenceResponse], dict[str, Any]] | None = None,
+    values: FlatValues | None = None,
 ) -> bytes:
     """A response as one flat object. For equal names, reserved keys win over parameters, and these over tensors.
 
@@ -157,7 +189,7 @@ def dump_flat(
     Raises InvalidOutput for a value that JSON cannot hold.
     """
     if type(response) is ValueResponse and not with_id and response.form.name not in RESERVED:
-        opening, closing = _around_value(response.form)
+        opening, closing = around_value(response.form)
         return b"%b%b%b" % (opening, json_value(response.form, response.value), closing)
     document = _values(response) if values is None else values(response)
     if response.parameters is not None:

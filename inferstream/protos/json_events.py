@@ -84,4 +84,4 @@ def around_value(form: OutputForm, request_id: str | None) -> tuple[bytes, bytes
 
 
 def _whole(response: InferenceResponse) -> bytes:
-    return sse.event(dump_response(response)[0])
+    return sse.response_event(response.parameters, dump_response(response)[0])

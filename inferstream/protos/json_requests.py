@@ -66,7 +66,7 @@ def build_request(
     requests as binary (None: there are none). Raises InvalidRequest, which names the wrong field.
     """
     if not isinstance(document, dict):
-        raise InvalidRequest("The body must be a JSON object.")
+        raise InvalidRequest(_no_object(document))
     keys = len(document)
     inputs = document.get("inputs")
     if not isinstance(inputs, list):
@@ -138,6 +138,12 @@ def build_values_request(document: Any, text: bytes, form: InputsForm) -> Values
 
 
 SINGLE = [1]
+
+
+def _no_object(document: Any) -> str:
+    rows = isinstance(document, list) and bool(document) and isinstance(document[0], dict)
+    more = "; the rows of a table are for /generate and /generate_stream" if rows else ""
+    return f"The body must be a JSON object{more}."
 
 
 def _without_inputs(document: dict[str, Any]) -> str:

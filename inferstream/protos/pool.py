@@ -18,12 +18,15 @@ SERVICE = "inference.GRPCInferenceService"
 LEGACY_SERVICE = "inference.model_repository.ModelRepositoryService"
 """MLServer's older service of the repository RPCs, with the same names and messages."""
 
+REQUESTS = "inferstream.control.Requests"
+"""What this server adds to the protocol."""
+
 HEALTH = "grpc.health.v1.Health"
 REFLECTION = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
 """The names of the reflection service. Both have the same messages on the wire; v1's classes serve both."""
 
 POOL = DescriptorPool()
-for _name in ("dataplane.binpb", "standard.binpb"):
+for _name in ("dataplane.binpb", "requests.binpb", "standard.binpb"):
     for _file in FileDescriptorSet.FromString((files(__package__) / _name).read_bytes()).file:
         POOL.Add(_file)
 

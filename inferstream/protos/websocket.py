@@ -7,11 +7,14 @@ import orjson
 from ..errors import InferstreamError, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, Parameters
 from ..types.value_response import whole
+from .generate import FlatValues, dump_flat
 from .json_requests import BinaryOutputs, build_request, check_id, load_request
 from .json_responses import dump_response
 
 FINAL = "triton_final_response"
 PARTS = ("first", "next", "last")
+V2_KEYS = frozenset(("id", "parameters", "inputs", "outputs", "cancel"))
+"""Keys of a whole request in V2."""
 LENGTH = 4
 """Bytes at the start of a binary message with the length of its JSON, little-endian."""
 
@@ -26,9 +29,10 @@ class SocketMessage:
     Raises InvalidRequest for a message without a usable id or part.
     """
 
-    __slots__ = ("_document", "_tail", "_text", "cancel", "id", "part", "size")
+    __slots__ = ("_document", "_is_text", "_tail", "_text", "cancel", "id", "part", "size")
 
     def __init__(self, message: bytes, text: bool) -> None:
+        self._is_text = text
         self._text, self._tail = _split(message, text)
         self._document = load_request(self._text)
         if not isinstance(self._document, dict):
@@ -42,6 +46,22 @@ class SocketMessage:
             raise InvalidRequest('"part" must be "first", "next" or "last".')
         if self.id is None and (self.cancel or self.part is not None):
             raise InvalidRequest('"part" and "cancel" need an "id".')
+
+    @property
+    def flat(self) -> bool:
+        """Whether the message may hold flat JSON: it has keys that V2 has not."""
+        return self.part is None and self._is_text and not V2_KEYS.issuperset(self._document)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The JSON of the message."""
+        found: dict[str, Any] = self._document
+        return found
+
+    @property
+    def text(self) -> bytes:
+        """The JSON as it arrived."""
+        return self._text
 
     @property
     def bare(self) -> bool:
@@ -66,12 +86,55 @@ def _split(message: bytes, text: bool) -> tuple[bytes, memoryview | None]:
     return message[LENGTH:end], memoryview(message)[end:]
 
 
-def dump(response: InferenceResponse, binary: BinaryOutputs | None, *, final: bool) -> EncodedMessage:
-    """A response as a message, binary if one of its tensors is. Raises InvalidOutput."""
-    text, blobs = dump_response(_marked(response, final), binary)
-    if not blobs:
-        return text, True
-    return b"".join((len(text).to_bytes(LENGTH, "little"), text, *blobs)), False
+class V2Messages:
+    """Writes responses in V2. `binary` are the outputs that the client requests in binary form."""
+
+    __slots__ = ("_binary",)
+
+    def __init__(self, binary: BinaryOutputs | None) -> None:
+        self._binary = binary
+
+    def dump(self, response: InferenceResponse, *, final: bool) -> EncodedMessage:
+        """A response as a message, binary if one of its tensors is. Raises InvalidOutput."""
+        text, blobs = dump_response(_marked(response, final), self._binary)
+        if not blobs:
+            return text, True
+        return b"".join((len(text).to_bytes(LENGTH, "little"), text, *blobs)), False
+
+    def end(self, model: str, version: str | None, request_id: str | None) -> EncodedMessage:
+        """An empty response that ends a stream."""
+        document: dict[str, Any] = {"model_name": model}
+        if version is not None:
+            document["model_version"] = version
+        document.update(id=request_id, parameters={FINAL: True}, outputs=[])
+        return orjson.dumps(document), True
+
+
+class FlatMessages:
+    """Writes responses as flat objects, those of `generate_stream` with the mark of the last one.
+
+    `named` tells whether the client gave an id. `values` gives the outputs by name, as in `dump_flat`.
+    """
+
+    __slots__ = ("_named", "_values")
+
+    def __init__(self, named: bool, values: FlatValues | None) -> None:
+        self._named = named
+        self._values = values
+
+    def dump(self, response: InferenceResponse, *, final: bool) -> EncodedMessage:
+        """A response as a message. Raises InvalidOutput."""
+        return dump_flat(_marked(response, final), self._named, self._values), True
+
+    def end(self, model: str, version: str | None, request_id: str | None) -> EncodedMessage:
+        """An object without outputs, which ends a stream."""
+        document: dict[str, Any] = {FINAL: True, "model_name": model, "model_version": version or ""}
+        if self._named:
+            document["id"] = request_id
+        return orjson.dumps(document), True
+
+
+Messages = V2Messages | FlatMessages
 
 
 def _marked(response: InferenceResponse, final: bool) -> InferenceResponse:
@@ -79,15 +142,6 @@ def _marked(response: InferenceResponse, final: bool) -> InferenceResponse:
     sent = {} if response.parameters is None else dict(response.parameters.items())
     sent[FINAL] = final
     return InferenceResponse.trusted({**whole(response).__dict__, "parameters": Parameters.trusted({}, sent)})
-
-
-def dump_end(model: str, version: str | None, request_id: str | None) -> EncodedMessage:
-    """An empty response that ends a stream."""
-    document: dict[str, Any] = {"model_name": model}
-    if version is not None:
-        document["model_version"] = version
-    document.update(id=request_id, parameters={FINAL: True}, outputs=[])
-    return orjson.dumps(document), True
 
 
 def dump_error(request_id: str | None, error: InferstreamError) -> EncodedMessage:

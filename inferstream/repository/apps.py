@@ -3,8 +3,9 @@
 import asyncio
 import importlib
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..compat.finder import install
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, ModelNotFound
@@ -34,6 +35,11 @@ class AppRepository(ModelRepository):
     def _imported(self) -> Versions:
         self.app = load_app(self._path, self._source)
         return models_of(self.app, self._path, self._source)
+
+    @property
+    def classic(self) -> bool:
+        """Whether it is an app of BlazeRPC."""
+        return self.app.classic
 
     def models(self) -> Versions:
         """The settings of every model of the app as it was imported last."""
@@ -70,14 +76,7 @@ class AppRepository(ModelRepository):
 def load_app(path: str, source: str | None) -> App:
     """Import an app, and check it against its lock file. Raises InvalidSettings."""
     install()
-    try:
-        found: Any = resolve_app(path, source)
-    except InferstreamError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise InvalidSettings(
-            f'app "{path}": {_reason(error, Path(source or ".").resolve().parent)}'
-        ) from error
+    found: Any = importing_code(f'app "{path}"', source, lambda: resolve_app(path, source))
     if not isinstance(found, App):
         name = type(found).__name__
         theirs = "; uninstall blazerpc, so that its names are inferstream's" if name == "BlazeApp" else ""
@@ -90,6 +89,20 @@ def load_app(path: str, source: str | None) -> App:
     for function in found:
         found.rpc_of(function)
     return found
+
+
+Imported = TypeVar("Imported")
+
+
+def importing_code(what: str, source: str | None, imported: Callable[[], Imported]) -> Imported:
+    """What `imported` returns. Raises InvalidSettings that names the place of an error in the user's code."""
+    try:
+        return imported()
+    except InferstreamError:
+        raise
+    except (Exception, SystemExit) as error:
+        reason = _reason(error, Path(source or ".").resolve().parent)
+        raise InvalidSettings(f"{what}: {reason}") from error
 
 
 async def app_of(settings: ModelSettings) -> App | None:

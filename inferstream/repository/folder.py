@@ -127,7 +127,7 @@ class FolderRepository(ModelRepository):
         settings.name = settings.name or self._root.name
         check_name(settings.name, "environment")
         settings._source = str(self._root / SETTINGS_FILE)
-        _complete(settings, str(self._root))
+        complete(settings, str(self._root))
         assert settings.parameters is not None
         for field in ("uri", "environment_path", "environment_tarball"):
             path = getattr(settings.parameters, field)
@@ -155,11 +155,11 @@ def read_settings(path: Path, root: Path) -> ModelSettings:
     elif settings.name != folder.name and folder.name != settings.version and folder != root:
         logger.debug("%s: the model is called %s, not %s", path, settings.name, folder.name)
     check_name(settings.name, str(path))
-    _complete(settings, str(folder))
+    complete(settings, str(folder))
     return settings
 
 
-def _complete(settings: ModelSettings, uri: str | None) -> None:
+def complete(settings: ModelSettings, uri: str | None) -> None:
     """Set `parameters.uri`, which runtimes need. The default is the folder of the settings."""
     if settings.parameters is None:
         settings.parameters = ModelParameters()

@@ -12,8 +12,8 @@ from ..errors import InferstreamError
 from ..functions.model import implementation_of
 from ..settings import SETTINGS_FILE, ModelSettings, Settings, load_settings
 from ..settings.sources import read_json, unknown_fields
-from .apps import AppRepository
 from .environments import python_in
+from .files import repository_of_code
 from .folder import FolderRepository, read_settings, settings_files
 from .presence import missing_class
 
@@ -66,13 +66,13 @@ def inspect_folder(root: Path, importing: bool = False) -> Inspection:
 
 
 def inspect_app(path: str, folder: Path) -> Inspection:
-    """Inspect the models of the app that `module:name` names. Runs its code, because only that knows them."""
+    """Inspect the models of `module:name`, or of its file. Runs the code, because only that knows them."""
     inspection = Inspection()
     server = _server_settings(folder, inspection)
     try:
         # The output of model code must not mix with the command's own.
         with contextlib.redirect_stdout(sys.stderr):
-            models = AppRepository(path, folder).models()
+            models = repository_of_code(path, folder).models()
     except InferstreamError as error:
         inspection.problems.append(error.message)
         return inspection

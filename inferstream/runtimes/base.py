@@ -1,6 +1,7 @@
 """The base of runtimes: a framework reads an artefact, and the methods of the artefact are the outputs."""
 
 import asyncio
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,14 +15,25 @@ from ..errors import InvalidRequest
 from ..imports.folders import importing_alone
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
-from ..types import InferenceRequest, InferenceResponse, Parameters, RequestOutput, ResponseOutput
+from ..signature import Description
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    Parameters,
+    RequestOutput,
+    ResponseOutput,
+)
+from .columns import Columns
 from .framework import FrameworkModel
 from .refusals import inputs_of, refusal
 
+logger = logging.getLogger("inferstream.runtimes")
+
 Function = Callable[..., Any]
 
-LONGEST = 300
-"""Characters of a library's message that a client gets. Some messages quote the whole input."""
+MLSERVER = "mlserver_"
+"""Prefix of MLServer's names of runtimes. Models under such a name are served as there."""
 
 
 class Runtime(FrameworkModel):
@@ -44,9 +56,11 @@ class Runtime(FrameworkModel):
             # Predictions compute. More threads than processors take more memory and save no time.
             settings.threads = settings.max_concurrency or processors.share()
         self._artefact: Any = None
-        self._default = RequestOutput(name=str(self._extra("predict_fn", "predict")))
+        self._predict_fn = str(self._extra("predict_fn", "predict"))
+        self._default = RequestOutput(name=self._predict_fn)
         self._functions: dict[str, Function] = {}
         self._features: int | None = None
+        self._columns: Columns | None = None
 
     def open(self, path: Path) -> Any:
         """Read the artefact and import the framework, which is imported nowhere else. Runs in a thread."""
@@ -60,6 +74,28 @@ class Runtime(FrameworkModel):
     def features(self, artefact: Any) -> int | None:
         """The number of columns that the artefact takes; None if it is unknown."""
         raise NotImplementedError
+
+    def columns(self, artefact: Any) -> Columns | None:
+        """The columns of the table that the artefact was fitted with; None if they have no names."""
+        return None
+
+    def describe(self, artefact: Any) -> Description:
+        """What metadata say of the artefact where the settings declare nothing. Called once, at load."""
+        if self._columns is not None:
+            inputs = self._columns.tensors()
+        else:
+            array = self.array(artefact)
+            inputs = () if array is None else (array,)
+        outputs = [self.output(artefact, name) for name in self._functions]
+        return Description(inputs, tuple(output for output in outputs if output is not None))
+
+    def array(self, artefact: Any) -> MetadataTensor | None:
+        """The input of an artefact whose columns have no names; None if it is not certain."""
+        return None
+
+    def output(self, artefact: Any, method: str) -> MetadataTensor | None:
+        """The output that is the result of a method; None if its datatype or shape is not certain."""
+        return None
 
     def wanted(self, outputs: Sequence[RequestOutput]) -> Sequence[RequestOutput]:
         """The outputs to compute, among those of the request; none for the default."""
@@ -77,19 +113,58 @@ class Runtime(FrameworkModel):
 
     @_model.setter
     def _model(self, artefact: Any) -> None:
-        names = dict.fromkeys((*self.functions, self._default.name))
+        names = dict.fromkeys((*self.functions, self._predict_fn))
         methods = {name: self.method(artefact, name) for name in names}
         self._functions = {name: method for name, method in methods.items() if method is not None}
+        self._default = RequestOutput(name=self._name_functions())
         self._features = self.features(artefact)
         self._artefact = artefact
+        try:
+            self._columns = self.columns(artefact)
+            self._description = self.describe(artefact)
+        except Exception:  # of any kind, because the attributes of an estimator may be code of its author
+            self._columns, self._description = None, Description()
+            logger.warning("model %s: what it takes and returns is not known", self.name, exc_info=True)
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         wanted = self.wanted(payload.outputs or ()) or [self._default]
         functions = [self._function(output.name) for output in wanted]
-        features = self.decode_request(payload, default_codec=NumpyRequestCodec)
+        features = self._table(payload)
         self._check(features, payload)
         results = [_called(function, features, payload) for function in functions]
         return self._response(results, wanted)
+
+    def _table(self, request: InferenceRequest) -> Any:
+        """The array or data frame of a request."""
+        columns = self._columns
+        if columns is None:
+            return self.decode_request(request, default_codec=NumpyRequestCodec)
+        if columns.claim(request) and self._content_type is None:
+            return columns.table(request)
+        features = self.decode_request(request, default_codec=NumpyRequestCodec)
+        return columns.ordered(features) if _is_frame(features) else features
+
+    @property
+    def _content_type(self) -> str | None:
+        parameters = self.settings.parameters
+        return None if parameters is None else parameters.content_type
+
+    def _name_functions(self) -> str:
+        """Give functions the names of declared outputs that are no names of functions; return the default output.
+
+        The first such name is that of the default output, unless the outputs declare it under its own.
+        """
+        if self.for_mlserver or self.settings.implementation_.startswith(MLSERVER):
+            return self._predict_fn
+        declared = [tensor.name for tensor in self.settings.outputs]
+        names = [name for name in declared if name not in self._functions]
+        order = dict.fromkeys((self._predict_fn, *self._functions))
+        unnamed = [name for name in order if name in self._functions and name not in declared]
+        default = self._predict_fn
+        for name, function in zip(names, unnamed, strict=False):
+            self._functions[name] = self._functions[function]
+            default = name if function == self._predict_fn else default
+        return default
 
     def _opened(self, path: Path) -> Any:
         with importing_alone():
@@ -107,11 +182,9 @@ class Runtime(FrameworkModel):
         """Raise ModelLoadFailed if the artefact has no method, or not the method of `predict_fn`."""
         if not self._functions:
             raise self._failed(f"a {kind} has no {_listed(self.functions)}")
-        if self._extra("predict_fn") is not None and self._default.name not in self._functions:
+        if self._extra("predict_fn") is not None and self._predict_fn not in self._functions:
             known = ", ".join(self._functions)
-            raise self._failed(
-                f'predict_fn "{self._default.name}" is no method of a {kind}, which has {known}'
-            )
+            raise self._failed(f'predict_fn "{self._predict_fn}" is no method of a {kind}, which has {known}')
 
     async def _find(self) -> Path:
         found = await get_model_uri(self.settings, self.artefacts)

@@ -17,6 +17,9 @@ TRANSFORMERS_LOADING = Lock()
 """Held while transformers loads a model. Meanwhile it changes torch for the whole process, and of two models that
 load at the same time one gets weights that were never read."""
 
+CONTEXT_LENGTH = "context_length"
+"""Parameter in the metadata of a language model: the most tokens of a prompt and its text together."""
+
 Settings = TypeVar("Settings", bound=BaseModel)
 
 

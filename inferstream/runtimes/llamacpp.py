@@ -18,9 +18,10 @@ from ..errors import Cancelled
 from ..imports.folders import importing_alone
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
+from ..signature import Description
 from ..text.token import Token, Usage
 from ..types import InferenceRequest, MetadataTensor, Parameters
-from .framework import FrameworkModel
+from .framework import CONTEXT_LENGTH, FrameworkModel
 from .sampling import Sampling, read_sampling, refused
 
 logger = logging.getLogger("inferstream.runtimes")
@@ -85,6 +86,7 @@ class LlamaCppModel(FrameworkModel):
             ]
         if not self.outputs:
             self.outputs = [MetadataTensor(name="text", datatype="BYTES", shape=[1])]
+        self._description = Description(parameters={CONTEXT_LENGTH: self._context})
         return True
 
     async def unload(self) -> bool:

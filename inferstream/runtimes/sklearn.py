@@ -3,7 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from ..types import MetadataTensor
 from .base import Runtime
+from .columns import Columns
+from .estimators import array_of, columns_of, output_of
 
 
 class SKLearnModel(Runtime):
@@ -29,3 +32,13 @@ class SKLearnModel(Runtime):
     def features(self, artefact: Any) -> int | None:
         # A property that raises AttributeError if the first step of a pipeline, such as a vectorizer, has none.
         return getattr(artefact, "n_features_in_", None)
+
+    def columns(self, artefact: Any) -> Columns | None:
+        found = columns_of(artefact)
+        return None if found is None else Columns(found, frames=True)
+
+    def output(self, artefact: Any, method: str) -> MetadataTensor | None:
+        return output_of(artefact, method)
+
+    def array(self, artefact: Any) -> MetadataTensor | None:
+        return array_of(artefact)

@@ -5,8 +5,18 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ..types import InferenceRequest, InferenceResponse
+import orjson
+
+from ..types import InferenceRequest, InferenceResponse, MetadataTensor
 from .base import Runtime
+from .columns import Column, Columns, described
+from .estimators import class_output
+
+CATEGORY = "c"
+"""XGBoost's type of a categorical feature."""
+
+DATATYPES = {"int": "INT64", "i": "BOOL", CATEGORY: "BYTES"}
+"""Datatypes of XGBoost's types of features. It computes all others with 32 bits."""
 
 
 class XGBoostModel(Runtime):
@@ -44,6 +54,35 @@ class XGBoostModel(Runtime):
     def features(self, artefact: Any) -> int | None:
         return getattr(artefact, "n_features_in_", None)
 
+    def columns(self, artefact: Any) -> Columns | None:
+        booster = artefact.get_booster()
+        names = booster.feature_names
+        if names is None:
+            return None
+        types = booster.feature_types or [""] * len(names)
+        found = [
+            Column(name, DATATYPES.get(kind, "FP32"), category=kind == CATEGORY)
+            for name, kind in zip(names, types, strict=True)
+        ]
+        return Columns(found, frames=True)
+
+    def array(self, artefact: Any) -> MetadataTensor | None:
+        count = self.features(artefact)
+        return None if count is None else described("features", "FP32", [-1, count])
+
+    def output(self, artefact: Any, method: str) -> MetadataTensor | None:
+        if (classes := getattr(artefact, "classes_", None)) is not None:
+            return class_output(method, classes, "FP32")
+        return described(method, "FP32", [-1, _width(artefact)]) if method == "predict" else None
+
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         with self._turn:
             return super().predict(payload)
+
+
+def _width(regressor: Any) -> int:
+    """The number of values that a regressor predicts for each row."""
+    learner = orjson.loads(regressor.get_booster().save_config())["learner"]
+    known = learner["learner_model_param"]
+    probabilities = learner["objective"]["name"] == "multi:softprob"
+    return max(1, int(known["num_target"]), int(known["num_class"]) if probabilities else 1)

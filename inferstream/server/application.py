@@ -19,6 +19,8 @@ from ..repository import Awaiting, ModelRepository
 from ..repository.loading import plainly
 from ..settings import ModelSettings, Settings
 from ..telemetry.files import MetricFiles, ModelMetrics
+from ..telemetry.gpu import GpuMemory
+from ..telemetry.histogram import Buckets
 from ..telemetry.metrics import Meters
 from ..telemetry.workers import WorkerMeters
 from .custom import build_route_handler
@@ -72,10 +74,11 @@ class Application:
             own = own.model_copy(update=WITHOUT_PORTS)
             hosting = Hosting()
         self.settings = own
-        self.meters = Meters(own.metrics_rest_server_prefix)
+        self.meters = Meters(own.metrics_rest_server_prefix, Buckets(**own.metrics_buckets))
         workers = WorkerMeters(MetricFiles(own.metrics_dir))
         self.meters.add(workers)
         self.meters.add(ModelMetrics(workers.files))
+        self.meters.add(GpuMemory())  # not in further front ends, whose numbers are added to these
         self.front_ends = hosting.front_ends(own, self.meters, workers.files)
         self.placements = Placements(
             own, workers, build_route_handler, WORKER, self.front_ends, hosting.awaiting, hosting.hold
@@ -91,7 +94,8 @@ class Application:
             self.front_ends,
         )
         self.access = Access(own.host, own.allow_open_repository)
-        self.dataplane = DataPlane(own, self.registry, self.access)
+        peers = None if self.front_ends is None else self.front_ends.peers
+        self.dataplane = DataPlane(own, self.registry, self.access, peers)
         self.killed = False
         """Whether a process of this application had to be killed because it did not end in time."""
         self._begun = False

@@ -110,6 +110,13 @@ class ModelSettings(EnvironmentModel):
     stream_buffer: int = Field(
         32, ge=1, description="Responses a stream in a worker process may be ahead of its reader."
     )
+    items_per_second: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="Responses of a stream in a second, at most."
+    )
+    resumable_streams: bool | None = Field(
+        None,
+        description="Whether clients may resume all its event streams. If absent: as the server's setting.",
+    )
     request_timeout: float | None = Field(
         None, gt=0, description="Seconds a call may take, waiting included."
     )

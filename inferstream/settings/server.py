@@ -1,5 +1,7 @@
 """Settings of the server: `settings.json`, then the environment."""
 
+from itertools import pairwise
+from math import isfinite
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -8,6 +10,9 @@ from pydantic import AliasChoices, ConfigDict, Field, field_validator
 
 from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel
 from .paths import expanded
+
+MOST_BUCKETS = 100
+"""Bounds of a histogram. Each is a series for each label value."""
 
 
 def own_version() -> str:
@@ -65,6 +70,7 @@ class Settings(EnvironmentModel):
     )
     root_path: str = Field("", description="Path prefix a proxy in front of the server strips.")
     cors_settings: CORSSettings | None = Field(None, description="Cross-origin rules for browsers.")
+    page: bool = Field(True, description="Serve the page for people at `/` and `/docs`.")
 
     model_repository_root: str = Field(".", description="Folder of models; the command line's argument wins.")
     model_repository_implementation: str | None = Field(None, description="Import path of a ModelRepository.")
@@ -97,6 +103,19 @@ class Settings(EnvironmentModel):
     sse_heartbeat: float = Field(
         15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never."
     )
+    resumable_streams: bool = Field(
+        False,
+        description="Make all event streams resumable; if not, those whose clients ask for it.",
+    )
+    resume_timeout: float = Field(
+        10.0, gt=0, description="Seconds for which a resumable stream waits for its client to come back."
+    )
+    resume_items: int = Field(16384, ge=1, description="Events that a resumable stream records.")
+    resume_bytes: int = Field(4 * 2**20, ge=1, description="Bytes of events that a resumable stream records.")
+    max_held_streams: int = Field(
+        128, ge=0, description="Resumable streams at once in each front end; one more gets a 429."
+    )
+    get_streams: bool = Field(True, description="Serve streams of `generate_stream` to GET, for EventSource.")
     stream_stall_timeout: float = Field(60.0, gt=0, description="Seconds a stream's reader may read nothing.")
     websocket_silence_timeout: float = Field(
         30.0, ge=0, description="Seconds without a sign of life that end a WebSocket; 0 is never."
@@ -111,6 +130,10 @@ class Settings(EnvironmentModel):
     )
     grpc_reflection: bool = Field(True, description="Serve gRPC reflection.")
     grpc_web: bool = Field(True, description="Serve gRPC-Web on the REST port, for browsers.")
+    request_ids: Literal["echo", "always"] = Field(
+        "echo",
+        description="Which responses have an `X-Request-Id`: those to requests that have one, or all.",
+    )
     status_profile: Literal["default", "mlserver", "triton"] = Field(
         "default", description="Whose status codes to use where servers differ."
     )
@@ -118,7 +141,10 @@ class Settings(EnvironmentModel):
         default_factory=list,
         description="Import paths of `async def` functions around every call, outermost first.",
     )
-    access_log: bool = Field(False, description="Log one line per call, on the logger `inferstream.access`.")
+    access_log: bool | None = Field(
+        None,
+        description="Log one line per call, on the logger `inferstream.access`; null does so in a terminal.",
+    )
     shutdown_grace: float = Field(20.0, ge=0, description="Seconds calls in progress may take to finish.")
     shutdown_delay: float = Field(
         0.0, ge=0, description="Seconds to continue to serve, not ready, before calls are refused."
@@ -128,6 +154,11 @@ class Settings(EnvironmentModel):
         "/metrics", description="Path of the metrics; null or empty for none."
     )
     metrics_rest_server_prefix: str = Field("rest_server", description="Prefix of the REST metrics' names.")
+    metrics_buckets: dict[Literal["requests", "first_item", "between_items"], tuple[float, ...]] = Field(
+        default_factory=dict,
+        description="Upper bounds in seconds of the buckets of histograms: `requests` (calls, HTTP requests and RPCs), "
+        "`first_item` and `between_items` (streams); 0.0001 to 60 by default.",
+    )
     metrics_dir: str | None = Field(
         None, description="Folder for metrics that model code in workers makes; a temporary one if absent."
     )
@@ -211,6 +242,18 @@ class Settings(EnvironmentModel):
     def tracing(self) -> tuple[str, str, str] | None:
         """Collector of traces, service name and service version; None if tracing is off."""
         return (self.tracing_server, self.server_name, self.server_version) if self.tracing_server else None
+
+    @field_validator("metrics_buckets")
+    @classmethod
+    def _ascending(cls, value: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
+        for name, bounds in value.items():
+            if not 1 <= len(bounds) <= MOST_BUCKETS:
+                raise ValueError(f'"{name}" needs 1 to {MOST_BUCKETS} bounds')
+            if not all(isfinite(bound) and bound > 0 for bound in bounds):
+                raise ValueError(f'the bounds of "{name}" must be positive numbers')
+            if any(low >= high for low, high in pairwise(bounds)):
+                raise ValueError(f'the bounds of "{name}" must ascend')
+        return value
 
     @field_validator("metrics_endpoint")
     @classmethod

@@ -1,11 +1,43 @@
-"""The model whose code is running, for log lines and custom metrics."""
+"""The model and the request whose code is running, for log lines and custom metrics."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import NamedTuple
+
+from ..context import request_id_var
 
 model_name_var: ContextVar[str] = ContextVar("model_name", default="")
 model_version_var: ContextVar[str] = ContextVar("model_version", default="")
+
+
+class SpanIds(NamedTuple):
+    """The current span in W3C's form."""
+
+    trace_id: str
+    span_id: str
+
+
+def _no_span() -> SpanIds | None:
+    return None
+
+
+_current_span: Callable[[], SpanIds | None] = _no_span  # until there is a tracer
+
+
+def trace_by(current: Callable[[], SpanIds | None]) -> None:
+    """Let log lines ask `current` for the current span from now on."""
+    global _current_span
+    _current_span = current
+
+
+def call_fields() -> dict[str, str]:
+    """What identifies the call whose code is running: its span, and the id that its client gave it."""
+    span = _current_span()
+    found = {} if span is None else span._asdict()
+    if request_id := request_id_var.get():
+        found["request_id"] = request_id
+    return found
 
 
 @contextmanager

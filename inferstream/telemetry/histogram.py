@@ -1,17 +1,32 @@
 """Histograms as plain numbers."""
 
 from bisect import bisect_left
+from typing import NamedTuple
 
 Bounds = tuple[float, ...]
 """The upper bounds of buckets, ascending; the last bucket has none."""
 
-SECONDS: Bounds = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-
-GAPS: Bounds = (0.0001, 0.00025, 0.0005, *SECONDS)
-"""Seconds between the responses of a stream. A fast stream makes several in a millisecond."""
+SECONDS: Bounds = (
+    *(0.0001, 0.00025, 0.0005),  # small calls, and streams that make several responses in a millisecond
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+)
 
 COUNTS: Bounds = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Counts: calls in a queue, requests in a batch."""
+
+TOKENS: Bounds = tuple(4**power for power in range(14))
+"""Tokens of a request. OpenTelemetry's convention for `gen_ai.client.token.usage` has these bounds."""
+
+
+class Buckets(NamedTuple):
+    """The bounds of the histograms of seconds that the settings may change."""
+
+    requests: Bounds = SECONDS
+    """Calls, HTTP requests and RPCs, from their arrival to their end."""
+    first_item: Bounds = SECONDS
+    """From a call to the first response of its stream."""
+    between_items: Bounds = SECONDS
+    """From one response of a stream to the next."""
 
 
 class Histogram:

@@ -1,13 +1,20 @@
-"""Log records as lines or JSON objects, with the name of the model whose code is running."""
+"""Log records as lines or JSON objects, with the model and the call whose code is running."""
 
 import json
 import logging
 import logging.config
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeAlias
 
-from .context import model_name_var, model_version_var
+from .context import call_fields, model_name_var, model_version_var
+from .tracebacks import own_frames
+
+ExceptionInfo: TypeAlias = (
+    tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+)
 
 _LEVELS = {True: logging.DEBUG, False: logging.INFO}
 
@@ -18,26 +25,43 @@ _SAME = [("mlserver", "inferstream"), ("mlserver.parallel", "inferstream.worker"
 
 
 class LineFormatter(logging.Formatter):
-    """`time [logger][model:version] LEVEL - message`, with control characters escaped."""
+    """`time [logger][model:version] LEVEL - message`, with control characters escaped.
+
+    Lines of a call that has a span or an X-Request-Id end with `[trace_id=… span_id=… request_id=…]`.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
+        record_text = f"{self.head(record)}{escaped(record.getMessage())}"
+        if fields := call_fields():  # at the end, because clients choose the request's id
+            record_text += f" [{' '.join(f'{name}={value}' for name, value in fields.items())}]"
+        if record.exc_info:
+            # A traceback has many lines. Each is indented, so that none looks like a record.
+            trace = self.formatException(record.exc_info)
+            record_text += "\n" + "\n".join(f"  {escaped(part)}" for part in trace.splitlines())
+        return record_text
+
+    def head(self, record: logging.LogRecord) -> str:
+        """All that precedes the message."""
         model = model_name_var.get()
         if model:
             version = model_version_var.get()
             model = f"[{model}:{version}]" if version else f"[{model}]"
-        message = _escaped(record.getMessage())
-        record_text = f"{self.formatTime(record)} [{record.name}]{model} {record.levelname} - {message}"
-        if record.exc_info:
-            # A traceback has many lines. Each is indented, so that none looks like a record.
-            trace = self.formatException(record.exc_info)
-            record_text += "\n" + "\n".join(f"  {_escaped(part)}" for part in trace.splitlines())
-        return record_text
+        return f"{self.formatTime(record)} [{record.name}]{model} {record.levelname} - "
+
+    def formatException(self, ei: ExceptionInfo) -> str:  # noqa: N802  # logging's own name
+        """The traceback with the frames of the user's code, or the whole one at debug level."""
+        if ei[1] is None or logging.getLogger("inferstream").isEnabledFor(logging.DEBUG):
+            return super().formatException(ei)
+        return own_frames(ei[1])
 
 
 class JSONFormatter(logging.Formatter):
+    """One JSON object. A record's attribute `fields`, as of `extra={"fields": {...}}`, adds fields to it."""
+
     def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC)
         fields: dict[str, Any] = {
-            "time": self.formatTime(record),
+            "time": time.isoformat(timespec="milliseconds"),
             "name": record.name,
             "level": record.levelname,
             "message": record.getMessage(),
@@ -46,12 +70,16 @@ class JSONFormatter(logging.Formatter):
             fields["model_name"] = model
         if version := model_version_var.get():
             fields["model_version"] = version
+        fields |= call_fields()
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps(fields, ensure_ascii=True)
+        more = getattr(record, "fields", None)
+        if isinstance(more, dict):
+            fields = {**more, **fields}
+        return json.dumps(fields, ensure_ascii=True, default=str)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Escape text, so that a message cannot start a line or control a terminal."""
     if text.isprintable():
         return text

@@ -20,10 +20,12 @@ from prometheus_client.registry import Collector
 
 from . import compute, queues
 from .custom import CUSTOM
-from .histogram import GAPS, SECONDS, Histogram
+from .histogram import SECONDS, Bounds, Buckets, Histogram
 from .rpcs import GrpcMeters
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+DEFAULT = Buckets()
 
 
 class StageMeters(Protocol):
@@ -40,23 +42,26 @@ OfStage = TypeVar("OfStage", bound=StageMeters)
 class StreamMeters:
     """Responses in streams, the seconds to the first, and the seconds between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, buckets: Buckets) -> None:
         self.items = 0
-        self.first = Histogram(SECONDS)
-        self.gaps = Histogram(GAPS)
+        self.first = Histogram(buckets.first_item)
+        self.gaps = Histogram(buckets.between_items)
 
 
 class ModelMeters:
-    def __init__(self, model: str, version: str | None) -> None:
+    def __init__(self, model: str, version: str | None, buckets: Buckets = DEFAULT) -> None:
         self.labels = [model, version or ""]
+        self._bounds = buckets.requests
         self.in_flight = 0
+        self.load_seconds: float | None = None
+        """Seconds that the load of the version which serves took; None where another process measures it."""
         self.durations: dict[str, Histogram] = {}
         """Seconds of calls, by how they ended."""
         self.waited = 0.0
         """Seconds that successful calls waited."""
         self.last: float | None = None
         """When the last call came, on the clock of `perf_counter`."""
-        self.streams = StreamMeters()
+        self.streams = StreamMeters(buckets)
         self.queue = queues.QueueMeters()
         self.stages: dict[type[StageMeters], StageMeters] = {}
         """The meters of single stages, for stages that have asked for them."""
@@ -92,7 +97,7 @@ class ModelMeters:
         """A call ended after `seconds` with `kind`: `success`, or the code of its error."""
         durations = self.durations.get(kind)
         if durations is None:
-            durations = self.durations[kind] = Histogram(SECONDS)
+            durations = self.durations[kind] = Histogram(self._bounds)
         durations.observe(seconds)
         if waited and kind == "success":
             self.waited += waited
@@ -106,7 +111,8 @@ class ModelMeters:
 class DoorMeters:
     """HTTP requests by method, route template and status."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds = SECONDS) -> None:
+        self._bounds = bounds
         self.requests: dict[tuple[str, str, str], Histogram] = {}
         self.in_progress = 0
 
@@ -114,7 +120,7 @@ class DoorMeters:
         key = (method, path, status)
         durations = self.requests.get(key)
         if durations is None:
-            durations = self.requests[key] = Histogram(SECONDS)
+            durations = self.requests[key] = Histogram(self._bounds)
         durations.observe(seconds)
 
 
@@ -136,10 +142,11 @@ class SocketMeters:
 class Meters(Collector):
     """Every meter of the server. Prometheus calls `collect` at a scrape."""
 
-    def __init__(self, rest_prefix: str = "rest_server") -> None:
+    def __init__(self, rest_prefix: str = "rest_server", buckets: Buckets = DEFAULT) -> None:
+        self._buckets = buckets
         self.models: dict[tuple[str, str | None], ModelMeters] = {}
-        self.rest = DoorMeters()
-        self.grpc = GrpcMeters()
+        self.rest = DoorMeters(buckets.requests)
+        self.grpc = GrpcMeters(buckets.requests)
         self.sockets = SocketMeters()
         self._shown: dict[type[StageMeters], Collector | None] = {}
         self.elsewhere: Callable[[], Awaitable[bytes]] | None = None
@@ -157,7 +164,7 @@ class Meters(Collector):
 
     def of(self, model: str, version: str | None) -> ModelMeters:
         """The meters of a model. They survive its reloads, as counters must."""
-        return self.models.setdefault((model, version), ModelMeters(model, version))
+        return self.models.setdefault((model, version), ModelMeters(model, version, self._buckets))
 
     def show(self, kind: type[StageMeters], shared: Collector | None = None) -> None:
         """Show the families of a stage from now on, even without models that have any, and what its models share.
@@ -221,10 +228,13 @@ class Meters(Collector):
         )
         ends = CounterMetricFamily("inferstream_calls", "Calls by how they ended", labels=[*names, "end"])
         running = GaugeMetricFamily("inferstream_calls_in_progress", "Calls waiting or running", labels=names)
+        loads = GaugeMetricFamily(
+            "inferstream_model_load_seconds", "Seconds that the model took to load", labels=names
+        )
         seconds = HistogramMetricFamily("inferstream_call_seconds", "Seconds from call to end", labels=names)
         for meters in self.models.values():
             labels = meters.labels
-            every, won = Histogram(SECONDS), Histogram(SECONDS)
+            every, won = Histogram(self._buckets.requests), Histogram(self._buckets.requests)
             for end, durations in meters.durations.items():
                 ends.add_metric([*labels, end], durations.count)
                 every.add(durations.counts, durations.total)
@@ -236,7 +246,9 @@ class Meters(Collector):
             failed.add_metric(labels, every.total - won.total)
             running.add_metric(labels, meters.in_flight)
             seconds.add_metric(labels, every.buckets(), every.total)
-        yield from (success, failure, duration, failed, ends, running, seconds)
+            if meters.load_seconds is not None:
+                loads.add_metric(labels, meters.load_seconds)
+        yield from (success, failure, duration, failed, ends, running, seconds, loads)
 
     def _collect_streams(self) -> Iterable[Metric]:
         names = ["model", "version"]

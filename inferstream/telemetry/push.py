@@ -25,6 +25,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from .histogram import Histogram
 from .metrics import Meters, ModelMeters
+from .tokens import PROVIDER, TokenMeters
 
 logger = logging.getLogger("inferstream.push")
 
@@ -107,9 +108,39 @@ class MetricPush:
                 "{item}",
                 self._sum(((labels, meters.streams.items) for labels, meters in models), now),
             ),
+            *self._generative(now),
         ]
         scope = ScopeMetrics(self._scope, [metric for metric in metrics if metric.data.data_points], "")
         return MetricsData([ResourceMetrics(self._resource, [scope], "")])
+
+    def _generative(self, now: int) -> Iterator[Metric]:
+        """OpenTelemetry's metrics of generative models, for models of text."""
+        texts = [
+            (_gen_ai_labels(meters, tokens.operation), meters, tokens)
+            for meters in self._meters.models.values()
+            if isinstance(tokens := meters.stages.get(TokenMeters), TokenMeters) and tokens.operation
+        ]
+        durations = [
+            self._point(labels if end == "success" else {**labels, "error.type": end}, found, now)
+            for labels, meters, _ in texts
+            for end, found in meters.durations.items()
+        ]
+        first = [self._point(labels, meters.streams.first, now) for labels, meters, _ in texts]
+        gaps = [self._point(labels, meters.streams.gaps, now) for labels, meters, _ in texts]
+        used = [
+            self._point({**labels, "gen_ai.token.type": kind}, found, now)
+            for labels, _, meters in texts
+            for kind, found in (("input", meters.input), ("output", meters.output))
+            if found.count
+        ]
+        for name, description, unit, points in (
+            ("gen_ai.server.request.duration", "Seconds from call to end", "s", durations),
+            ("gen_ai.server.time_to_first_token", "Seconds from call to the first response", "s", first),
+            ("gen_ai.server.time_per_output_token", "Seconds between responses", "s", gaps),
+            ("gen_ai.client.token.usage", "Tokens of a call", "{token}", used),
+        ):
+            histogram = HistogramPoints(points, AggregationTemporality.CUMULATIVE)
+            yield _metric(name, description, unit, histogram)
 
     def _durations(
         self, models: Iterable[tuple[Labels, ModelMeters]], now: int
@@ -140,6 +171,16 @@ class MetricPush:
 def _labels(meters: ModelMeters) -> Labels:
     model, version = meters.labels
     return {"model.name": model, "model.version": version}
+
+
+def _gen_ai_labels(meters: ModelMeters, operation: str) -> Labels:
+    model, _ = meters.labels
+    return {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": PROVIDER,
+        "gen_ai.request.model": model,
+        "gen_ai.response.model": model,
+    }
 
 
 def _metric(name: str, description: str, unit: str, data: HistogramPoints | Sum) -> Metric:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
-from .histogram import SECONDS, Histogram
+from .histogram import SECONDS, Bounds, Histogram
 
 LABELS = ["grpc_type", "grpc_service", "grpc_method"]
 
@@ -15,7 +15,7 @@ UNLOGGED = ("Check", "List", "Watch", "ServerLive", "ServerReady", "ModelReady")
 class RpcMeters:
     __slots__ = ("duration", "ends", "kind", "labels", "name", "received", "sent", "started", "unlogged")
 
-    def __init__(self, kind: str, service: str, method: str) -> None:
+    def __init__(self, kind: str, service: str, method: str, bounds: Bounds = SECONDS) -> None:
         self.kind = kind
         self.labels = [kind, service, method]
         self.name = f"{service}/{method}"
@@ -25,7 +25,7 @@ class RpcMeters:
         self.received = 0
         self.sent = 0
         self.ends: dict[str, int] = {}
-        self.duration = Histogram(SECONDS)
+        self.duration = Histogram(bounds)
 
     @property
     def path(self) -> str:
@@ -37,11 +37,12 @@ class RpcMeters:
 
 
 class GrpcMeters:
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
         self._rpcs: list[RpcMeters] = []
 
     def of(self, kind: str, service: str, method: str) -> RpcMeters:
-        self._rpcs.append(RpcMeters(kind, service, method))
+        self._rpcs.append(RpcMeters(kind, service, method, self._bounds))
         return self._rpcs[-1]
 
     def collect(self) -> Iterator[Metric]:

@@ -11,16 +11,17 @@ if TYPE_CHECKING:
 
 
 class StepMeters(MeterSet):
-    """Streams that advance or wait for a place, and the size and seconds of each step."""
+    """Streams that advance or wait for a place, the size and seconds of each step, and waits for the first step."""
 
     gauges = ("active", "waiting")
-    histograms = ("sizes", "durations")
+    histograms = ("sizes", "durations", "waits")
 
     def __init__(self) -> None:
         self.active = 0
         self.waiting = 0
         self.sizes = Histogram(COUNTS)
         self.durations = Histogram(SECONDS)
+        self.waits = Histogram(SECONDS)
 
     def stepped(self, states: int, seconds: float) -> None:
         self.sizes.observe(states)
@@ -39,9 +40,15 @@ class StepMeters(MeterSet):
         )
         sizes = HistogramMetricFamily("inferstream_step_size", "Streams in a step", labels=names)
         seconds = HistogramMetricFamily("inferstream_step_seconds", "Seconds per step", labels=names)
+        waits = HistogramMetricFamily(
+            "inferstream_step_wait_seconds",
+            "Seconds from a stream's arrival at the steps to its first step, its admission included",
+            labels=names,
+        )
         for labels, meters in found:
             active.add_metric(labels, meters.active)
             waiting.add_metric(labels, meters.waiting)
             sizes.add_metric(labels, meters.sizes.buckets(), meters.sizes.total)
             seconds.add_metric(labels, meters.durations.buckets(), meters.durations.total)
-        return (active, waiting, sizes, seconds)
+            waits.add_metric(labels, meters.waits.buckets(), meters.waits.total)
+        return (active, waiting, sizes, seconds, waits)

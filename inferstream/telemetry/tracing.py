@@ -1,19 +1,21 @@
 """Spans for an OpenTelemetry collector. Imported only if the settings name one."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from opentelemetry import context, propagate, trace
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import SpanKind, Status, StatusCode, format_span_id, format_trace_id
+
+from .context import SpanIds, trace_by
 
 FLUSH = 1.0
 """Seconds for the last spans to reach their collector."""
 
-SpanValues = Mapping[str, str | int]
+SpanValues = Mapping[str, str | int | float | Sequence[str]]
 
 
 class Span:
@@ -51,6 +53,14 @@ class Span:
         self._parent.set_status(Status(StatusCode.ERROR, failure))
 
 
+def current_span() -> SpanIds | None:
+    """The current span of this task or thread."""
+    found = trace.get_current_span().get_span_context()
+    if not found.is_valid:
+        return None
+    return SpanIds(format_trace_id(found.trace_id), format_span_id(found.span_id))
+
+
 class Tracer:
     """Makes spans, also those of model code, and sends them to the collector at `endpoint`."""
 
@@ -62,6 +72,7 @@ class Tracer:
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         trace.set_tracer_provider(self._provider)
         self._tracer = self._provider.get_tracer("inferstream", version)
+        trace_by(current_span)
 
     def door(self, name: str, headers: Mapping[str, str], values: SpanValues) -> Span:
         """The span of a request, a child of the client's span if these headers name one."""

@@ -1,6 +1,8 @@
 """Meters of worker processes and front ends."""
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -46,6 +48,11 @@ class WorkerMeters(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield GaugeMetricFamily("inferstream_workers", "Worker processes running", value=len(self._running))
+        yield GaugeMetricFamily(
+            "inferstream_workers_memory_bytes",
+            "Resident memory of the worker processes, shared memory in each",
+            value=sum(map(_resident, self._running)),
+        )
         yield CounterMetricFamily("inferstream_workers_started", "Worker processes started", self._started)
         yield CounterMetricFamily(
             "inferstream_workers_lost", "Worker processes that ended early", self._ended
@@ -56,6 +63,15 @@ class WorkerMeters(Collector):
         depth = HistogramMetricFamily("parallel_request_queue", "Calls a worker had when given one more")
         depth.add_metric([], self._depths.buckets(), self._depths.total)
         yield depth
+
+
+def _resident(pid: int) -> int:
+    """Bytes of resident memory of a process; 0 if it has ended, or without Linux."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 class FrontEndMeters(Collector):

@@ -9,6 +9,7 @@ import pytest
 from tests.collector import Collector
 from tests.frontends import clients, followers
 from tests.serving import eventually, text, write_model
+from tests.texts import write_text_model
 
 
 @pytest.fixture
@@ -63,6 +64,33 @@ def test_the_last_calls_are_pushed_at_the_end(tmp_path: Path, serve, collector: 
     assert running.stop() == 0, running.text()
     assert collector.total("inferstream.calls", model_name="streaming", call_end="success") == 1
     assert collector.total("inferstream.stream.items", model_name="streaming") > 0
+
+
+def test_models_of_text_have_the_metrics_of_generative_models(
+    tmp_path: Path, serve, collector: Collector
+) -> None:
+    folder = folder_of(tmp_path, metrics_push_server=f"127.0.0.1:{collector.port}", metrics_push_interval=0.1)
+    write_text_model(folder, "tokens")
+    running = serve(folder)
+    assert running.infer("echo", text()).status_code == 200
+    for _ in range(2):
+        assert running.infer("tokens", {"prompt": "one two three"}, "generate_stream").status_code == 200
+    labels = {
+        "gen_ai.operation.name": "text_completion",
+        "gen_ai.provider.name": "inferstream",
+        "gen_ai.request.model": "tokens",
+    }
+    for name, count in (
+        ("gen_ai.server.request.duration", 2),
+        ("gen_ai.server.time_to_first_token", 2),
+        ("gen_ai.server.time_per_output_token", 4),
+        ("gen_ai.client.token.usage", 4),
+    ):
+        eventually(lambda name=name, count=count: collector.total(name, **labels) == count)
+        assert collector.total(name) == count
+    for kind, count in (("input", 10), ("output", 102)):
+        (used,) = collector.points("gen_ai.client.token.usage", **labels, **{"gen_ai.token.type": kind})
+        assert (used.count, used.sum, used.explicit_bounds[-1]) == (2, 2 * count, 4**13)
 
 
 def test_each_front_end_pushes_its_own(tmp_path: Path, start, collector: Collector) -> None:

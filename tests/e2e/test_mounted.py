@@ -60,7 +60,7 @@ def test_v2_answers_below_the_prefix(mounted: Host) -> None:
 
 
 def test_the_documentation_names_the_prefix(mounted: Host) -> None:
-    assert '"/models/v2/docs/dataplane.json"' in httpx.get(f"{mounted.url}/v2/docs").text
+    assert 'src="/models/page/page.js"' in httpx.get(f"{mounted.url}/v2/docs").text
     document = httpx.get(f"{mounted.url}/v2/docs/dataplane.json").json()
     assert document["servers"] == [{"url": "/models"}]
 
@@ -170,7 +170,7 @@ def test_an_application_of_its_own_is_started_by_the_server(server: str, tmp_pat
 
 def test_a_route_that_hides_one_of_ours_is_an_error_at_start(server: str, tmp_path: Path) -> None:
     models = write_host(tmp_path)
-    with pytest.raises(AssertionError, match=r'route "/models/v2/\{what\}" hides "/models/v2/docs" of'):
+    with pytest.raises(AssertionError, match=r'route "/models/v2/\{what\}" hides "/models/v2/models" of'):
         host(server, "hidden", models, 0)
 
 

@@ -14,10 +14,12 @@ from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests import grpc_web
 from tests.collector import Collector
 from tests.serving import Running, eventually, text, write_model
+from tests.texts import write_text_model
 
 CODE = """
+import logging
 from opentelemetry import trace
-from inferstream import MLModel, custom_handler
+from inferstream import MLModel, Token, Usage, custom_handler
 from inferstream.types import InferenceResponse, ResponseOutput
 
 tracer = trace.get_tracer("model")
@@ -29,9 +31,18 @@ def word(model, text):
 class Predicting(MLModel):
     async def predict(self, payload):
         with tracer.start_as_current_span("in the model"):
-            if payload.inputs[0].data[0] == "fail":
+            if payload.inputs[0].data[0] in ("fail", b"fail"):
                 raise ValueError("secret")
             return word(self, "done")
+
+class Logging(Predicting):
+    async def predict(self, payload):
+        logging.getLogger("inferstream.mine").info("asked")
+        return word(self, "done")
+
+class Chat(MLModel):
+    async def predict(self, payload):
+        return Token("done", usage=Usage(3, 4))
 
 class Blocking(MLModel):
     def predict(self, payload):
@@ -50,7 +61,7 @@ class Streaming(MLModel):
             yield word(self, "one")
             with tracer.start_as_current_span("between"):
                 yield word(self, "two")
-            if payload.inputs[0].data[0] == "fail":
+            if payload.inputs[0].data[0] in ("fail", b"fail"):
                 raise ValueError("secret")
 """
 
@@ -60,7 +71,14 @@ ERROR = 2
 
 
 def attributes(span) -> dict:
-    return {pair.key: pair.value.string_value or pair.value.int_value for pair in span.attributes}
+    return {pair.key: _value(pair.value) for pair in span.attributes}
+
+
+def _value(value) -> object:
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return [_value(each) for each in value.array_value.values]
+    return getattr(value, kind)
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +91,12 @@ def collector() -> Iterator[Collector]:
 @pytest.fixture(scope="module")
 def traced(workers: int, collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("traced") / "models"
-    for name in ("Predicting", "Blocking", "Streaming", "Routed"):
+    for name in ("Predicting", "Blocking", "Streaming", "Routed", "Logging"):
         write_model(folder, name.lower(), f"model.{name}", CODE, parameters={"version": "1"})
+    write_text_model(folder, "tokens")
+    words = {"datatype": "BYTES", "shape": [1]}
+    chat = {"inputs": [{"name": "messages", **words}], "outputs": [{"name": "w", **words}]}
+    write_model(folder, "chat", "model.Chat", CODE, **chat)
     settings = {
         "server_name": "shop",
         "server_version": "7",
@@ -114,10 +136,16 @@ def test_a_request_is_a_span_in_its_clients_trace(traced: Running, collector: Co
     own = collector.one("in the model", trace)
     assert door.parent_span_id.hex() == SPAN
     assert (call.parent_span_id, own.parent_span_id) == (door.span_id, call.span_id)
-    assert attributes(door) == {
-        "http.method": "POST",
+    found = attributes(door)
+    assert found.pop("user_agent.original").startswith("python-httpx/")
+    assert found == {
+        "http.request.method": "POST",
         "http.route": "/v2/models/{model_name}/infer",
-        "http.status_code": 200,
+        "http.response.status_code": 200,
+        "url.path": "/v2/models/predicting/infer",
+        "url.scheme": "http",
+        "server.address": "127.0.0.1",
+        "server.port": traced.http_port,
     }
     assert attributes(call) == {
         "model.name": "predicting",
@@ -135,7 +163,7 @@ def test_a_call_of_grpc_web_is_the_span_of_an_rpc_and_no_other(traced: Running, 
     trace, header = fresh()
     found = grpc_web.call(traced.url, "ModelInfer", message("predicting").SerializeToString(), **header)
     assert found.status == 0
-    door = collector.one("/inference.GRPCInferenceService/ModelInfer", trace)
+    door = collector.one("inference.GRPCInferenceService/ModelInfer", trace)
     assert door.parent_span_id.hex() == SPAN
     assert collector.one("infer predicting", trace).parent_span_id == door.span_id
 
@@ -153,11 +181,12 @@ def test_a_failure_is_an_error_that_quotes_nothing(traced: Running, collector: C
     for name in ("POST /v2/models/{model_name}/infer", "infer predicting"):
         span = collector.one(name, trace)
         assert span.status.code == ERROR
+        assert attributes(span).get("error.type") == ("500" if name.startswith("POST") else None)
         assert "secret" not in span.status.message
     trace, header = fresh()
     assert traced.infer("nobody", request(), headers=header).status_code == 404
     door = collector.one("POST /v2/models/{model_name}/infer", trace)
-    assert (door.status.code, attributes(door)["http.status_code"]) == (0, 404)
+    assert (door.status.code, attributes(door)["http.response.status_code"]) == (0, 404)
 
 
 def test_a_streams_spans_end_with_it(traced: Running, collector: Collector) -> None:
@@ -194,21 +223,26 @@ def test_an_rpc_is_a_span_and_so_is_a_stream_of_them(traced: Running, collector:
         stub = GRPCInferenceServiceStub(channel)
         trace, header = fresh()
         stub.ModelInfer(message("predicting"), metadata=[*header.items()], timeout=10)
-        door = collector.one("/inference.GRPCInferenceService/ModelInfer", trace)
+        door = collector.one("inference.GRPCInferenceService/ModelInfer", trace)
         call = collector.one("infer predicting", trace)
         assert door.parent_span_id.hex() == SPAN
         assert call.parent_span_id == door.span_id
         assert attributes(door) == {
-            "rpc.system": "grpc",
-            "rpc.service": "inference.GRPCInferenceService",
-            "rpc.method": "ModelInfer",
-            "rpc.grpc.status_code": 0,
+            "rpc.system.name": "grpc",
+            "rpc.method": "inference.GRPCInferenceService/ModelInfer",
+            "rpc.response.status_code": "OK",
         }
         trace, header = fresh()
         with pytest.raises(grpc.RpcError):
             stub.ModelInfer(message("nobody"), metadata=[*header.items()], timeout=10)
-        refused = collector.one("/inference.GRPCInferenceService/ModelInfer", trace)
-        assert (refused.status.code, attributes(refused)["rpc.grpc.status_code"]) == (ERROR, 5)
+        refused = collector.one("inference.GRPCInferenceService/ModelInfer", trace)
+        # A client's mistake is no error of the server.
+        assert (refused.status.code, attributes(refused)["rpc.response.status_code"]) == (0, "NOT_FOUND")
+        trace, header = fresh()
+        with pytest.raises(grpc.RpcError):
+            stub.ModelInfer(message("predicting", b"fail"), metadata=[*header.items()], timeout=10)
+        failed = collector.one("inference.GRPCInferenceService/ModelInfer", trace)
+        assert (failed.status.code, attributes(failed)["error.type"]) == (ERROR, "INTERNAL")
 
         trace, header = fresh()
         answers = [
@@ -217,7 +251,7 @@ def test_an_rpc_is_a_span_and_so_is_a_stream_of_them(traced: Running, collector:
             )
         ]
         assert len(answers) == 4
-        door = collector.one("/inference.GRPCInferenceService/ModelStreamInfer", trace)
+        door = collector.one("inference.GRPCInferenceService/ModelStreamInfer", trace)
         call = collector.one("stream streaming", trace)
         assert call.parent_span_id == door.span_id
         eventually(lambda: len(collector.named("between", trace)) == 2)
@@ -245,7 +279,52 @@ def test_other_requests_are_spans_and_health_is_none(traced: Running, collector:
     assert httpx.get(f"{traced.url}/v2/models/predicting", headers=header).status_code == 200
     collector.one("GET /v2/models/{name}", trace)
     names = {span.name for span in collector.spans if span.trace_id.hex() == trace}
-    assert names == {"GET /v2/models/{name}", "/inference.GRPCInferenceService/ServerMetadata"}
+    assert names == {"GET /v2/models/{name}", "inference.GRPCInferenceService/ServerMetadata"}
+
+
+def test_a_call_of_a_model_of_text_says_what_it_used(traced: Running, collector: Collector) -> None:
+    trace, header = fresh()
+    body = {
+        "model": "tokens",
+        "messages": [{"role": "user", "content": "one two"}],
+        "max_completion_tokens": 50,
+        "temperature": 0.5,
+        "stream": True,
+    }
+    found = httpx.post(f"{traced.url}/v1/chat/completions", json=body, headers=header, timeout=20)
+    assert found.status_code == 200
+    span = attributes(collector.one("stream tokens", trace))
+    assert {name: value for name, value in span.items() if name.startswith("gen_ai.")} == {
+        "gen_ai.operation.name": "text_completion",
+        "gen_ai.provider.name": "inferstream",
+        "gen_ai.request.model": "tokens",
+        "gen_ai.response.model": "tokens",
+        "gen_ai.request.stream": True,
+        "gen_ai.request.max_tokens": 50,
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.usage.input_tokens": 10,
+        "gen_ai.usage.output_tokens": 101,
+        "gen_ai.response.finish_reasons": ["stop"],
+    }
+    assert span["call.end"] == "success"
+    trace, header = fresh()
+    chat = {"inputs": [{"name": "messages", "datatype": "BYTES", "shape": [1], "data": ["[]"]}]}
+    assert traced.infer("chat", chat, headers=header).status_code == 200
+    span = attributes(collector.one("infer chat", trace))
+    assert span["gen_ai.operation.name"] == "chat"
+    assert span["gen_ai.usage.input_tokens"] == 3
+    trace, header = fresh()
+    assert traced.infer("predicting", request(), headers=header).status_code == 200
+    assert not any("gen_ai" in name for name in attributes(collector.one("infer predicting", trace)))
+
+
+def test_log_lines_name_the_span(traced: Running, collector: Collector) -> None:
+    trace, header = fresh()
+    found = traced.infer("logging", request(), headers={**header, "X-Request-Id": "id-1"})
+    assert found.status_code == 200
+    span = collector.one("infer logging", trace)
+    end = f"[trace_id={trace} span_id={span.span_id.hex()} request_id=id-1]"
+    eventually(lambda: f"INFO - asked {end}\n" in traced.text())
 
 
 def test_a_route_of_a_models_own_is_in_the_trace(traced: Running, collector: Collector) -> None:

@@ -41,6 +41,16 @@ def test_the_settings_reference_is_generated_from_the_settings() -> None:
     assert settings_reference.TARGET.read_text() == settings_reference.render(), "run `make settings`"
 
 
+def test_the_metrics_reference_is_generated_from_the_meters() -> None:
+    root = Path(__file__).parents[2]
+    sys.path.insert(0, str(root / "scripts"))
+    try:
+        import metrics_reference
+    finally:
+        sys.path.pop(0)
+    assert metrics_reference.TARGET.read_text() == metrics_reference.render(), "run `make metrics`"
+
+
 def test_the_grpc_door_is_typed_without_any() -> None:
     """Neither a signature nor anything else there names it: the messages have types of their own."""
     files = sorted((Path(__file__).parents[2] / "inferstream" / "server" / "grpc").rglob("*.py"))

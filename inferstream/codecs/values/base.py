@@ -29,6 +29,8 @@ DIMENSIONS = "dimensions"
 """Parameter of a declared array: its dimensions as a JSON list of sizes, names and nulls."""
 FORMAT = "format"
 """Parameter of a declared time: `date` or `time`, for one that is no date with a time."""
+DESCRIBED = "described"
+"""Parameter of a tensor that a runtime describes in metadata. Nothing declares it, and nothing enforces it."""
 STREAM = "stream"
 """Parameter of an input whose later values arrive in later requests of the same call."""
 

@@ -1,46 +1,44 @@
-"""One log line for each call."""
+"""A record for each call, for the access log and for those who follow it."""
 
-import logging
-from time import perf_counter
+from time import perf_counter, time
 
+from ...errors import InferstreamError
+from ...telemetry.access import AccessLines, AccessRecord
 from ...types import InferenceResponse
-from ..call import Call
+from ..call import Call, Operation
 from ..handler import Handler
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared
 from .metrics import kind_of
 
-logger = logging.getLogger("inferstream.access")
-
-LINE = "%s %s %s%s%s: %s, %.1f ms, %d %s%s"
-"""Dialect, operation, model, its version, status, time, responses, and the client if it is known."""
-
 
 class AccessLog:
     """Sees what the client sees, refusals included."""
 
-    def __init__(self, inner: Handler) -> None:
+    def __init__(self, inner: Handler, lines: AccessLines) -> None:
         self._inner = inner
+        self._lines = lines
 
     async def __call__(self, call: Call) -> Reply:
         began = perf_counter()
         try:
             reply = await self._inner(call)
         except BaseException as error:  # a cancelled call has ended too
-            log(call, began, 0, error)
+            self._lines.put(record_of(call, began, 0, error))
             raise
         if reply.single:
-            log(call, began, 1, None)
+            self._lines.put(record_of(call, began, 1, None))
             return reply
-        return reply.watch(LoggedStream(call, began))
+        return reply.watch(LoggedStream(self._lines, call, began))
 
 
 class LoggedStream(Watcher):
     """Logs a stream at its end."""
 
-    __slots__ = ("_began", "_call", "_items")
+    __slots__ = ("_began", "_call", "_items", "_lines")
 
-    def __init__(self, call: Call, began: float) -> None:
+    def __init__(self, lines: AccessLines, call: Call, began: float) -> None:
+        self._lines = lines
         self._call = call
         self._began = began
         self._items = 0
@@ -49,29 +47,49 @@ class LoggedStream(Watcher):
         self._items += 1
 
     def end(self, error: BaseException | None) -> None:
-        log(self._call, self._began, self._items, error)
+        self._lines.put(record_of(self._call, self._began, self._items, error))
 
 
-def log(call: Call, began: float, items: int, error: BaseException | None) -> None:
-    """Log a call that has ended now."""
-    logger.info(
-        LINE,
+def record_of(call: Call, began: float, items: int, error: BaseException | None) -> AccessRecord:
+    """The record of a call that has ended now."""
+    return AccessRecord(
+        time(),
         call.face or "process",
-        call.operation.value,
+        "stream" if call.operation is Operation.STREAM else "infer",  # an Enum's value takes 0.3 µs
         call.model,
-        ":" if call.version else "",
         call.version or "",
-        kind_of(error),
-        (perf_counter() - began) * 1000,
+        "success" if error is None else kind_of(error),
+        perf_counter() - began,
         items,
-        "item" if items == 1 else "items",
-        f", {call.principal}" if call.principal else "",
+        call.principal or "",
+        call.request.id or "",
+        "" if call.trace is None else _trace_id(call.trace.get("traceparent", "")),
+        error.message if isinstance(error, InferstreamError) else "",
     )
 
 
+def refused(
+    lines: AccessLines, face: str, operation: str, model: str, began: float, error: BaseException
+) -> None:
+    """Put the record of a request that ended in an error before it became a call."""
+    if lines.on:
+        message = error.message if isinstance(error, InferstreamError) else ""
+        seconds = perf_counter() - began
+        record = AccessRecord(
+            time(), face, operation, model, "", kind_of(error), seconds, 0, "", "", "", message
+        )
+        lines.put(record)
+
+
+def _trace_id(traceparent: str) -> str:
+    """The id of the trace in a header of W3C: `00-<trace>-<span>-<flags>`."""
+    parts = traceparent.split("-")
+    return parts[1] if len(parts) == 4 else ""
+
+
 def access_log(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
-    """Off unless the settings ask for it."""
+    """Off unless the settings ask for it. `ServedModel.follow` puts it around the model while somebody follows."""
     if not shared.settings.access_log:
         return None
     model.gate = None  # refused calls have a line too
-    return AccessLog(inner)
+    return AccessLog(inner, shared.lines)

@@ -1,10 +1,11 @@
 """The contract of stage factories: their arguments and their results."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...codecs.values.flat import flat_interface
+from ...telemetry.access import AccessLines
 from ...text.interface import text_interface
 from ..checks import checks_of
 from ..execution.base import Execution
@@ -30,6 +31,8 @@ class Shared:
     """Makes spans; None without a collector in the settings."""
     middlewares: "tuple[Middleware, ...]" = ()
     """Functions around every call of every model, the first outermost."""
+    lines: AccessLines = field(default_factory=lambda: AccessLines(logged=False))
+    """Where the records of the access log go."""
 
 
 class Pipeline:

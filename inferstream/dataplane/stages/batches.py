@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Sequence
 from itertools import islice
 
 from ...concurrency.interruption import Interruption
+from ...context import request_id_var
 from ...errors import Code, InferenceFailed, InferstreamError, InvalidOutput, ModelError
 from ...rows import RowErrors
 from ...telemetry.queues import QueueMeters
@@ -221,6 +222,7 @@ class Batching:
 
     async def _run(self, pending: Pending, batch: Batch) -> None:
         batch.begun = True
+        request_id_var.set("")  # of the call that completed the batch
         try:
             await self._run_members(batch, batch.members)
         except Exception as error:

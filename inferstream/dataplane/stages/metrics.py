@@ -4,19 +4,23 @@ from time import perf_counter
 
 from ...errors import Abandoned, InferstreamError
 from ...telemetry.metrics import ModelMeters
+from ...telemetry.tokens import TokenMeters
+from ...text.usage import usage_of
 from ...types import InferenceResponse
 from ..call import Call
 from ..handler import Handler
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared
+from .gen_ai import operation_of
 
 
 class Metrics:
     """The outermost stage, which sees what the client sees."""
 
-    def __init__(self, inner: Handler, meters: ModelMeters) -> None:
+    def __init__(self, inner: Handler, meters: ModelMeters, tokens: "Tokens | None" = None) -> None:
         self._inner = inner
         self._meters = meters
+        self._tokens = tokens
 
     async def __call__(self, call: Call) -> Reply:
         meters = self._meters
@@ -31,21 +35,47 @@ class Metrics:
         if reply.single:
             meters.in_flight -= 1
             meters.ended(perf_counter() - started, "success", call.waited)
+            if self._tokens is not None:
+                self._tokens.ended(reply.first, None)
             return reply
-        return reply.watch(MeteredStream(meters, started, call.waited))
+        return reply.watch(MeteredStream(meters, started, call.waited, self._tokens))
+
+
+class Tokens:
+    """Counts the tokens of a model of text.
+
+    Output tokens are the model's own count. Where it gives none, each response of a stream is one, if `item_is_token`.
+    """
+
+    def __init__(self, meters: TokenMeters, item_is_token: bool) -> None:
+        self._meters = meters
+        self._item_is_token = item_is_token
+
+    def ended(self, last: InferenceResponse | None, items: int | None) -> None:
+        """Count a call by its last response, and the number of responses in its stream."""
+        usage = usage_of(last)
+        written = usage.completion_tokens
+        if written is None and self._item_is_token:
+            written = items
+        self._meters.used(usage.prompt_tokens, written)
 
 
 class MeteredStream(Watcher):
-    """Counts the responses of one stream, and the seconds between them."""
+    """Counts the responses of one stream, the seconds between them, and the tokens of a text."""
 
-    __slots__ = ("_last", "_meters", "_started", "_streams", "_waited")
+    __slots__ = ("_items", "_last", "_meters", "_response", "_started", "_streams", "_tokens", "_waited")
 
-    def __init__(self, meters: ModelMeters, started: float, waited: float) -> None:
+    def __init__(
+        self, meters: ModelMeters, started: float, waited: float, tokens: Tokens | None = None
+    ) -> None:
         self._meters = meters
         self._waited = waited
         self._streams = meters.streams
         self._started = started
         self._last = 0.0
+        self._tokens = tokens
+        self._items = 0
+        self._response: InferenceResponse | None = None
 
     def item(self, response: InferenceResponse) -> None:
         now = perf_counter()
@@ -56,10 +86,14 @@ class MeteredStream(Watcher):
         else:
             streams.first.observe(now - self._started)
         self._last = now
+        self._items += 1
+        self._response = response  # its reader keeps it until the next one too
 
     def end(self, error: BaseException | None) -> None:
         self._meters.in_flight -= 1
         self._meters.ended(perf_counter() - self._started, kind_of(error), self._waited)
+        if self._tokens is not None:
+            self._tokens.ended(self._response, self._items)
 
 
 def kind_of(error: BaseException | None) -> str:
@@ -72,4 +106,10 @@ def kind_of(error: BaseException | None) -> str:
 
 
 def metrics(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
-    return Metrics(inner, model.meters)
+    text = model.text
+    if text is None or not (text.generates or text.embeds):
+        return Metrics(inner, model.meters)
+    tokens = model.meters.of(TokenMeters)
+    tokens.operation = operation_of(text)
+    # A model that declares nothing may stream other things than texts, and its items are no tokens.
+    return Metrics(inner, model.meters, Tokens(tokens, text.listed and text.generates))

@@ -5,7 +5,7 @@ from collections.abc import Hashable
 import msgspec
 
 from ...types import Parameters
-from ..priority import PRIORITY, TIMEOUT
+from ..priority import PACE, PRIORITY, TIMEOUT
 
 canonical = msgspec.msgpack.Encoder(order="deterministic").encode
 """Distinguishes 1, 1.0 and true, which are equal in Python and may differ for a model."""
@@ -13,7 +13,7 @@ canonical = msgspec.msgpack.Encoder(order="deterministic").encode
 UNENCODABLE = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 """Raised by `canonical` for values that exist only in this process and cannot be compared."""
 
-EACH_ITS_OWN = frozenset((PRIORITY, TIMEOUT))
+EACH_ITS_OWN = frozenset((PACE, PRIORITY, TIMEOUT))
 """Parameters that the dataplane has applied; they may differ between callers that share a response."""
 
 

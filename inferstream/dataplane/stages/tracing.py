@@ -1,7 +1,7 @@
 """One span for each call, with its first response, its end, and the spans of model code in it."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...errors import InferstreamError
 from ...settings import ModelSettings
@@ -9,6 +9,7 @@ from ..call import Call
 from ..handler import Handler
 from ..reply import AtEnd, Reply
 from .base import Pipeline, Shared
+from .gen_ai import GenAi, LastResponse, operation_of, responded
 from .metrics import kind_of
 
 if TYPE_CHECKING:
@@ -18,14 +19,20 @@ if TYPE_CHECKING:
 class Tracing:
     """The outermost stage where the settings enable traces. A worker gets the span with the call."""
 
-    def __init__(self, inner: Handler, tracer: "Tracer", settings: ModelSettings) -> None:
+    def __init__(
+        self, inner: Handler, tracer: "Tracer", settings: ModelSettings, gen_ai: GenAi | None
+    ) -> None:
         self._inner = inner
         self._tracer = tracer
         self._name = settings.name
+        self._gen_ai = gen_ai
         self._values = {"model.name": settings.name, "model.version": settings.version or ""}
 
     async def __call__(self, call: Call) -> Reply:
-        values = {**self._values, "request.id": call.request.id or ""}
+        values: dict[str, Any] = {**self._values, "request.id": call.request.id or ""}
+        gen_ai = self._gen_ai
+        if gen_ai is not None:
+            values |= gen_ai.asked(call)
         span = self._tracer.call(f"{call.operation.value} {self._name}", values)
         call.trace = span.carrier()
         try:
@@ -34,11 +41,29 @@ class Tracing:
             _end(span, error)
             raise
         if reply.single:
+            if gen_ai is not None:
+                span.note(responded(reply.first, None))
             _end(span, None)
             return reply
         if reply.first is not None:
             span.happened("first response")
-        return reply.watch(AtEnd(partial(_end_stream, span)))
+        if gen_ai is None:
+            return reply.watch(AtEnd(partial(_end_stream, span)))
+        return reply.watch(TracedText(span))
+
+
+class TracedText(LastResponse):
+    """Ends the span of a stream of text."""
+
+    __slots__ = ("_span",)
+
+    def __init__(self, span: "Span") -> None:
+        super().__init__()
+        self._span = span
+
+    def end(self, error: BaseException | None) -> None:
+        self._span.note(responded(self.response, self.items))
+        _end_stream(self._span, error)
 
 
 def _end_stream(span: "Span", error: BaseException | None) -> None:
@@ -62,4 +87,6 @@ def tracing(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
     if shared.tracer is None:
         return None
     model.gate = None  # refused calls must be traced too
-    return Tracing(inner, shared.tracer, model.settings)
+    operation = operation_of(model.text)
+    gen_ai = None if operation is None else GenAi(model.settings.name, operation)
+    return Tracing(inner, shared.tracer, model.settings, gen_ai)

@@ -74,7 +74,10 @@ class UnloadInstance(Frame, tag=3):
 
 
 class Open(Frame, tag=4):
-    """Run a request, for a stream at most `window` responses ahead of its reader. `trace` has its span's headers."""
+    """Run a request, for a stream at most `window` responses ahead of its reader. `trace` has its span's headers.
+
+    `request_id` is the X-Request-Id of the client's request.
+    """
 
     call: int
     instance: int
@@ -85,6 +88,7 @@ class Open(Frame, tag=4):
     priority: int
     request: PackedRequest
     trace: Mapping[str, str] | None = None
+    request_id: str = ""
 
 
 class More(Frame, tag=5):

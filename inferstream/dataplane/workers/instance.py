@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from ...concurrency.interruption import Interruption
 from ...concurrency.wakeup import Wakeup
-from ...context import RequestContext, enter, request_context
+from ...context import RequestContext, enter, request_context, request_id_var
 from ...errors import InferenceFailed, InferstreamError
 from ...processes.frames import UNENCODABLE, pack_failure
 from ...processes.link import Link
@@ -126,6 +126,7 @@ class ResponseSender:
         "_credited",
         "_forms",
         "_link",
+        "_request_id",
         "_room",
         "_sizes",
         "_unread",
@@ -148,6 +149,7 @@ class ResponseSender:
         self.number = frame.call
         self.more = more
         self._link = link
+        self._request_id = frame.request_id
         self._arena = arena
         self._forms = forms
         if frame.stream:
@@ -158,6 +160,8 @@ class ResponseSender:
 
     async def run(self, handler: Handler) -> None:
         """Run the call, and report its end in every case."""
+        if self._request_id:
+            request_id_var.set(self._request_id)
         enter(RequestContext())  # for a call that ends before its model runs
         try:
             await self._run(handler)

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from ...context import request_id_var
 from ...errors import InferstreamError, InvalidRequest
 from ...processes.frames import UNENCODABLE, pack_failure
 from ...processes.link import Link
@@ -75,6 +76,7 @@ class RemoteCall:
                     call.priority,
                     request,
                     call.trace,
+                    request_id_var.get(),
                 )
             )
         except UNENCODABLE:

@@ -21,6 +21,7 @@ from ...processes.link import Link
 from ...processes.membership import belong_to
 from ...settings import ModelSettings
 from ...signature import SIGNATURE
+from ...telemetry.console import configure_console
 from ...telemetry.custom import CUSTOM
 from ...telemetry.logs import configure_logging
 from ..cloudevents import CloudEvents
@@ -87,6 +88,7 @@ class Worker:
         if frame.keep_freed_memory:
             keep_freed_memory()
         configure_logging(frame.debug, frame.structured, frame.logging)
+        configure_console(frame.structured, frame.logging)
         share_folders(frame.code)
         processors.divide(frame.workers)
         self._models.events = None if frame.events is None else CloudEvents(frame.events)

@@ -12,10 +12,11 @@ from ...imports.folders import importing_alone
 from ...model import Emission, Finished, StepModel
 from ...repository.uri import get_model_uri, to_absolute_path
 from ...settings import ModelSettings
+from ...signature import Description
 from ...text.detokenizer import Detokenizer
 from ...text.token import Token, Usage
 from ...types import InferenceRequest, MetadataTensor
-from ..framework import TRANSFORMERS_LOADING, FrameworkModel
+from ..framework import CONTEXT_LENGTH, TRANSFORMERS_LOADING, FrameworkModel
 from ..sampling import Sampling, read_sampling, refused
 from .prompts import Prompts
 from .settings import LanguageSettings
@@ -77,6 +78,7 @@ class CausalLM(FrameworkModel, StepModel):
             self.inputs = self._prompts.inputs()
         if not self.outputs:
             self.outputs = [MetadataTensor(name="text", datatype="BYTES", shape=[1])]
+        self._description = Description(parameters={CONTEXT_LENGTH: self._context})
 
     def admit(self, request: InferenceRequest) -> Stream:
         parameters = request.parameters

@@ -20,6 +20,7 @@ from ...concurrency.questions import Questions
 from ...concurrency.tasks import Tasks
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
+from ...dataplane.peers import Peers
 from ...dataplane.workers.shared import WorkerLoads
 from ...errors import InferenceFailed, InferstreamError
 from ...garbage import settle
@@ -30,8 +31,10 @@ from ...processes.frames import pack_failure, unpack_failure
 from ...processes.link import Link
 from ...processes.membership import belong_to
 from ...settings import Settings
+from ...telemetry.console import configure_console
 from ...telemetry.custom import CUSTOM
 from ...telemetry.files import MetricFiles
+from ...telemetry.histogram import Buckets
 from ...telemetry.logs import configure_logging
 from ...telemetry.metrics import Meters
 from ...telemetry.sums import families_of
@@ -74,7 +77,10 @@ class Follower:
             frames.Retired: lambda frame: self._loading.retired(frame.worker),
             frames.Lost: lambda frame: self._loading.lost(frame.worker, frame.how),
             frames.QueryResult: self._query_result,
+            frames.Ask: lambda frame: self._spawn(self._answer(frame)),
             frames.Count: lambda frame: self._count(frame.operation),
+            frames.Follow: lambda frame: self._registry.follow(frame),
+            frames.Records: lambda frame: self._registry.followers.put_foreign(frame.records, frame.dropped),
         }
         decoder = msgspec.msgpack.Decoder(frames.ToFollower)
         self._link = Link(end, decoder, self._received, lambda: os._exit(0))
@@ -91,10 +97,11 @@ class Follower:
         if settings.keep_freed_memory:
             keep_freed_memory()
         configure_logging(settings.debug, settings.use_structured_logging, settings.logging_settings)
+        configure_console(settings.use_structured_logging, settings.logging_settings)
         share_folders(frame.code)
         processors.divide(frame.count)
         self._ports = frame.ports
-        self._meters = Meters(settings.metrics_rest_server_prefix)
+        self._meters = Meters(settings.metrics_rest_server_prefix, Buckets(**settings.metrics_buckets))
         self._meters.elsewhere = partial(self._ask, "metrics", "")
         self._tracing = build_tracing(settings)
         self._metric_push = build_push(settings, self._meters)
@@ -107,7 +114,8 @@ class Follower:
         self._loading = Loading(settings, which, self._workers, self._send, loads, self._stand_in)
         Intake(self._intake, self._loading.arrived)
         access = Access(settings.host, settings.allow_open_repository)
-        self._dataplane = DataPlane(settings, self._registry, access)
+        self._peers = Peers(frame.index, frame.count, self._ask_peer)
+        self._dataplane = DataPlane(settings, self._registry, access, self._peers)
         self._spawn(self._push())
 
     def _tell(self, frame: frames.Tell) -> None:
@@ -157,11 +165,28 @@ class Follower:
         await asyncio.sleep(0)  # the link writes in the next turn of the loop
         then()
 
-    async def _ask(self, what: str, name: str) -> bytes:
+    async def _ask(self, what: str, name: str, front_end: int | None = None) -> bytes:
         number = next(self._numbers)
         result = self._questions.ask(number)
-        self._send(frames.Query(number, what, name))
+        self._send(frames.Query(number, what, name, front_end))
         return await result
+
+    async def _ask_peer(self, front_end: int, subject: str, text: str) -> bytes:
+        return await self._ask(subject, text, front_end)
+
+    async def _answer(self, frame: frames.Ask) -> None:
+        """Answer another front end."""
+        try:
+            answer = frames.Answered(
+                frame.question, None, await self._peers.ask(self._peers.index, frame.subject, frame.text)
+            )
+        except InferstreamError as error:
+            answer = frames.Answered(frame.question, pack_failure(error))
+        except Exception:
+            logger.exception("a question of another front end failed")
+            failed = InferenceFailed("The server failed; its log says why.")
+            answer = frames.Answered(frame.question, pack_failure(failed))
+        self._send(answer)
 
     def _query_result(self, frame: frames.QueryResult) -> None:
         if frame.failure is not None:

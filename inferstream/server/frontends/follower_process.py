@@ -22,6 +22,7 @@ from ...processes.link import Link
 from ...processes.spawning import REAPED, Child, Program
 from ...telemetry.sums import Family
 from . import frames
+from .access_log import SharedLog
 
 logger = logging.getLogger("inferstream.server")
 
@@ -36,8 +37,10 @@ class FollowerProcess:
 
     def __init__(
         self,
+        index: int,
         query: "Callable[[FollowerProcess, frames.Query], None]",
         replace: Callable[[frames.Replace], None],
+        log: SharedLog,
         variables: dict[str, str],
         loads: int,
     ) -> None:
@@ -53,17 +56,23 @@ class FollowerProcess:
         self._operations = count(1)
         self._waiting: Questions[None] = Questions()
         self._held: Questions[None] = Questions()
+        self._asked: Questions[bytes] = Questions()
         self._frames: dict[type[Any], Callable[[Any], object]] = {
             frames.Done: self._done,
             frames.Released: lambda frame: self._held.settle(frame.model, None),
             frames.Query: lambda frame: query(self, frame),
             frames.Counted: self._counted,
+            frames.Answered: self._answered,
             frames.Replace: replace,
+            frames.Follows: lambda frame: log.wanted(self, frame.on),
+            frames.Records: lambda frame: log.passed(self, frame),
             **RECEIVERS,
         }
         decoder = msgspec.msgpack.Decoder(frames.FollowerFrame)
         self._link = Link(self._child.socket, decoder, self._received, self._child.kill)
         self.send = self._link.send
+        self.index = index
+        """Its number among the front ends; the leader is 0."""
         self.pid = self._child.pid
         self.families: list[Family] = []
         """Its latest meters."""
@@ -109,6 +118,15 @@ class FollowerProcess:
             async with asyncio.timeout(seconds):
                 await self.do(frames.Count, None)
 
+    async def ask(self, subject: str, text: str) -> bytes:
+        """Its answer to a question of another front end. Raises WorkerLost, and what the answer raises."""
+        number = next(self._operations)
+        answer = self._asked.ask(number)
+        if self.ended.is_set():
+            raise self._lost()
+        self.send(frames.Ask(number, subject, text))
+        return await answer
+
     def hold(self, model: int) -> None:
         """Record that it holds this model until it reports the release."""
         self._held.ask(model)
@@ -145,6 +163,12 @@ class FollowerProcess:
         self.families = frame.families
         self._done(frames.Done(frame.operation))
 
+    def _answered(self, frame: frames.Answered) -> None:
+        if frame.failure is not None:
+            self._asked.fail(frame.question, unpack_failure(frame.failure))
+        else:
+            self._asked.settle(frame.question, frame.data)
+
     def _lost(self) -> WorkerLost:
         return WorkerLost(f"the front end {self.pid} {self.how}")
 
@@ -155,5 +179,6 @@ class FollowerProcess:
         self.serves = False
         self.ended.set()
         self._waiting.fail_all(self._lost())
+        self._asked.fail_all(self._lost())
         for model in list(self._held):
             self._held.settle(model, None)

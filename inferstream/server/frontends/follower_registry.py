@@ -22,6 +22,7 @@ from ...types import RepositoryIndexResponseItem, State
 from ..custom import build_route_handler
 from ..standin import StandIn
 from . import frames
+from .access_log import RecordSender
 from .models import divide
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class FollowerRegistry(Serving):
         self._leader_ready = False
         self._prepared: dict[int, asyncio.Task[ServedModel]] = {}
         self._numbers: dict[ServedModel, int] = {}
+        self._records = RecordSender(send)
+        self.followers.changed = lambda on: send(frames.Follows(on))
 
     @property
     def ready(self) -> bool:
@@ -60,6 +63,13 @@ class FollowerRegistry(Serving):
         """Take over the leader's readiness and the states of models that do not serve."""
         self._leader_ready = frame.ready
         self._states = {(name, version): (State(state), "") for name, version, state in frame.states}
+
+    def follow(self, frame: frames.Follow) -> None:
+        """Send the leader the records of the access log, or no longer."""
+        if frame.on:
+            self.lines.add(self._records.put)
+        else:
+            self.lines.remove(self._records.put)
 
     async def index(self, ready: bool) -> list[RepositoryIndexResponseItem]:
         items = orjson.loads(await self._ask("ready" if ready else "index", ""))

@@ -5,6 +5,7 @@ The reply to a frame with an `operation` is `Done` or `Counted` with the same nu
 
 from ...dataplane.workers.frames import Loaded
 from ...processes.frames import Failure, Frame, Logged, Registered
+from ...telemetry.access import AccessRecord
 from ...telemetry.sums import Family
 
 
@@ -102,6 +103,14 @@ class QueryResult(Frame, tag=11):
     data: bytes = b""
 
 
+class Ask(Frame, tag=13):
+    """A question of another front end about a subject."""
+
+    question: int
+    subject: str
+    text: str
+
+
 class Count(Frame, tag=12):
     """Report the meters now."""
 
@@ -122,11 +131,13 @@ class Released(Frame, tag=21):
 
 
 class Query(Frame, tag=22):
-    """A client's request to this front end: `load` or `unload` a model, `index`, `ready` or `metrics`."""
+    """What this front end needs of others: `load` or `unload` a model, `index`, `ready`, `metrics`, or an answer."""
 
     question: int
     what: str
     name: str = ""
+    front_end: int | None = None
+    """The front end that `name` is a question to, about the subject `what`; None for the leader's own operations."""
 
 
 class Counted(Frame, tag=23):
@@ -136,11 +147,38 @@ class Counted(Frame, tag=23):
     families: list[Family]
 
 
+class Answered(Frame, tag=25):
+    """The answer to a question of another front end."""
+
+    question: int
+    failure: Failure | None
+    data: bytes = b""
+
+
 class Replace(Frame, tag=24):
     """A worker has failed and must be replaced."""
 
     worker: int
     why: str
+
+
+class Follow(Frame, tag=30):
+    """Send the records of the access log from now on, or no longer."""
+
+    on: bool
+
+
+class Follows(Frame, tag=31):
+    """Somebody follows the access log at this front end, or nobody any more."""
+
+    on: bool
+
+
+class Records(Frame, tag=32):
+    """Records of another front end's access log, and how many were dropped."""
+
+    records: list[AccessRecord]
+    dropped: int
 
 
 class WorkerConnection(Frame):
@@ -153,5 +191,7 @@ class WorkerConnection(Frame):
 
 FollowerOperation = Prepare | Serve | Withdraw | Tell | OpenPorts | Drain | Shutdown | Count
 
-ToFollower = Configure | FollowerOperation | Retired | Lost | QueryResult
-FollowerFrame = Done | Released | Query | Counted | Replace | Logged | Registered
+ToFollower = Configure | FollowerOperation | Retired | Lost | QueryResult | Ask | Follow | Records
+FollowerFrame = (
+    Done | Released | Query | Counted | Answered | Replace | Logged | Registered | Follows | Records
+)

@@ -10,6 +10,7 @@ import orjson
 
 from ...concurrency.tasks import Tasks
 from ...dataplane.execution.base import Execution
+from ...dataplane.peers import Peers
 from ...dataplane.registry import LoadModel, Registry
 from ...dataplane.workers.group import WorkerGroup
 from ...dataplane.workers.process import WorkerProcess
@@ -23,6 +24,7 @@ from ...telemetry.metrics import Meters
 from ...telemetry.sums import Sums, families_of
 from ...telemetry.workers import FrontEndMeters
 from . import frames
+from .access_log import SharedLog
 from .follower_process import FollowerProcess
 from .models import SharedModel, SharedModels, divide, warn
 
@@ -64,10 +66,13 @@ class FrontEnds:
         self._given_up: InferstreamError | None = None
         self._announced: object = None
         self._draining = False
+        self.peers = Peers(0, self.count, self.ask)
+        """What the leader's own front end answers, and the way to the others."""
 
     def start(self, registry: Registry, ports: dict[str, int]) -> None:
         """Start the followers; each opens these ports when it serves the models of `registry`."""
         self._registry = registry
+        self._log = SharedLog(registry, self._models.followers)
         self._ports = ports
         self._keepers = [asyncio.create_task(self._keep(index)) for index in range(1, self.count)]
         self._keepers.append(asyncio.create_task(self._watch()))
@@ -133,7 +138,7 @@ class FrontEnds:
         """Start a follower and wait for its end; whether it has served."""
         try:
             variables = self._files.variables() if self._settings.metrics_endpoint else {}
-            follower = FollowerProcess(self._query, self._replace, variables, self._memory)
+            follower = FollowerProcess(index, self._query, self._replace, self._log, variables, self._memory)
         except OSError as error:
             logger.error("a front end cannot be started: %s", error.strerror)
             return False
@@ -147,6 +152,7 @@ class FrontEnds:
             joining.cancel()
             served = follower.served
             self._models.followers.remove(follower)
+            self._log.left(follower)
             self._past.add(follower.families, over=True)
             self._files.ended(follower.pid)
             self._loads.forget(index)
@@ -162,6 +168,7 @@ class FrontEnds:
         for worker, (group, process) in self._workers.items():
             self._introduce(follower, worker, group, process)
         self._models.followers.append(follower)
+        self._log.update()
         return self._models.replay(follower)
 
     async def _join(self, follower: FollowerProcess, replaying: list[asyncio.Task[None]]) -> None:
@@ -240,7 +247,16 @@ class FrontEnds:
             result = frames.QueryResult(frame.question, pack_failure(failed))
         follower.send(result)
 
+    async def ask(self, index: int, subject: str, text: str) -> bytes:
+        """The answer of a follower. Raises WorkerLost where none of this index serves, and what the answer raises."""
+        for follower in self._models.followers:
+            if follower.index == index and follower.serves:
+                return await follower.ask(subject, text)
+        raise WorkerLost(f"the front end {index} does not serve")
+
     async def _run_query(self, frame: frames.Query) -> bytes:
+        if frame.front_end is not None:
+            return await self.peers.ask(frame.front_end, frame.what, frame.name)
         match frame.what:
             case "load":
                 await self._registry.load(frame.name)

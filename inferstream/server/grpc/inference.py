@@ -1,8 +1,11 @@
 """The unary RPCs of GRPCInferenceService: health, metadata and ModelInfer."""
 
+from time import perf_counter
+
 from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
-from ...errors import ModelNotFound, ModelNotReady
+from ...dataplane.stages.access_log import refused
+from ...errors import InferstreamError, ModelNotFound, ModelNotReady
 from ...protos import dataplane_pb2 as pb
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
 from ...protos.grpc import request_from, wants_typed
@@ -47,15 +50,19 @@ class InferenceService:
 
     async def ModelInfer(self, request: InferMessage, context: RpcContext) -> bytes:
         model, version = request.model_name, request.model_version or None
-        admission = self._dataplane.admit(model, version)
-        metadata = headers_of(context)
-        call = admission.call(
-            Operation.INFER,
-            request_from(request, admission.form),
-            metadata,
-            deadline=context.deadline,
-            priority=priority_of(metadata),
-        )
+        try:
+            admission = self._dataplane.admit(model, version)
+            metadata = headers_of(context)
+            call = admission.call(
+                Operation.INFER,
+                request_from(request, admission.form),
+                metadata,
+                deadline=context.deadline,
+                priority=priority_of(metadata),
+            )
+        except InferstreamError as error:
+            refused(self._dataplane.lines, "grpc", "infer", model, perf_counter(), error)
+            raise
         call.face = "grpc"
         reply = await admission.open(call)
         response = reply.first

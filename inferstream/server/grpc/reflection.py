@@ -7,7 +7,7 @@ from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from ...protos.pool import HEALTH, POOL, REFLECTION, SERVICE
+from ...protos.pool import HEALTH, POOL, REFLECTION, REQUESTS, SERVICE
 from ...protos.reflection_pb2 import (
     ErrorResponse,
     ExtensionNumberResponse,
@@ -21,7 +21,7 @@ from .rpc import RpcExchange
 from .statuses import StatusCode
 from .typed import TypedServices
 
-SERVICES = sorted((SERVICE, HEALTH, *REFLECTION))
+SERVICES = sorted((SERVICE, REQUESTS, HEALTH, *REFLECTION))
 
 Found = TypeVar("Found")
 

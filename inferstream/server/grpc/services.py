@@ -9,15 +9,19 @@ from ...protos.dataplane_pb2 import ModelInferRequest
 from ...protos.dataplane_pb2_grpc import METHODS, classes_of
 from ...protos.grpc_requests import InferRequests
 from ...protos.health_pb2 import HealthCheckRequest, HealthListRequest
-from ...protos.pool import HEALTH, LEGACY_SERVICE, REFLECTION, SERVICE
+from ...protos.pool import HEALTH, LEGACY_SERVICE, REFLECTION, REQUESTS, SERVICE
 from ...protos.reflection_pb2 import ServerReflectionRequest
+from ...protos.requests_pb2 import CancelRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.rpcs import RpcMeters
+from ..request_ids import RequestIds
 from .health import Health
+from .identified import Identified
 from .inference import InferenceService
 from .reflection import Reflection
 from .repository import RepositoryService
+from .requests import RequestsService
 from .rpc import Around, Request, RequestType, Rpc, Rpcs, Streaming, Unary, streaming, unary
 from .stream import StreamService
 from .typed import Received, TypedRpc, TypedServices, refuse
@@ -58,6 +62,7 @@ def build_services(
     repository = RepositoryService(dataplane)
     services.add_inference(SERVICE, inference, stream, repository)
     services.add_inference(LEGACY_SERVICE, repository)
+    services.add_requests(RequestsService(dataplane))
     services.add_health(Health(dataplane, services.typed))
     if settings.grpc_reflection:
         services.add_reflection(Reflection(services.typed))
@@ -79,12 +84,24 @@ class Services:
         self._startable = startable
         self._meters = meters.grpc
         self._profile = settings.status_profile
-        self._around: Callable[[str, str], Around] = lambda *_: lambda serve: serve
-        if tracing is not None:
-            from .tracing import RpcTracing  # late: it imports OpenTelemetry
-
-            self._around = RpcTracing(tracing).around
+        self._around = self._layers(settings, tracing)
         self.typed = self._typed(dataplane)
+
+    @staticmethod
+    def _layers(settings: Settings, tracing: "Tracer | None") -> Callable[[str, str], Around]:
+        """What is around each RPC, by service and method."""
+        identified = Identified(RequestIds.of(settings)).around
+        if tracing is None:
+            return lambda *_: identified
+        from .tracing import RpcTracing  # late: it imports OpenTelemetry
+
+        traced = RpcTracing(tracing).around
+
+        def both(service: str, method: str) -> Around:
+            inner = traced(service, method)
+            return lambda serve: identified(inner(serve))
+
+        return both
 
     def find(self, path: str) -> Rpc | None:
         return self._rpcs.get(path) or self.typed.find(path)
@@ -128,6 +145,9 @@ class Services:
         self._add_streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
         self._add_unary(HEALTH, "Check", HealthCheckRequest, health.Check)
         self._add_unary(HEALTH, "List", HealthListRequest, health.List)
+
+    def add_requests(self, requests: RequestsService) -> None:
+        self._add_unary(REQUESTS, "Cancel", CancelRequest, self._when_started(requests.Cancel))
 
     def add_reflection(self, reflection: Reflection) -> None:
         name = "ServerReflectionInfo"

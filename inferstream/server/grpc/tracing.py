@@ -8,6 +8,18 @@ from .context import RpcContext, headers_of
 from .rpc import Around, RpcFailed, ServeRpc
 from .statuses import StatusCode
 
+FAILURES = frozenset(
+    (
+        StatusCode.UNKNOWN,
+        StatusCode.DEADLINE_EXCEEDED,
+        StatusCode.UNIMPLEMENTED,
+        StatusCode.INTERNAL,
+        StatusCode.UNAVAILABLE,
+        StatusCode.DATA_LOSS,
+    )
+)
+"""Statuses that are errors of the server in OpenTelemetry's conventions; the others are the client's."""
+
 
 class RpcTracing:
     """Wraps RPCs in spans."""
@@ -20,12 +32,12 @@ class RpcTracing:
         return (lambda serve: serve) if method in UNLOGGED else partial(self._traced, service, method)
 
     def _traced(self, service: str, method: str, serve: ServeRpc) -> ServeRpc:
-        name = f"/{service}/{method}"
-        values = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
+        name = f"{service}/{method}"
+        values = {"rpc.system.name": "grpc", "rpc.method": name}
 
         async def traced(incoming: bytes | None, context: RpcContext) -> bytes | None:
             span = self._tracing.door(name, headers_of(context), values)
-            failure: str | None = "CANCELLED"
+            failure: str | None = None
             code = StatusCode.CANCELLED
             try:
                 response = await serve(incoming, context)
@@ -33,10 +45,12 @@ class RpcTracing:
                 return response
             except RpcFailed as failed:
                 code = failed.code
-                failure = f"{code.name}: {failed.message}"
+                failure = f"{code.name}: {failed.message}" if code in FAILURES else None
                 raise
             finally:
-                span.note({"rpc.grpc.status_code": code.value})
+                span.note({"rpc.response.status_code": code.name})
+                if failure is not None:
+                    span.note({"error.type": code.name})
                 span.end(failure)
 
         return traced

@@ -4,27 +4,35 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from time import perf_counter, time
 from typing import Any, Protocol
 
 from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady
 from ...settings import Settings
+from ...telemetry.access import AccessLines, AccessRecord
 from ...telemetry.metrics import Meters
 from ..connections import SCOPE_KEY
-from .dialects.base import HttpDialect, ReadRoute, Route
+from ..request_ids import RequestIds
+from .dialects.base import HttpDialect, ReadRoute, Route, ScopeClaim
+from .dialects.documentation.dialect import Documentation
 from .dialects.extensions import MissingExtensions
+from .dialects.javascript import JavaScriptClient
 from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
 from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
 from .dialects.openai.dialect import OpenAI
+from .dialects.requests import Requests
 from .dialects.statistics import Statistics
 from .dialects.tgi.dialect import Tgi
 from .dialects.triton import Generate
 from .dialects.v2 import V2
 from .exchange import AsgiExchange, Exchange
+from .identified import Identified
 from .inference import InferenceDoor
 from .lazy import LazyApp
 from .messages import JSON, RawHeaders, Receive, Scope, Send, respond, wrap
+from .origins import Origins
 from .routes import Routes
 from .websocket import WebSocketDoor
 
@@ -35,9 +43,12 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
     V2,
     Generate,
     Metadata,
+    Documentation,
     MetricsRoute,
     Statistics,
     MissingExtensions,
+    JavaScriptClient,
+    Requests,
     OpenAI,
     Tgi,
     JsonRpc,
@@ -73,10 +84,12 @@ class RestApp:
         self.routes = Routes(dialects, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._inference = InferenceDoor(dataplane, settings, meters.rest)
+        self._origins = Origins(settings)
         self._dataplane = dataplane
         self._resources = LazyApp(lambda: _build_resources(dataplane, settings))
         self.beside = beside
-        self.entry: Any = self
+        self.request_ids = RequestIds.of(settings)
+        self.entry: Any = Identified(self, self.request_ids)
         """The application to serve: this one, or what stands in front of it."""
         if settings.cors_settings is not None:
             from starlette.middleware.cors import CORSMiddleware  # late, as FastAPI is
@@ -85,7 +98,7 @@ class RestApp:
             if beside is not None:
                 rules["allow_headers"] += beside.allowed_headers
                 rules["expose_headers"] += beside.exposed_headers
-            self.entry = CORSMiddleware(self, **rules)
+            self.entry = CORSMiddleware(self.entry, **rules)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self.routes.of_path(scope["path"], scope["method"])
@@ -93,15 +106,21 @@ class RestApp:
             if route is None and self.beside is not None and self.beside.claims(scope):
                 await self.beside(scope, receive, send)
                 return
-            if logger.isEnabledFor(logging.DEBUG) and not scope["path"].startswith(UNLOGGED):
-                send = _logged(scope, send)
+            if not scope["path"].startswith(UNLOGGED):
+                if logger.isEnabledFor(logging.DEBUG):
+                    send = _logged(scope, send)
+                if (lines := self._dataplane.lines).on:
+                    send = _with_record(scope, send, lines)
             if route is None:
                 await self._resources(scope, receive, send)
                 return
             scope["route"] = route
-            status, headers, body = await self._read(route, scope["method"])
+            status, headers, body = await self._read(route, scope)
             await respond(send, status, body, headers)
         elif scope["method"] != "POST":
+            if self._inference.serves(route, scope["method"], scope["headers"]):
+                await self._held(route, scope, receive, send)
+                return
             await respond(send, 405, b'{"error":"Method Not Allowed"}', [JSON, (b"allow", b"POST")])
         else:
             # Naming the loop spares Python 3.11 the system call with which it would look for it.
@@ -111,12 +130,23 @@ class RestApp:
             async with AsgiExchange(scope, receive, send, task) as exchange:
                 await self.infer(exchange, route)
 
-    async def _read(self, route: ReadRoute, method: str) -> tuple[int, RawHeaders, bytes]:
+    async def _held(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request for a stream that is no POST: one by query, or for the rest or the end of an earlier one."""
+        task = asyncio.current_task()
+        assert task is not None
+        async with AsgiExchange(scope, receive, send, task) as exchange:
+            await self._inference.serve_held(exchange, route, scope["method"], scope.get("query_string", b""))
+
+    async def _read(self, route: ReadRoute, scope: Scope) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that is no inference."""
-        claim = route.claim
+        claim, method = route.claim, scope["method"]
         try:
             if claim.methods is None or method in claim.methods:
-                status, body = await claim.read(route)
+                if method not in SAFE:
+                    self._origins.check(scope["headers"])
+                if isinstance(claim, ScopeClaim):
+                    return await claim.respond(route, scope)
+                status, body = await claim.read(route._replace(headers=scope["headers"]))
                 return status, [(b"content-type", claim.content_type)], body
             if route.model:
                 with suppress(ModelNotReady):
@@ -145,6 +175,9 @@ def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
     return build_resources(dataplane, settings)
 
 
+SAFE = ("GET", "HEAD", "OPTIONS")
+"""Methods that change nothing, which pages of all origins may use (RFC 9110)."""
+
 POSTED = "a model is sent POST at its infer, infer_stream, generate or generate_stream"
 """Most likely a slip in the last word of an inference's path."""
 
@@ -161,3 +194,17 @@ def _logged(scope: Scope, send: Send) -> Send:
         await send(message)
 
     return logged
+
+
+def _with_record(scope: Scope, send: Send, lines: AccessLines) -> Send:
+    """`send`, with a record in the access log if the request failed. One that succeeds is no call of a model."""
+    began = perf_counter()
+
+    async def recorded(message: Any) -> None:
+        if message["type"] == "http.response.start" and message["status"] >= 400:
+            what = f"{scope['method']} {scope['path']}"
+            seconds, status = perf_counter() - began, str(message["status"])
+            lines.put(AccessRecord(time(), "http", what, "", "", status, seconds, 0, "", "", "", ""))
+        await send(message)
+
+    return recorded

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from ...errors import InferstreamError
+from ..request_ids import HEADER
 from ..status import http_headers, status_of
 from .messages import JSON, RawHeaders, Receive, Scope, Send, error_document, wrap
 from .websocket import WebSocketDoor
@@ -66,15 +67,17 @@ class AsgiSocket:
         """Serve the socket until its client leaves, then cancel its calls; or refuse it with `refusal`."""
         if (await self._receive())["type"] != "websocket.connect":
             return
+        request_id = self._door.request_ids.among(self._scope["headers"])
+        own: RawHeaders = [] if request_id is None else [(HEADER, request_id)]
         try:
             if refusal is not None:
                 raise refusal
-            listener = self._door.open(self, self._scope["path"], self._scope["headers"])
+            listener = self._door.open(self, self._scope["path"], self._scope["headers"], request_id)
         except Exception as error:
-            await self._refuse(wrap(error))
+            await self._refuse(wrap(error), own)
             return
         try:
-            await self._send({"type": "websocket.accept"})
+            await self._send({"type": "websocket.accept", "headers": own})
             self._reader = asyncio.create_task(self._read(listener.received))
             await asyncio.wait([self._reader])
             if not self._reader.cancelled():
@@ -86,13 +89,13 @@ class AsgiSocket:
                 if task is not None:
                     task.cancel()
 
-    async def _refuse(self, error: InferstreamError) -> None:
+    async def _refuse(self, error: InferstreamError, own: RawHeaders) -> None:
         """Refuse the upgrade with an HTTP error, or by a close, which servers turn into 403."""
         if REFUSAL not in (self._scope.get("extensions") or {}):
             await self._send({"type": "websocket.close"})
             return
         body = orjson.dumps(error_document(error))
-        headers: RawHeaders = [JSON, (b"content-length", b"%d" % len(body)), *http_headers(error)]
+        headers: RawHeaders = [JSON, (b"content-length", b"%d" % len(body)), *http_headers(error), *own]
         status = status_of(error, self._door.profile).http
         await self._send({"type": f"{REFUSAL}.start", "status": status, "headers": headers})
         await self._send({"type": f"{REFUSAL}.body", "body": body})

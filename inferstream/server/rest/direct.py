@@ -7,6 +7,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from ..connections import address
+from ..request_ids import HEADER
 from .dialects.base import Route
 from .exchange import CLOSE
 from .messages import ClientLeft, Head, RawHeaders
@@ -34,6 +35,7 @@ class DirectExchange:
         "head",
         "headers",
         "keep_alive",
+        "request_id",
         "response_complete",
         "response_started",
         "route",
@@ -51,10 +53,16 @@ class DirectExchange:
         self.headers = headers
         self.head = head
         self.task: asyncio.Task[Any] | None = None
+        self.request_id: bytes | None = None
+        """The X-Request-Id of the response; None for none."""
         self.keep_alive = keep_alive
         self.response_started = self.response_complete = self.disconnected = False
         self._pieces: list[bytes] = []
         self._opening = b""
+
+    @property
+    def scheme(self) -> str:
+        return str(self.connection.scheme)
 
     @property
     def left(self) -> bool:
@@ -84,6 +92,9 @@ class DirectExchange:
         parts += (b"content-length: %d\r\n\r\n" % len(body), body)
         return self._send(parts, True)
 
+    def respond_nothing(self) -> Awaitable[None] | None:
+        return self._send([*self._begin(204, []), b"\r\n"], True)
+
     def open(self, headers: RawHeaders) -> None:
         self._opening = b"".join((*self._begin(200, headers), b"transfer-encoding: chunked\r\n\r\n"))
 
@@ -102,6 +113,8 @@ class DirectExchange:
     def _begin(self, status: int, headers: RawHeaders) -> list[bytes]:
         connection = self.connection
         head_parts = [connection.served.openings.of(status, connection.server_state.default_headers)]
+        if self.request_id is not None:
+            headers = [*(pair for pair in headers if pair[0] != HEADER), (HEADER, self.request_id)]
         for name, value in headers:
             head_parts += (name, b": ", value, b"\r\n")
         if not self.keep_alive and CLOSE not in headers:

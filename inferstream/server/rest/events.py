@@ -2,14 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Generator
 from time import perf_counter
 from types import coroutine
-from typing import Any
+from typing import Any, Protocol
 
-from ...dataplane.reply import Reply
+from ...errors import InferstreamError
 from ...protos import sse
-from .dialects.base import Events, ParsedRequest
 from .exchange import Exchange
 from .messages import RawHeaders, wrap
 
@@ -29,6 +28,30 @@ SLOW = 0.0001
 
 BATCH_BYTES = 32 * 1024
 """Events waiting to leave together are never more than this and one event more."""
+
+
+class Source(Protocol):
+    """A stream: a reply, or events that are recorded."""
+
+    def __aiter__(self) -> AsyncIterator[Any]: ...
+
+    async def aclose(self, error: BaseException | None) -> None: ...
+
+
+class Writer(Protocol):
+    """Writes each item of a source as an event: a `dialects.base.Events`, or what passes events on."""
+
+    def __call__(self, response: Any, /) -> bytes | None: ...
+
+    def end(self) -> bytes: ...
+
+
+class Writing(Protocol):
+    """How the client of a stream wants it: a `dialects.base.ParsedRequest`, or what passes events on."""
+
+    def events(self) -> Writer: ...
+
+    def failure(self, error: InferstreamError) -> bytes: ...
 
 
 class EventStream:
@@ -55,7 +78,7 @@ class EventStream:
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.Task[None] | None = None
 
-    async def run(self, reply: Reply, asked: ParsedRequest) -> None:
+    async def run(self, reply: Source, asked: Writing) -> None:
         """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean."""
         self._exchange.open(HEADERS + self._headers)
         self._schedule()
@@ -71,7 +94,7 @@ class EventStream:
         if (full := self._flush(last=True)) is not None:
             await full
 
-    async def _run(self, reply: Reply, asked: ParsedRequest) -> None:
+    async def _run(self, reply: Source, asked: Writing) -> None:
         write = asked.events()
         last, turned = 0.0, perf_counter()  # the first event leaves alone, for the client waits for it
         async for response in reply:
@@ -99,7 +122,7 @@ class EventStream:
         if closing := write.end():
             self._events.append(closing)
 
-    async def _leave(self, reply: Reply, write: Events) -> None:
+    async def _leave(self, reply: Source, write: Writer) -> None:
         """End a stream before its model does, because the client has all that it wants."""
         self._events.append(write.end())
         if (full := self._flush()) is not None:

@@ -20,6 +20,10 @@ class Exchange(Protocol):
     """The task that serves the request, or None for the current task."""
 
     @property
+    def scheme(self) -> str:
+        """`http` or `https`."""
+
+    @property
     def left(self) -> bool:
         """Whether the client has closed the connection."""
 
@@ -36,6 +40,9 @@ class Exchange(Protocol):
 
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
         """Send a whole response; None if it is sent, else an awaitable that sends it when the client reads."""
+
+    def respond_nothing(self) -> Awaitable[None] | None:
+        """Send a response with status 204, which has no body."""
 
     def open(self, headers: RawHeaders) -> None:
         """Begin a stream with status 200; its head is sent with the first chunk."""
@@ -61,6 +68,7 @@ class AsgiExchange:
         self._serving = task
         self._connection: OwnConnection | None = scope.get(SCOPE_KEY)
         self._client: tuple[str, int] | None = scope.get("client")
+        self.scheme: str = scope.get("scheme", "http")
         self._multiplexed = scope.get("http_version", "1.1") >= "2"
         self._receive = receive
         self._send = send
@@ -121,6 +129,11 @@ class AsgiExchange:
         if self._multiplexed:  # HTTP/2 forbids the header
             headers = [pair for pair in headers if pair[0] != CLOSE[0]]
         return respond(self._send, status, body, [*headers])
+
+    async def respond_nothing(self) -> None:
+        self._complete = True
+        await self._send({"type": "http.response.start", "status": 204, "headers": []})
+        await self._send({"type": "http.response.body", "body": b""})
 
     def open(self, headers: RawHeaders) -> None:
         self._opening = headers

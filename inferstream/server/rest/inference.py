@@ -9,10 +9,14 @@ import logging
 from collections.abc import Awaitable
 from time import perf_counter
 
+import orjson
+
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.priority import header_priority
+from ...dataplane.priority import PACE, header_interval, header_priority
 from ...dataplane.reply import Reply
+from ...dataplane.stages.access_log import refused
+from ...errors import InferstreamError, ModelError
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
@@ -20,9 +24,14 @@ from .dialects.base import Gathering, ParsedRequest, Route
 from .events import TURN_AFTER, EventStream
 from .exchange import Exchange
 from .headers import ResponseHeaders
-from .messages import ClientLeft, RawHeaders, accepted, compress, expect_body, plain, wrap
+from .messages import JSON, ClientLeft, RawHeaders, accepted, compress, expect_body, plain, wrap
+from .origins import Origins
+from .query import arguments_of
+from .resuming import Reader, Resuming
 
 logger = logging.getLogger("inferstream.rest")
+
+NO_HEADERS: RawHeaders = []
 
 
 class InferenceDoor:
@@ -30,18 +39,22 @@ class InferenceDoor:
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: DoorMeters) -> None:
         self._meters = meters
+        self._dataplane = dataplane
         self._limit = settings.max_body_bytes
         self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
         self._heartbeat = settings.sse_heartbeat
         self._stall = settings.stream_stall_timeout
         self._headers = ResponseHeaders(dataplane.events)
+        self._get_streams = settings.get_streams
+        self._origins = Origins(settings)
+        self._resuming = Resuming(dataplane, settings, meters, self._headers)
 
     async def serve(self, exchange: Exchange, route: Route) -> int:
         """Serve and count one request; returns the HTTP status it was answered with."""
         started = perf_counter()
         meters = self._meters
         meters.in_progress += 1
-        status = 499
+        status, held, opened = 499, False, False
         try:
             # One coroutine for all of it, because each costs as much as a stage.
             try:
@@ -50,20 +63,37 @@ class InferenceDoor:
                 if not isinstance(body, bytes):
                     body = await body
                 asked = route.dialect.parse(exchange, plain(exchange.head, body, self._limit), route)
-                reply = await asked.open(self._call(exchange, route, asked))
                 if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
+                    call = self._call(exchange, route, asked)
+                    opened = True
+                    reply = await asked.open(call)
                     assert reply.first is not None
                     headers, text = asked.response(reply.first)
                     waiting = self._respond(exchange, reply.first, asked, headers, text)
                     if waiting is not None:
                         await waiting
+                elif exchange.head.last_event_id is not None and route.dialect.resumable:
+                    reader, headers = await self._resuming.resume(exchange, route), NO_HEADERS
+                    held = True  # the first request of the stream is counted
+                    await self._read(exchange, reader, headers)
+                elif self._resuming.wanted(exchange.head, asked, route):
+                    call = self._call(exchange, route, asked)
+                    opened = True
+                    reader, headers = await self._resuming.begin(exchange, route, asked, call, "POST")
+                    held = True  # counted when the stream has ended
+                    await self._read(exchange, reader, headers)
                 else:
+                    call = self._call(exchange, route, asked)
+                    opened = True
+                    reply = await asked.open(call)
                     await self._send(exchange, reply, asked)
                 status = 200
             except ClientLeft:
                 pass
             except Exception as error:
-                status, headers, text = route.dialect.error(wrap(error))
+                status, headers, text = route.dialect.error(failure := wrap(error))
+                if not opened:
+                    self._log_refusal(route, started, failure)
                 if (waiting := exchange.respond(status, headers, text)) is not None:
                     await waiting
         except asyncio.CancelledError:
@@ -73,10 +103,87 @@ class InferenceDoor:
         finally:
             meters.in_progress -= 1
             seconds = perf_counter() - started
-            meters.ended("POST", route.template, str(status), seconds)
+            if not held:
+                meters.ended("POST", route.template, str(status), seconds)
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("POST %s of %s %d, %.6f s", route.template, route.model, status, seconds)
         return status
+
+    def serves(self, route: Route, method: str, headers: RawHeaders) -> bool:
+        """Whether a request with a method other than POST is for a stream."""
+        if method not in ("GET", "DELETE") or route.operation is not Operation.STREAM:
+            return False
+        if dict(headers).get(b"last-event-id") is not None:
+            return route.dialect.resumable
+        return method == "GET" and self._get_streams and _unversioned(route.template) in route.dialect.queried
+
+    async def serve_held(self, exchange: Exchange, route: Route, method: str, query: bytes) -> None:
+        """Serve a GET that begins or resumes a stream, or a DELETE that ends one."""
+        started = perf_counter()
+        meters = self._meters
+        meters.in_progress += 1
+        status, held, opened = 499, False, False
+        try:
+            try:
+                waiting = exchange.body(0)  # over ASGI, the client's leaving is noticed behind the body
+                if not isinstance(waiting, bytes):
+                    await waiting
+                if method == "DELETE":
+                    self._origins.check(exchange.headers)
+                    await self._resuming.release(exchange, route)
+                    await _sent(exchange.respond(200, [JSON], b'{"cancelled":1}'))
+                elif exchange.head.last_event_id is not None:
+                    self._origins.check_page(exchange.headers)
+                    reader = await self._resuming.resume(exchange, route)
+                    held = True  # the first request of the stream is counted
+                    await self._read(exchange, reader, NO_HEADERS)
+                else:
+                    asked = self._of_query(exchange, route, query)
+                    call = self._call(exchange, route, asked)
+                    opened = True
+                    reader, headers = await self._resuming.begin(exchange, route, asked, call, method)
+                    held = True  # counted when the stream has ended
+                    await self._read(exchange, reader, headers)
+                status = 200
+            except ClientLeft:
+                pass
+            except Exception as error:
+                status, headers, text = route.dialect.error(failure := wrap(error))
+                if not opened:
+                    self._log_refusal(route, started, failure)
+                await _sent(exchange.respond(status, headers, text))
+        except asyncio.CancelledError:
+            if not exchange.left:
+                raise
+        finally:
+            meters.in_progress -= 1
+            if not held:
+                meters.ended(method, route.template, str(status), perf_counter() - started)
+
+    def _of_query(self, exchange: Exchange, route: Route, query: bytes) -> ParsedRequest:
+        """The request in a query. Raises what there is to refuse."""
+        accept = dict(exchange.headers).get(b"accept", b"")
+        if b"text/event-stream" not in accept:
+            # No image, link or prefetch of a page sends this; an EventSource always does.
+            raise ModelError("A GET that runs a model needs `Accept: text/event-stream`.", 406)
+        self._origins.check_page(exchange.headers)
+        admission = self._dataplane.admit(route.model, route.version)
+        inputs = admission.signature.inputs or ()
+        arguments = arguments_of(query, inputs)
+        if PACE in arguments and all(tensor.name != PACE for tensor in inputs):
+            exchange.head.pace = str(arguments.pop(PACE)).encode()
+        return route.dialect.parse(exchange, orjson.dumps(arguments), route)
+
+    def _log_refusal(self, route: Route, started: float, error: InferstreamError) -> None:
+        name, operation = route.dialect.name, route.operation.value
+        refused(self._dataplane.lines, name, operation, route.model, started, error)
+
+    async def _read(self, exchange: Exchange, reader: Reader | None, headers: RawHeaders) -> None:
+        """Send the events of a stream that may be resumed, or say that there are no more."""
+        if reader is None:
+            await _sent(exchange.respond_nothing())  # an EventSource connects no more after this
+        else:
+            await self._resuming.send(exchange, reader, headers)
 
     def _call(self, exchange: Exchange, route: Route, asked: ParsedRequest) -> Call:
         """The call of a request. Raises InvalidRequest for a wrong limit or priority."""
@@ -92,6 +199,8 @@ class InferenceDoor:
             0 if said is None else header_priority(said),
         )
         call.face = route.dialect.name
+        if head.pace is not None and not call.pace:
+            call.pace = header_interval(head.pace)
         return call
 
     async def _send(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:
@@ -133,6 +242,15 @@ class InferenceDoor:
         ):
             return _respond_compressed(exchange, headers, text, encoding)
         return exchange.respond(200, headers, text)
+
+
+def _unversioned(template: str) -> str:
+    return template.replace("/versions/{model_version}", "")
+
+
+async def _sent(waiting: Awaitable[None] | None) -> None:
+    if waiting is not None:
+        await waiting
 
 
 async def _respond_compressed(exchange: Exchange, headers: RawHeaders, text: bytes, encoding: bytes) -> None:

@@ -122,6 +122,8 @@ def probed(received: bytes) -> str | None:
         found = _HEADER.fullmatch(header)
         if found is None or found[1].lower() in _NOT_OF_PROBES:
             return ""
+        if found[1].lower() == b"accept" and b"text/html" in header:  # a browser, which the page is for
+            return ""
     path = request[1].decode()
     return path if path in ALIVE else ""
 

@@ -40,8 +40,12 @@ class Head:
         "encoding",
         "expect",
         "json_length",
+        "last_event_id",
         "media_type",
+        "pace",
+        "prefer",
         "priority",
+        "request_id",
         "timeout",
     )
 
@@ -54,7 +58,11 @@ class Head:
         self.content_length = find(b"content-length")
         self.expect = find(b"expect")
         self.json_length = find(b"inference-header-content-length")
+        self.last_event_id = find(b"last-event-id")
+        self.pace = find(b"x-items-per-second")
+        self.prefer = find(b"prefer")
         self.priority = find(b"x-request-priority")
+        self.request_id = find(b"x-request-id")
         self.timeout = find(b"x-request-timeout")
 
     def header_length(self, size: int) -> int | None:

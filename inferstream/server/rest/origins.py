@@ -9,6 +9,9 @@ from ...errors import PermissionDenied
 from ...settings import Settings
 from ...settings.server import CORSSettings
 
+FOREIGN = (b"cross-site", b"same-site")
+"""Values of Sec-Fetch-Site for requests that pages of other origins make."""
+
 
 class Origins:
     """The pages that a server trusts: its own, and those of `cors_settings`. It trusts all other clients.
@@ -39,6 +42,13 @@ class Origins:
             raise PermissionDenied(
                 f'Pages of "{origin}" may not do this; the setting cors_settings lists those that may.'
             )
+
+    def check_page(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """As `check`, for a GET: with those of images and links browsers send no origin, but Sec-Fetch-Site."""
+        self.check(headers)
+        found = dict(headers)
+        if not self._any and b"origin" not in found and found.get(b"sec-fetch-site", b"none") in FOREIGN:
+            raise PermissionDenied("Pages of other origins may not do this without an origin.")
 
     def _leads_here(self, host: str, own: str) -> bool:
         try:

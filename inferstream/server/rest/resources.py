@@ -1,4 +1,4 @@
-"""The routes that FastAPI serves: repository, documentation and custom routes of models."""
+"""The routes that FastAPI serves: repository and custom routes of models."""
 
 from functools import partial
 from typing import Any
@@ -12,9 +12,9 @@ from ...errors import InferstreamError, InvalidRequest
 from ...settings import Settings
 from ..custom import bare_application
 from ..status import http_headers, status_of
+from .access_log import add_access_log
 from .custom import CustomRoutes
-from .messages import PREFIX, Head, error_document, read_body, receive_all, wrap
-from .openapi import describe, page
+from .messages import Head, error_document, read_body, receive_all, wrap
 from .origins import Origins
 from .proto_files import add_protos
 
@@ -32,7 +32,7 @@ def build_resources(dataplane: DataPlane, settings: Settings) -> FastAPI:
     """The FastAPI application of every route that no dialect claims."""
     app = bare_application(title=settings.server_name, version=settings.server_version)
     _add_repository(app, dataplane, settings)
-    _add_documentation(app, dataplane, settings)
+    add_access_log(app, dataplane, Origins(settings))
     add_protos(app, dataplane, settings)
 
     @app.get("/v2/models/{name:path}/stream")
@@ -83,36 +83,6 @@ def _add_repository(app: FastAPI, dataplane: DataPlane, settings: Settings) -> N
         await document(request)
         await dataplane.unload(name)
         return JSONResponse({"name": name, "unload": True})
-
-
-def _add_documentation(app: FastAPI, dataplane: DataPlane, settings: Settings) -> None:
-    def prefix(request: Request) -> str:
-        return str(request.scope.get(PREFIX, settings.root_path))
-
-    async def model_document(name: str, version: str | None, request: Request) -> dict[str, Any]:
-        metadata = await dataplane.model_metadata(name, version)
-        return describe(settings, prefix(request), metadata, version, dataplane.signature(name, version))
-
-    @app.get("/docs")
-    @app.get("/v2/docs")
-    async def docs(request: Request) -> Response:
-        return page(f"{prefix(request)}/v2/docs/dataplane.json", settings.server_name)
-
-    @app.get("/openapi.json")
-    @app.get("/v2/docs/dataplane.json")
-    async def document(request: Request) -> Response:
-        return JSONResponse(describe(settings, prefix(request)))
-
-    @app.get("/v2/models/{name:path}/docs/dataplane.json")
-    @app.get("/v2/models/{name:path}/versions/{version}/docs/dataplane.json")
-    async def one_document(name: str, request: Request, version: str | None = None) -> Response:
-        return JSONResponse(await model_document(name, version, request))
-
-    @app.get("/v2/models/{name:path}/docs")
-    @app.get("/v2/models/{name:path}/versions/{version}/docs")
-    async def one_docs(name: str, request: Request, version: str | None = None) -> Response:
-        document = await model_document(name, version, request)
-        return page("docs/dataplane.json", document["info"]["title"])
 
 
 def _handle_errors(app: FastAPI, settings: Settings) -> None:

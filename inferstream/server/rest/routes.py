@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...dataplane.call import Operation
 from ...errors import InvalidSettings
 from ...handlers import CustomHandler
-from .dialects.base import HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route
+from .dialects.base import HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route, ScopeClaim
 
 MODELS = "/v2/models/"
 VERSIONS = "/versions/"
@@ -20,14 +20,9 @@ LONGEST_TARGET = 256
 FASTAPI = "fastapi"
 
 ELSEWHERE = {
-    "/docs": "GET",
-    "/openapi.json": "GET",
     "/proto": "GET",
     "/proto/{name}": "GET",
-    "/v2/docs": "GET",
-    "/v2/docs/dataplane.json": "GET",
-    "/v2/models/{name}/docs": "GET",
-    "/v2/models/{name}/docs/dataplane.json": "GET",
+    "/v2/access": "GET",
     "/v2/models/{name}/stream": "GET",
     "/v2/repository/index": "POST",
     "/v2/repository/models/{name}/load": "POST",
@@ -37,6 +32,9 @@ ELSEWHERE = {
 
 _PLAIN_TARGET = re.compile(rb"/[\w.~!$&'()*+,;=:@/-]*")
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+Claim = Operation | ReadClaim | ScopeClaim
+"""What a dialect does at a path."""
 
 
 class _Claimed(NamedTuple):
@@ -49,14 +47,14 @@ class _Claimed(NamedTuple):
     path: str
     dialect: HttpDialect | None
     """None for a path that FastAPI serves."""
-    claim: Operation | ReadClaim | None
+    claim: Claim | None
 
     def route(self, name: str = "") -> Route | ReadRoute | None:
         model, version = _split(name) if self.versioned is not None else ("", None)
         path = self.path if version is None or self.versioned is None else self.versioned
-        if isinstance(self.claim, ReadClaim):
+        if isinstance(self.claim, ReadClaim | ScopeClaim):
             assert self.dialect is not None
-            return ReadRoute(path, self.claim, self.dialect, model, version)
+            return ReadRoute(path, self.claim, self.dialect, model, version, "" if model else name)
         if self.claim is None:
             return None
         assert isinstance(self.dialect, InferenceDialect)
@@ -91,11 +89,11 @@ class Routes:
             for owned in _owned(path, [method])
         }
         for dialect in dialects:
-            claims: list[tuple[str, Operation | ReadClaim]] = [(item.path, item) for item in dialect.reads()]
+            claims: list[tuple[str, Claim]] = [(item.path, item) for item in dialect.reads()]
             if isinstance(dialect, InferenceDialect):
                 claims += dialect.inferences.items()
             for path, claim in claims:
-                methods = (claim.methods or ()) if isinstance(claim, ReadClaim) else (POST,)
+                methods = (claim.methods or ()) if isinstance(claim, ReadClaim | ScopeClaim) else (POST,)
                 for method in _owned(path, methods):
                     if (owner := owners.get((_key(path), method))) is not None:
                         raise InvalidSettings(
@@ -175,7 +173,7 @@ def _owned(path: str, methods: Sequence[str]) -> Sequence[str]:
     return (POST,) if "{" in path else methods or ("GET", POST)
 
 
-def _claimed(path: str, dialect: HttpDialect | None, claim: Operation | ReadClaim | None) -> _Claimed:
+def _claimed(path: str, dialect: HttpDialect | None, claim: Claim | None) -> _Claimed:
     found = PLACEHOLDER.search(path)
     if found is None:
         return _Claimed(path, "", None, path, dialect, claim)

@@ -12,6 +12,7 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
 from ...errors import InferstreamError
+from ..request_ids import HEADER
 from ..status import http_headers, status_of
 from .messages import error_document, wrap
 from .reading import Reading
@@ -121,15 +122,21 @@ class WebSocket(asyncio.Protocol):
 
     def _open(self, request: Request) -> None:
         response = self._conn.accept(request)
+        request_id: bytes | None = None
         if response.status_code == 101:
             headers = [
                 (name.lower().encode(), value.encode("latin-1", "surrogateescape"))
                 for name, value in request.headers.raw_items()
             ]
+            request_id = self._door.request_ids.among(headers)
             try:
-                self._listener = self._door.open(self, unquote(request.path.partition("?")[0]), headers)
+                self._listener = self._door.open(
+                    self, unquote(request.path.partition("?")[0]), headers, request_id
+                )
             except Exception as error:
                 response = self._refusal(wrap(error))
+        if request_id is not None:
+            response.headers[HEADER.decode()] = request_id.decode()
         self._conn.send_response(response)
         if self._listener is not None:
             self._schedule_look()

@@ -21,14 +21,16 @@ class TracedRestApp(RestApp):
         self._tracing = tracing
 
     async def infer(self, exchange: Exchange, route: Route) -> int:
-        span = self._begin("POST", route.template, exchange.headers)
+        path = route.template.replace("{model_name}", route.model)
+        if route.version is not None:
+            path = path.replace("{model_version}", route.version)
+        span = self._begin("POST", route.template, path, exchange.scheme, exchange.headers)
         status = 499
         try:
             status = await super().infer(exchange, route)
             return status
         finally:
-            span.note({"http.status_code": status})
-            span.end(_failure(status))
+            _end(span, status)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
@@ -39,7 +41,7 @@ class TracedRestApp(RestApp):
         if path.startswith(UNLOGGED) or isinstance(route, Route) or beside:
             await super().__call__(scope, receive, send)
             return
-        span = self._begin(scope["method"], path, scope["headers"])
+        span = self._begin(scope["method"], path, path, scope.get("scheme", "http"), scope["headers"])
         # A model's custom route may run in another process, which gets the headers.
         own_headers = [pair for pair in scope["headers"] if pair[0] not in CONTEXT]
         own = [(name.encode(), value.encode()) for name, value in span.carrier().items()]
@@ -60,13 +62,38 @@ class TracedRestApp(RestApp):
                 template = template.replace(":path}", "}")
                 span.rename(f"{scope['method']} {template}")
                 span.note({"http.route": template})
-            span.note({"http.status_code": status})
-            span.end(_failure(status))
+            _end(span, status)
 
-    def _begin(self, method: str, route: str, headers: RawHeaders) -> Span:
-        values = {"http.method": method, "http.route": route}
-        return self._tracing.door(f"{method} {route}", Headers(headers), values)
+    def _begin(self, method: str, route: str, path: str, scheme: str, raw: RawHeaders) -> Span:
+        headers = Headers(raw)
+        values: dict[str, str | int] = {
+            "http.request.method": method,
+            "http.route": route,
+            "url.path": path,
+            "url.scheme": scheme,
+        }
+        if host := headers.get("host"):
+            address, port = _authority(host)
+            values["server.address"] = address
+            if port is not None:
+                values["server.port"] = port
+        if agent := headers.get("user-agent"):
+            values["user_agent.original"] = agent
+        return self._tracing.door(f"{method} {route}", headers, values)
 
 
-def _failure(status: int) -> str | None:
-    return f"status {status}" if status >= 500 else None
+def _authority(host: str) -> tuple[str, int | None]:
+    """The name and the port in a `Host` header."""
+    name, colon, port = host.rpartition(":")
+    if colon and port.isdecimal() and len(port) <= 5:
+        return name, int(port)
+    return host, None
+
+
+def _end(span: Span, status: int) -> None:
+    span.note({"http.response.status_code": status})
+    if status < 500:
+        span.end()
+        return
+    span.note({"error.type": str(status)})
+    span.end(f"status {status}")

@@ -11,6 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ...concurrency.interruption import Interruption
 from ...settings import Settings
 from ..connections import SCOPE_KEY
+from ..request_ids import enter
 from ..tls import identities
 from .app import RestApp
 from .direct import DirectExchange, Openings
@@ -46,6 +47,7 @@ class DirectApp:
         self.direct_bytes = None if settings.cors_settings else min(settings.max_body_bytes, DIRECT_BYTES)
         """The largest body of a request without ASGI; None if middleware changes the responses."""
         self.openings = Openings()
+        self.request_ids = rest.request_ids
 
 
 class Connection(HttpToolsProtocol):
@@ -184,8 +186,13 @@ class Connection(HttpToolsProtocol):
         assert task is not None
         self.tasks.add(task)
         self.hold(task)
+        served = self.served
+        if exchange.head.request_id is not None or served.request_ids.every:
+            exchange.request_id = request_id = served.request_ids.id(exchange.head.request_id)
+            assert request_id is not None
+            enter(request_id)
         try:
-            await self.served.infer(exchange, exchange.route)
+            await served.infer(exchange, exchange.route)
         except Exception:  # no task awaits this one; without the close its client would wait
             logger.exception("a REST call failed")
             self.transport.close()

@@ -14,6 +14,7 @@ from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.priority import header_priority
 from ...dataplane.reply import Reply
+from ...dataplane.stages.access_log import refused
 from ...errors import (
     AlreadyExists,
     Cancelled,
@@ -23,17 +24,18 @@ from ...errors import (
     NotFound,
     Overloaded,
 )
-from ...protos.json_requests import BinaryOutputs
-from ...protos.websocket import EncodedMessage, SocketMessage, dump, dump_end, dump_error
+from ...protos.websocket import EncodedMessage, Messages, SocketMessage, dump_error
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
+from ..request_ids import RequestIds, enter
 from ..status import status_of
 from .deflate import Inflating
 from .events import TURN_AFTER
 from .messages import Head, wrap
 from .origins import Origins
 from .request_stream import Holdable, RequestStream
+from .socket_requests import read_message
 
 ROUTE = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/stream")
 PLAIN = "/v2/models/{model_name}/stream"
@@ -71,12 +73,18 @@ class WebSocketDoor:
         self.silence = settings.websocket_silence_timeout
         self.stall = settings.stream_stall_timeout
         self.extensions = [Inflating()]
+        self.request_ids = RequestIds.of(settings)
         self._dataplane = dataplane
         self._meters = meters
         self._origins = Origins(settings)
 
-    def open(self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]]) -> "Conversation":
-        """Begin a conversation with the model of a decoded path. Raises InferstreamError for a refusal."""
+    def open(
+        self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]], request_id: bytes | None
+    ) -> "Conversation":
+        """Begin a conversation with the model of a decoded path. `request_id` is the id of the upgrade.
+
+        Raises InferstreamError for a refusal.
+        """
         found = ROUTE.fullmatch(path)
         if found is None:
             raise NotFound("Not Found")
@@ -90,8 +98,11 @@ class WebSocketDoor:
                 raise ModelNotReady(name, version)
         except InferstreamError as error:
             self._meters.rest.ended("GET", template, str(status_of(error, self.profile).http), 0.0)
+            refused(self._dataplane.lines, "websocket", "stream", name, perf_counter(), error)
             raise
-        return Conversation(self._dataplane, self._meters, socket, (name, version), headers, limits, template)
+        return Conversation(
+            self._dataplane, self._meters, socket, (name, version), headers, limits, template, request_id
+        )
 
 
 @dataclass(slots=True)
@@ -118,6 +129,7 @@ class Conversation:
         headers: list[tuple[bytes, bytes]],
         limits: tuple[float | None, int],
         template: str,
+        request_id: bytes | None,
     ) -> None:
         self._dataplane = dataplane
         self._meters = meters
@@ -126,6 +138,7 @@ class Conversation:
         self._headers = Headers(headers)
         self._limit, self._priority = limits
         self._template = template
+        self._request_id = request_id
         self._opened = perf_counter()
         self._loop = asyncio.get_running_loop()
         self._running: dict[str, SocketCall] = {}
@@ -159,7 +172,9 @@ class Conversation:
             if text and isinstance(error, InvalidRequest) and not _is_utf8(message):
                 self._socket.fail(1007, "A text message must be UTF-8.")
             else:
-                self._tell(dump_error(None if frame is None else frame.id, wrap(error)))
+                failure = wrap(error)
+                refused(self._dataplane.lines, "websocket", "infer", self._model, perf_counter(), failure)
+                self._tell(dump_error(None if frame is None else frame.id, failure))
 
     def _take(self, frame: SocketMessage) -> None:
         running = None if frame.id is None else self._running.get(frame.id)
@@ -182,7 +197,7 @@ class Conversation:
 
     def _start(self, frame: SocketMessage) -> None:
         admission = self._dataplane.admit(self._model, self._version)
-        request, binary = frame.request(nested=admission.takes_any)
+        request, messages = read_message(admission, frame)
         requests = None if frame.part is None else RequestStream(self._socket.reading)
         streams = requests is not None or admission.streams
         call = admission.call(
@@ -195,7 +210,7 @@ class Conversation:
         )
         assert request.id is not None
         call.face = "websocket"
-        call.task = task = self._loop.create_task(self._run(admission, call, binary, request.id))
+        call.task = task = self._loop.create_task(self._run(admission, call, messages, request.id))
         self._running[request.id] = SocketCall(admission, call, requests, task)
         self._tasks.add(task)
         task.add_done_callback(partial(self._done, request.id))
@@ -215,29 +230,29 @@ class Conversation:
         if frame.part == "last":
             running.requests.end()
 
-    async def _run(
-        self, admission: Admission, call: Call, binary: BinaryOutputs | None, request_id: str
-    ) -> None:
+    async def _run(self, admission: Admission, call: Call, messages: Messages, request_id: str) -> None:
         self._running[request_id].begun = True
+        if self._request_id is not None:
+            enter(self._request_id)
         try:
             async with await admission.open(call) as reply:
-                last = await self._send_all(reply, binary)
+                last = await self._send_all(reply, messages)
             if last is None:
-                last = dump_end(self._model, self._version, request_id)
+                last = messages.end(self._model, self._version, request_id)
         except Exception as error:
             last = dump_error(request_id, wrap(error))
         self._forget(request_id)
         await self._send(last)
 
-    async def _send_all(self, reply: Reply, binary: BinaryOutputs | None) -> EncodedMessage | None:
+    async def _send_all(self, reply: Reply, messages: Messages) -> EncodedMessage | None:
         """Send every response; a single one is returned instead, because it is also the last message."""
         if reply.single:
             assert reply.first is not None
-            return dump(reply.first, binary, final=True)
+            return messages.dump(reply.first, final=True)
         clock = self._loop.time
         turned = clock()
         async for response in reply:
-            await self._send(dump(response, binary, final=False))
+            await self._send(messages.dump(response, final=False))
             if clock() - turned > TURN_AFTER:
                 # A generator that never awaits would block the loop.
                 await asyncio.sleep(0)

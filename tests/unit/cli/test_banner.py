@@ -1,6 +1,7 @@
 """What is said when the server is up."""
 
 import io
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,7 @@ from inferstream.cli.banner import show
 from inferstream.settings import Settings
 
 
-def banner(settings: Settings, ports: dict[str, int], *models: tuple[str, str, str, str]) -> list[str]:
+def banner(settings: Settings, ports: dict[str, int], *models: tuple[str, str, str, str, str]) -> list[str]:
     server = SimpleNamespace(
         settings=settings,
         ports=ports,
@@ -27,11 +28,12 @@ def banner(settings: Settings, ports: dict[str, int], *models: tuple[str, str, s
 def test_models_are_a_table_and_every_port_has_a_line() -> None:
     ports = {"REST": 8080, "metrics": 8082, "gRPC": 8081}
     assert banner(
-        Settings(), ports, ("iris", "v1", "predict", "ready"), ("m", "", "stream", "failed: x")
+        Settings(), ports, ("iris", "v1", "predict", "2.5 s", "ready"), ("m", "", "stream", "", "failed: x")
     ) == [
-        "model  version  answers  state",
-        "iris   v1       predict  ready",
-        "m               stream   failed: x",
+        "model  version  answers  load   state",
+        "iris   v1       predict  2.5 s  ready",
+        "m               stream          failed: x",
+        "page     http://127.0.0.1:8080/",
         "REST     http://127.0.0.1:8080/docs",
         "metrics  http://127.0.0.1:8082/metrics",
         "gRPC     127.0.0.1:8081",
@@ -43,5 +45,19 @@ def test_metrics_on_the_rest_port_have_a_line_too(endpoint: str | None, shown: b
     settings = Settings(metrics_endpoint=endpoint, metrics_port=8080)
     lines = banner(settings, {"REST": 8080, "gRPC": 8081})
     assert (f"metrics  http://127.0.0.1:8080{endpoint}" in lines) is shown
-    assert lines[0] == "no model was found"
+    assert lines[0] == "no model was found: no folder in . has a model-settings.json"
+    assert "server init my-model" in lines[1]
     assert lines[-1] == "gRPC     127.0.0.1:8081"
+
+
+def test_a_folder_with_code_and_without_settings_names_both_next_steps(tmp_path: Path) -> None:
+    (tmp_path / "model.py").touch()
+    lines = banner(Settings(model_repository_root=str(tmp_path)), {"REST": 8080, "gRPC": 8081})
+    assert f"server start {tmp_path}/model.py" in lines[1]
+    assert f"server init {tmp_path}/my-model" in lines[2]
+
+
+def test_the_page_has_an_address_that_a_browser_here_can_open() -> None:
+    lines = banner(Settings(host="0.0.0.0"), {"REST": 8080, "gRPC": 8081})
+    assert "page     http://127.0.0.1:8080/" in lines
+    assert "REST     http://0.0.0.0:8080/docs" in lines

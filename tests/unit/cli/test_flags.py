@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 
-from inferstream.cli.flags import Flags
+from inferstream.cli.flags import Flags, tls_options
 from inferstream.errors import InvalidSettings
 
 
@@ -46,3 +47,17 @@ def test_wrong_flags(tmp_path: Path) -> None:
         Flags({"grpc_port": 1}, port=2).load_settings(tmp_path, True)
     with pytest.raises(InvalidSettings, match="--port and --http-port are the same port here"):
         Flags({"http_port": 1}, port=2).load_settings(tmp_path, False)
+
+
+def test_a_certificate_is_for_all_ports_beside_their_other_options(tmp_path: Path) -> None:
+    custom = {"_custom_rest_server_settings": {"backlog": 7, "ssl_keyfile": "old"}}
+    (tmp_path / "settings.json").write_text(json.dumps(custom))
+    options = tls_options(Path("cert.pem"), Path("/keys/key.pem"))
+    settings = Flags({}, tls=options).load_settings(tmp_path, False)
+    both = {"ssl_certfile": str(Path.cwd() / "cert.pem"), "ssl_keyfile": "/keys/key.pem"}
+    assert settings.custom_rest_server_settings == {"backlog": 7, **both}
+    assert settings.custom_grpc_server_settings == settings.custom_metrics_server_settings == both
+    assert tls_options(Path("/cert.pem"), None) == {"ssl_certfile": "/cert.pem"}
+    assert tls_options(None, None) == {}
+    with pytest.raises(typer.BadParameter):
+        tls_options(None, Path("key.pem"))

@@ -23,7 +23,7 @@ def request(**parameters: Any) -> InferenceRequest:
 
 
 def admission(events: CloudEvents | None = None) -> Admission:
-    served = cast(Any, SimpleNamespace(priority=5))
+    served = cast(Any, SimpleNamespace(priority=5, pace=0.0))
     return Admission(served, lambda *_: served, "m", "2", events, "someone")
 
 
@@ -110,7 +110,7 @@ async def test_a_client_that_leaves_a_route_cancels_it() -> None:
 
 
 def served_by(handled: list[Call], withdrawn: bool = False) -> Any:
-    return SimpleNamespace(priority=1, handler=handled.append, withdrawn=withdrawn)
+    return SimpleNamespace(priority=1, pace=0.0, handler=handled.append, withdrawn=withdrawn)
 
 
 def test_a_call_is_what_the_handler_gets() -> None:

@@ -93,7 +93,11 @@ STANDARD = [
 
 @pytest.mark.parametrize(
     ("compiled", "folder", "sources"),
-    [("dataplane.binpb", HERE, ["dataplane.proto"]), ("standard.binpb", HERE / "standard", STANDARD)],
+    [
+        ("dataplane.binpb", HERE, ["dataplane.proto"]),
+        ("requests.binpb", HERE, ["requests.proto"]),
+        ("standard.binpb", HERE / "standard", STANDARD),
+    ],
 )
 def test_each_descriptor_set_is_compiled_from_its_protos(
     tmp_path: Path, compiled: str, folder: Path, sources: list[str]
@@ -107,6 +111,7 @@ def test_each_descriptor_set_is_compiled_from_its_protos(
 STUBS = {
     "dataplane_pb2": ("", "dataplane.proto"),
     "health_pb2": ("standard/grpc/health/v1", "health.proto"),
+    "requests_pb2": ("", "requests.proto"),
     "reflection_pb2": ("standard/grpc/reflection/v1", "reflection.proto"),
 }
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from inferstream.errors import Cancelled, InvalidRequest
-from inferstream.protos.websocket import SocketMessage, dump, dump_end, dump_error
+from inferstream.protos.websocket import FlatMessages, SocketMessage, V2Messages, dump_error
 from inferstream.types import InferenceResponse, Parameters, RequestInput, ResponseOutput
 
 RESPONSE = InferenceResponse(
@@ -55,7 +55,7 @@ def test_an_empty_id_is_none() -> None:
 
 @pytest.mark.parametrize("final", [True, False])
 def test_a_response_says_whether_it_is_the_last_and_stays_the_models(final: bool) -> None:
-    message, text = dump(RESPONSE, None, final=final)
+    message, text = V2Messages(None).dump(RESPONSE, final=final)
     assert text
     assert json.loads(message)["parameters"] == {
         "content_type": "str",
@@ -67,7 +67,7 @@ def test_a_response_says_whether_it_is_the_last_and_stays_the_models(final: bool
 
 
 def test_a_response_with_a_binary_output_is_a_binary_message() -> None:
-    message, text = dump(RESPONSE, (True, {}), final=True)
+    message, text = V2Messages((True, {})).dump(RESPONSE, final=True)
     assert not text
     end = 4 + int.from_bytes(message[:4], "little")
     assert json.loads(message[4:end])["outputs"][0]["parameters"] == {"binary_data_size": 2}
@@ -75,7 +75,7 @@ def test_a_response_with_a_binary_output_is_a_binary_message() -> None:
 
 
 def test_an_end_and_an_error_carry_the_id() -> None:
-    assert json.loads(dump_end("m", "1", "a")[0]) == {
+    assert json.loads(V2Messages(None).end("m", "1", "a")[0]) == {
         "model_name": "m",
         "model_version": "1",
         "id": "a",
@@ -84,3 +84,36 @@ def test_an_end_and_an_error_carry_the_id() -> None:
     }
     assert json.loads(dump_error("a", Cancelled())[0])["id"] == "a"
     assert "id" not in json.loads(dump_error(None, Cancelled())[0])
+
+
+@pytest.mark.parametrize(
+    ("message", "flat"),
+    [
+        (b'{"prompt":"a"}', True),
+        (b'{"id":"1","model":"m","prompt":"a","parameters":{"k":1}}', True),
+        (b'{"id":"1","inputs":5}', False),
+        (b'{"inputs":[]}', False),
+        (b'{"id":"1"}', False),
+        (b'{"id":"1","part":"first","prompt":"a"}', False),
+    ],
+)
+def test_flat_json_has_keys_that_v2_has_not(message: bytes, flat: bool) -> None:
+    assert SocketMessage(message, True).flat is flat
+    assert not SocketMessage(binary(json.loads(message)), False).flat
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_flat_responses_have_the_id_that_a_client_gave_and_the_mark_of_the_last(named: bool) -> None:
+    messages, known = FlatMessages(named, None), {"id": "a"} if named else {}
+    first, text = messages.dump(RESPONSE, final=False)
+    assert text
+    assert json.loads(first) == {
+        "x": [1, 2],
+        "kept": 1,
+        "triton_final_response": False,
+        "model_name": "m",
+        "model_version": "",
+        **known,
+    }
+    end = {"triton_final_response": True, "model_name": "m", "model_version": "1", **known}
+    assert json.loads(messages.end("m", "1", "a")[0]) == end

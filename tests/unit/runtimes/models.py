@@ -1,5 +1,6 @@
 """Small models, trained where a test needs them."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,15 @@ FLOWERS, SPECIES = load_iris(return_X_y=True)
 
 def classifier() -> Any:
     return LogisticRegression(max_iter=1000).fit(FLOWERS, SPECIES)
+
+
+def flowers() -> Any:
+    return load_iris(as_frame=True).data
+
+
+def frame_classifier() -> Any:
+    """The same as `classifier`, fitted on a data frame."""
+    return LogisticRegression(max_iter=1000).fit(flowers(), SPECIES)
 
 
 def regressor() -> Any:
@@ -71,6 +81,42 @@ def light(folder: Path, file: str = "model.bst") -> Path:
     settings = {"objective": "multiclass", "num_class": 3, "verbose": -1, "num_threads": 1}
     lightgbm.train(settings, lightgbm.Dataset(FLOWERS, SPECIES), 4).save_model(folder / file)
     return folder / file
+
+
+def boosted_frames(folder: Path, file: str = "model.json") -> Path:
+    """The same as `boosted`, fitted on a data frame."""
+    import xgboost
+
+    xgboost.XGBClassifier(n_estimators=4, n_jobs=1).fit(flowers(), SPECIES).save_model(folder / file)
+    return folder / file
+
+
+def light_frames(folder: Path, file: str = "model.bst") -> Path:
+    """The same as `light`, fitted on a data frame."""
+    import lightgbm
+
+    settings = {"objective": "multiclass", "num_class": 3, "verbose": -1, "num_threads": 1}
+    lightgbm.train(settings, lightgbm.Dataset(flowers(), SPECIES), 4).save_model(folder / file)
+    return folder / file
+
+
+@cache
+def _fitted(kind: str) -> Any:
+    if kind == "arrays":
+        return classifier()
+    if kind == "boosted":
+        import xgboost
+
+        return xgboost.XGBClassifier(n_estimators=4, n_jobs=1).fit(FLOWERS, SPECIES)
+    import lightgbm
+
+    settings = {"objective": "multiclass", "num_class": 3, "verbose": -1, "num_threads": 1}
+    return lightgbm.train(settings, lightgbm.Dataset(FLOWERS, SPECIES), 4)
+
+
+def predicted(kind: str, rows: Any, method: str = "predict") -> Any:
+    """What `classifier`, `boosted` or `light` itself makes of these rows."""
+    return getattr(_fitted(kind), method)(rows)
 
 
 def dumped(model: Any, folder: Path, file: str = "model.joblib") -> Path:

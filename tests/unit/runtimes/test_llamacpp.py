@@ -206,6 +206,14 @@ async def test_all_inputs_are_optional(served) -> None:
     assert model.gives_logprobs
 
 
+async def test_metadata_say_how_long_the_context_is(served) -> None:
+    async with run(served) as app:
+        metadata = await app.application.dataplane.model_metadata("m")
+    assert metadata.parameters is not None
+    assert metadata.parameters.get("context_length") == 2048
+    assert [tensor.name for tensor in metadata.inputs or ()] == ["prompt", "messages", "response_format"]
+
+
 async def test_sampling_reaches_the_library(served) -> None:
     given = {"temperature": 0.5, "top_p": 0.4, "top_k": 3, "min_p": 0.1, "seed": -2}
     given |= {"repetition_penalty": 1.2, "presence_penalty": 0.3, "frequency_penalty": 0.2}

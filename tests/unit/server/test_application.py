@@ -285,11 +285,11 @@ async def test_a_mount_that_hides_nothing_starts(routes: Iterable[Any]) -> None:
     ("routes", "reason"),
     [
         ([get("/models/v2"), mount("/models")], 'route "/models/v2" hides "/models/v2" of'),
-        ([get("/models/{x}/{y}"), mount("/models")], 'route "/models/{x}/{y}" hides "/models/v2/docs" of'),
+        ([get("/models/{x}/{y}"), mount("/models")], 'route "/models/{x}/{y}" hides "/models/v2/models" of'),
         ([included("/models/v2"), mount("/models")], 'hides "/models/v2" of'),
         ([get("/models/echo/{x}"), mount("/models")], 'hides "/models/echo/{what}" of'),
         ([mount("/models"), get("/models/mine")], 'mounted at "/models" hides the route "/models/mine"'),
-        ([mount("")], 'route "/docs" hides "/docs" of the application mounted at "/"'),
+        ([mount("")], 'route "/openapi.json" hides "/openapi.json" of the application mounted at "/"'),
     ],
 )
 async def test_a_mount_that_hides_a_route_or_is_hidden_names_both(routes: Iterable[Any], reason: str) -> None:
@@ -318,7 +318,7 @@ async def test_a_route_of_a_model_that_the_server_hides_is_named_with_who_claims
         pass
     said = [record.getMessage() for record in caplog.records if "is hidden" in record.getMessage()]
     assert sorted(said) == [
-        'model Hidden: its route /v2/docs is hidden: the dialect "fastapi" claims it',
+        'model Hidden: its route /v2/docs is hidden: the dialect "documentation" claims it',
         'model Hidden: its route /v2/logging is hidden: the dialect "triton\'s missing extensions" claims it',
         'model Hidden: its route /v2/models/{name}/explain is hidden: the dialect "metadata" claims it',
     ]

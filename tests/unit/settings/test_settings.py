@@ -123,3 +123,26 @@ def test_options_passed_on_have_mlservers_names(monkeypatch: pytest.MonkeyPatch)
     assert settings._custom_rest_server_settings == {"backlog": 9}
     settings._custom_grpc_server_settings = {"grpc.so_reuseport": 1}
     assert settings.custom_grpc_server_settings == {"grpc.so_reuseport": 1}
+
+
+@pytest.mark.parametrize(
+    ("buckets", "why"),
+    [
+        ({"requests": []}, "1 to 100"),
+        ({"requests": [1, 1]}, "ascend"),
+        ({"first_item": [2, 1]}, "ascend"),
+        ({"between_items": [0, 1]}, "positive"),
+        ({"between_items": [1, 1e999]}, "positive|finite"),
+        ({"waits": [1]}, "waits|requests"),
+        ({"requests": ["soon"]}, "number"),
+        ([1, 2], "dictionary|object"),
+    ],
+)
+def test_wrong_buckets_are_refused(buckets, why) -> None:
+    with pytest.raises(InvalidSettings, match=rf"(?s)metrics_buckets.*({why})"):
+        load_settings(".", {"metrics_buckets": buckets})
+
+
+def test_buckets_can_come_from_the_environment(monkeypatch) -> None:
+    monkeypatch.setenv("INFERSTREAM_METRICS_BUCKETS", '{"between_items": [0.00001, 0.0001]}')
+    assert load_settings(".").metrics_buckets == {"between_items": (0.00001, 0.0001)}

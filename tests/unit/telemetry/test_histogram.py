@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferstream.telemetry.histogram import COUNTS, GAPS, SECONDS, Bounds, Histogram
+from inferstream.telemetry.histogram import COUNTS, SECONDS, TOKENS, Bounds, Buckets, Histogram
 from inferstream.telemetry.metrics import Meters
 
 
@@ -24,7 +24,7 @@ def test_what_is_added_counts_as_if_it_had_been_observed() -> None:
     assert one.total == both.total == 1028
 
 
-@pytest.mark.parametrize("bounds", [SECONDS, GAPS, COUNTS])
+@pytest.mark.parametrize("bounds", [SECONDS, COUNTS, TOKENS])
 def test_bounds_ascend_and_are_written_without_an_exponent(bounds: Bounds) -> None:
     assert sorted(set(bounds)) == list(bounds)
     assert not any("e" in bound for bound, _ in Histogram(bounds).buckets())
@@ -39,3 +39,26 @@ def test_the_gaps_of_a_fast_stream_are_told_apart() -> None:
     for bound, count in (("0.0001", 1), ("0.0005", 2), ("0.001", 3)):
         labels = f'le="{bound}",model="m",version=""'
         assert f"inferstream_time_between_items_seconds_bucket{{{labels}}} {count}.0" in text
+
+
+def test_each_kind_of_histogram_has_the_bounds_of_the_settings() -> None:
+    meters = Meters(buckets=Buckets(requests=(1.0, 2.0), first_item=(3.0,), between_items=(4.0,)))
+    model = meters.of("m", None)
+    model.ended(1.5, "success")
+    model.streams.first.observe(1)
+    model.streams.gaps.observe(1)
+    meters.rest.ended("GET", "/x", "200", 1.5)
+    rpc = meters.grpc.of("UNARY", "s", "m")
+    rpc.started = 1
+    rpc.ended("OK", 1.5)
+    found: dict[str, list[str]] = {}
+    for family in meters.collect():
+        for sample in family.samples:
+            if sample.name.endswith("_bucket"):
+                found.setdefault(family.name, []).append(sample.labels["le"])
+    for name in ("inferstream_call_seconds", "rest_server_request_duration_seconds"):
+        assert found[name] == ["1.0", "2.0", "+Inf"]
+    assert found["grpc_server_handling_seconds"] == ["1.0", "2.0", "+Inf"]
+    assert found["inferstream_time_to_first_item_seconds"] == ["3.0", "+Inf"]
+    assert found["inferstream_time_between_items_seconds"] == ["4.0", "+Inf"]
+    assert found["inferstream_queue_wait_seconds"][0] == "0.0001"

@@ -2,10 +2,13 @@
 
 import json
 import logging
+import re
 import sys
 
 import pytest
 
+from inferstream.context import request_id_var
+from inferstream.telemetry import context
 from inferstream.telemetry.context import model_context
 from inferstream.telemetry.logs import JSONFormatter, LineFormatter, configure_logging
 
@@ -73,3 +76,45 @@ def test_a_custom_configuration_goes_on_top(tmp_path) -> None:
     assert logging.getLogger().handlers[0].stream is sys.stdout
     with pytest.raises(ValueError, match="version"):
         configure_logging(debug=False, structured=False, custom={"version": 7})
+
+
+RFC3339 = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00"
+
+
+def test_the_time_of_a_structured_record_is_rfc_3339() -> None:
+    made = record("x")
+    made.created = 1767268800.1234
+    assert json.loads(JSONFormatter().format(made))["time"] == "2026-01-01T12:00:00.123+00:00"
+    made.created = 1767268800.0
+    assert re.fullmatch(RFC3339, json.loads(JSONFormatter().format(made))["time"])
+
+
+def test_the_fields_of_a_record_are_fields_of_its_object() -> None:
+    made = record("done")
+    made.fields = {"status": "success", "ms": 1.5, "items": 3, "time": "mine", "strange": object}
+    found = json.loads(JSONFormatter().format(made))
+    assert (found["status"], found["ms"], found["items"], found["message"]) == ("success", 1.5, 3, "done")
+    assert re.fullmatch(RFC3339, found["time"])
+    made.fields = "no object"
+    assert json.loads(JSONFormatter().format(made))["message"] == "done"
+    assert "success" not in LineFormatter().format(made)
+
+
+def test_a_record_has_the_span_and_the_request_of_its_call(monkeypatch) -> None:
+    assert not context.call_fields()
+    monkeypatch.setattr(context, "_current_span", context._current_span)
+    context.trace_by(lambda: context.SpanIds("0af7", "b7ad"))
+    token = request_id_var.set("mine ] ERROR - 7")
+    try:
+        found = json.loads(JSONFormatter().format(record("x")))
+        assert (found["trace_id"], found["span_id"], found["request_id"]) == (
+            "0af7",
+            "b7ad",
+            "mine ] ERROR - 7",
+        )
+        line = LineFormatter().format(record("hello", ValueError("x")))
+        end = "INFO - hello [trace_id=0af7 span_id=b7ad request_id=mine ] ERROR - 7]\n  ValueError: x"
+        assert line.endswith(end)
+    finally:
+        request_id_var.reset(token)
+    assert LineFormatter().format(record("hello")).endswith("hello [trace_id=0af7 span_id=b7ad]")

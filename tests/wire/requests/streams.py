@@ -102,4 +102,17 @@ CASES = [
         while_open=post("", f"{V2}/holding/infer_stream", text()).requests[0]
     ),
     one("generate_stream by GET", "GET", f"{V2}/stream/generate_stream"),
+    one("infer_stream by GET", "GET", f"{V2}/stream/infer_stream"),
+    one(
+        "resume an unknown stream",
+        "GET",
+        f"{V2}/stream/infer_stream",
+        headers={"Last-Event-ID": "0.unknown:1"},
+    ),
+    one("resume by a foreign id", "GET", f"{V2}/stream/infer_stream", headers={"Last-Event-ID": "7"}),
+    one(
+        "release an unknown stream", "DELETE", f"{V2}/stream/infer_stream", headers={"Last-Event-ID": "0.x:1"}
+    ),
+    one("cancel an unknown request", "DELETE", "/v2/requests/un/known"),
+    one("a wrong method of a request", "GET", "/v2/requests/unknown"),
 ]

@@ -1,10 +1,12 @@
 """The base class of a stream's dialects, and their requests, each with the admission to its model."""
 
 from abc import ABC, abstractmethod
+from time import perf_counter
 from typing import ClassVar
 
 from ....dataplane.admission import Admission
 from ....dataplane.dataplane import DataPlane
+from ....dataplane.stages.access_log import refused
 from ....errors import InferstreamError
 from ....protos.dialects import HEADER
 from ....protos.grpc_requests import InferMessage
@@ -30,6 +32,7 @@ class StreamRequest:
             self.admission = dataplane.admit(message.model_name, message.model_version or None)
         except InferstreamError as refusal:
             self._refusal = refusal
+            refused(dataplane.lines, "grpc", "stream", message.model_name, perf_counter(), refusal)
 
     def admitted(self) -> Admission:
         """The admission. Raises the refusal: ModelNotFound, ModelNotReady, Draining, Overloaded."""

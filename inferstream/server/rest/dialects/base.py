@@ -13,7 +13,7 @@ from ....settings import Settings
 from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse
 from ..exchange import Exchange
-from ..messages import RawHeaders, error_response
+from ..messages import RawHeaders, Scope, error_response
 
 GET = ("GET",)
 
@@ -35,7 +35,7 @@ class HttpDialect:
         self._settings = settings
         self._meters = meters
 
-    def reads(self) -> "Sequence[ReadClaim]":
+    def reads(self) -> "Sequence[ReadClaim | ScopeClaim]":
         """The paths of this dialect that are no inferences."""
         return ()
 
@@ -49,6 +49,12 @@ class InferenceDialect(HttpDialect, ABC):
 
     inferences: ClassVar[Mapping[str, Operation]]
     """What a POST to each path asks for."""
+
+    resumable: ClassVar[bool] = False
+    """Whether clients may resume its streams."""
+
+    queried: ClassVar[Sequence[str]] = ()
+    """Paths of streams that serve GET too, with the arguments in the query."""
 
     @abstractmethod
     def parse(self, exchange: Exchange, body: bytes, route: "Route") -> "ParsedRequest":
@@ -131,10 +137,14 @@ class ReadRoute(NamedTuple):
 
     path: str
     """The path as traces name it."""
-    claim: "ReadClaim"
+    claim: "ReadClaim | ScopeClaim"
     dialect: HttpDialect
     model: str = ""
     version: str | None = None
+    value: str = ""
+    """What stands for a placeholder that names no model."""
+    headers: RawHeaders = []
+    """Those of the request."""
 
 
 class ReadClaim(NamedTuple):
@@ -146,3 +156,12 @@ class ReadClaim(NamedTuple):
     methods: tuple[str, ...] | None = GET
     """The methods that are allowed; None for all."""
     content_type: bytes = b"application/json"
+
+
+class ScopeClaim(NamedTuple):
+    """A path whose response depends on the headers of the request, or on the prefix that it came below."""
+
+    path: str
+    respond: Callable[[ReadRoute, Scope], Awaitable[tuple[int, RawHeaders, bytes]]]
+    """Gives status, headers and body. Raises whatever the dialect then writes as an error."""
+    methods: tuple[str, ...] = GET

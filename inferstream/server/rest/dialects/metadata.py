@@ -10,7 +10,9 @@ from ....errors import ModelNotReady
 from ....types import BaseModel
 from .base import HttpDialect, ReadClaim, ReadRoute
 
-ALIVE = {"/": b'{"status":"alive"}', "/v2/health/live": b'{"live":true}'}
+ROOT = "/"
+
+ALIVE = {ROOT: b'{"status":"alive"}', "/v2/health/live": b'{"live":true}'}
 """The paths that say that the server is alive, and what they answer."""
 
 OVER_REST = ("statistics",)
@@ -25,8 +27,10 @@ class Metadata(HttpDialect):
     name = "metadata"
 
     def reads(self) -> Sequence[ReadClaim]:
+        # With a page, its dialect owns the root.
+        alive = {path: body for path, body in ALIVE.items() if path != ROOT or not self._settings.page}
         return [
-            *(ReadClaim(path, partial(_alive, body)) for path, body in ALIVE.items()),
+            *(ReadClaim(path, partial(_alive, body)) for path, body in alive.items()),
             ReadClaim("/v2", self._server),
             ReadClaim("/v2/", self._server),
             ReadClaim("/v2/health/ready", self._ready),

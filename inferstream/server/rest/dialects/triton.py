@@ -1,18 +1,26 @@
 """Triton's `generate`, whose paths MLServer uses for V2: header and body decide what a request is."""
 
-from collections.abc import Callable
 from typing import Any
 
 import orjson
 
-from ....codecs.values.flat import FlatInterface
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....errors import InferstreamError
 from ....protos import json_requests, sse
 from ....protos.dialects import HEADER, NAMES, asked_dialect
-from ....protos.generate import arguments_of, dump_flat, is_v2, parse_flat
+from ....protos.generate import (
+    RESERVED,
+    FlatValues,
+    arguments_of,
+    around_value,
+    dump_flat,
+    is_v2,
+    parse_flat,
+)
+from ....protos.json_responses import json_value
 from ....types import InferenceRequest, InferenceResponse
+from ....types.value_response import OutputForm, ValueResponse
 from ....types.values_request import ValuesRequest
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
@@ -32,6 +40,8 @@ class Generate(InferenceDialect):
         "/v2/models/{model_name}/generate": Operation.INFER,
         "/v2/models/{model_name}/generate_stream": Operation.STREAM,
     }
+    resumable = True
+    queried = ("/v2/models/{model_name}/generate_stream",)
 
     def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
         admission = self._dataplane.admit(route.model, route.version)
@@ -40,31 +50,37 @@ class Generate(InferenceDialect):
         if length is not None:
             return with_binary(admission, route.operation, body, length, IN_V2)
         document = json_requests.load_request(body)
-        flat = admission.flat
-        if flat is not None and flat.strict:
-            names = flat.arguments.names
-            if asked == "triton" or (asked is None and ("inputs" in names or not is_v2(document, ()))):
-                return _of_arguments(admission, route.operation, document, body, flat)
-        inputs = admission.inputs
-        if asked == "triton" or (asked is None and not is_v2(document, inputs)):
-            return FlatRequest(admission, route.operation, parse_flat(document, body, inputs))
+        if asked == "triton" or (asked is None and is_flat(admission, document)):
+            request, values = read_flat(admission, document, body)
+            return FlatRequest(admission, route.operation, request, values)
         request, binary = json_requests.build_request(document, body, None, nested=admission.takes_any)
         return V2Request(admission, route.operation, request, binary, IN_V2)
 
 
-def _of_arguments(
-    admission: Admission, operation: Operation, document: Any, body: bytes, flat: FlatInterface
-) -> "FlatRequest":
-    """A request to a function, which takes exactly its arguments. Raises InvalidRequest."""
-    values, request_id = arguments_of(document, body, flat.arguments.names)
+def is_flat(admission: Admission, document: Any) -> bool:
+    """Whether a body is flat JSON for this model, and not a V2 request."""
+    flat = admission.flat
+    if flat is not None and flat.strict and "inputs" in flat.arguments.names:
+        return True
+    return not is_v2(document, admission.inputs)
+
+
+def read_flat(admission: Admission, document: Any, text: bytes) -> tuple[InferenceRequest, FlatValues | None]:
+    """A request of flat JSON, and what gives the outputs of its responses where not all tensors are written alike.
+
+    A function takes exactly its arguments. Raises InvalidRequest.
+    """
+    flat = admission.flat
+    if flat is None or not flat.strict:
+        return parse_flat(document, text, admission.inputs, admission.described), None
+    values, request_id = arguments_of(document, text, flat.arguments.names)
     form = admission.form
     if form is not None and form.fits(values):
-        request = ValuesRequest(form, values, request_id)
-        return FlatRequest(admission, operation, request, flat.results.document)
+        return ValuesRequest(form, values, request_id), flat.results.document
     fields: dict[str, Any] = {"inputs": flat.arguments.read(values)}
     if request_id is not None:
         fields["id"] = request_id
-    return FlatRequest(admission, operation, InferenceRequest.trusted(fields), flat.results.document)
+    return InferenceRequest.trusted(fields), flat.results.document
 
 
 class FlatRequest(ParsedRequest):
@@ -79,7 +95,7 @@ class FlatRequest(ParsedRequest):
         admission: Admission,
         operation: Operation,
         request: InferenceRequest,
-        values: Callable[[InferenceResponse], dict[str, Any]] | None = None,
+        values: FlatValues | None = None,
     ) -> None:
         """`values` gives the outputs of a response by name, where not all tensors are written alike."""
         self.admission = admission
@@ -102,16 +118,30 @@ class FlatRequest(ParsedRequest):
 class FlatEvents:
     """Writes each response as a flat object, with the id if the client gave one."""
 
-    __slots__ = ("_named", "_values")
+    __slots__ = ("_closing", "_form", "_named", "_opening", "_values")
 
-    def __init__(
-        self, named: bool, values: Callable[[InferenceResponse], dict[str, Any]] | None = None
-    ) -> None:
+    def __init__(self, named: bool, values: FlatValues | None = None) -> None:
         self._named = named
         self._values = values
+        self._form: OutputForm | None = None
+        """That of the last response of one value, which stands between `_opening` and `_closing`."""
+        self._opening = self._closing = b""
 
     def __call__(self, response: InferenceResponse) -> bytes:
-        return sse.event(dump_flat(response, self._named, self._values))
+        if type(response) is ValueResponse:
+            form = response.form
+            if form is self._form or self._begin(form):
+                return b"%b%b%b" % (self._opening, json_value(form, response.value), self._closing)
+        flat = dump_flat(response, self._named, self._values)
+        return sse.response_event(response.parameters, flat)
+
+    def _begin(self, form: OutputForm) -> bool:
+        """Prepare for the values of a form; False where each response has to be written whole."""
+        if self._named or form.name in RESERVED:
+            return False
+        opening, closing = around_value(form)
+        self._form, self._opening, self._closing = form, b"data: " + opening, closing + b"\n\n"
+        return True
 
     def end(self) -> bytes:
         """Nothing follows the last response."""

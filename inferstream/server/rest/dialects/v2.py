@@ -25,6 +25,7 @@ class V2(InferenceDialect):
         "/v2/models/{model_name}/infer": Operation.INFER,
         "/v2/models/{model_name}/infer_stream": Operation.STREAM,
     }
+    resumable = True
 
     def parse(self, exchange: Exchange, body: bytes, route: Route) -> "V2Request":
         admission = self._dataplane.admit(route.model, route.version)

@@ -8,6 +8,7 @@ from inferstream.protos.grpc_requests import InferMessage
 from inferstream.server.grpc import stream
 from inferstream.server.grpc.dialects.dialect import StreamDialect, StreamExchange, StreamRequest
 from inferstream.server.grpc.stream import dialect_of
+from inferstream.telemetry.access import AccessLines
 from inferstream.types import Headers
 
 
@@ -98,6 +99,7 @@ class FullDataPlane:
     """Refuses every request."""
 
     events = None
+    lines = AccessLines(logged=False)
 
     def admit(self, model: str, version: str | None) -> None:
         raise Overloaded("full")

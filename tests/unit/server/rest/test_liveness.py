@@ -42,6 +42,7 @@ LIVE = "/v2/health/live"
         (f"GET {LIVE} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", ""),
         (f"GET {LIVE} HTTP/1.1\r\nOrigin: https://a.example\r\n\r\n", ""),
         (f"GET {LIVE} HTTP/1.1\r\nUpgrade: websocket\r\n\r\n", ""),
+        ("GET / HTTP/1.1\r\nAccept: text/html,*/*;q=0.8\r\n\r\n", ""),
         (f"GET {LIVE} HTTP/1.1\r\n{'a: b' + chr(13) + chr(10)}" * 200 + "\r\n\r\n", ""),
         (f"GET {LIVE} HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n", ""),
         ("x" * LONGEST_HEAD, ""),

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .dialects.openai.dialect import PREFIXES, OpenAI
-from .dialects.tgi.dialect import GENERATE, GENERATE_STREAM, ROOT
-from .dialects.tgi.prompt import MAX_TOKENS, TEMPERATURE
+from ..openai.dialect import PREFIXES, OpenAI
+from ..tgi.dialect import GENERATE, GENERATE_STREAM, ROOT
+from ..tgi.prompt import MAX_TOKENS, TEMPERATURE
 
 Schema = dict[str, Any]
 

@@ -1,22 +1,21 @@
-"""OpenAPI documents of the server and of one model, and a page that shows them."""
+"""OpenAPI documents of the server and of one model."""
 
-from html import escape
-from importlib.resources import files
-from string import Template
+from functools import cache
 from typing import Any
 
-from fastapi import Response
 from pydantic.json_schema import models_json_schema
 
-from ...settings import Settings
-from ...signature import Signature
-from ...types import (
+from .....dataplane.dataplane import Described
+from .....settings import Settings
+from .....types import (
     InferenceErrorResponse,
     InferenceRequest,
     InferenceResponse,
     MetadataModelResponse,
     MetadataServerResponse,
 )
+from .examples import example_arguments, example_request
+from .flat_schema import flat_schema
 from .text_paths import text_paths
 
 _SCHEMAS = (
@@ -33,11 +32,12 @@ def describe(
     prefix: str,
     model: MetadataModelResponse | None = None,
     version: str | None = None,
-    signature: Signature | None = None,
+    described: Described | None = None,
 ) -> dict[str, Any]:
     """The OpenAPI 3.1 document of every route, or of the routes of one model with its tensors as the example.
 
-    `prefix` is where clients find the routes. The docstring of the model's author is the description.
+    `prefix` is where clients find the routes. The docstring of the model's author is the description; `x-model` and
+    `x-server` say what else the page needs to know.
     """
     title = settings.server_name
     base, parameters = "/v2/models/{model_name}", [_path_parameter("model_name")]
@@ -46,22 +46,53 @@ def describe(
         base, parameters = f"/v2/models/{model.name}", []
         if version:
             base += f"/versions/{version}"
-    paths = _model_paths(base, parameters, model)
+    flat, components = _flat(model, described is not None and described.signature.function)
+    paths = _model_paths(base, parameters, model, flat)
     if model is None:
         versioned = [*parameters, _path_parameter("model_version")]
-        paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, None)
+        paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, None, flat)
         paths |= _server_paths() | text_paths()
-    described = {"description": signature.doc} if signature is not None and signature.doc else {}
+    about = {} if described is None else _about(described)
+    if settings.grpc_port:
+        about["x-server"] = {"grpc_port": settings.grpc_port}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": settings.server_version} | about,
+        "servers": [{"url": prefix or "/"}],
+        "paths": paths,
+        "components": {"schemas": _schemas() | components},
+    }
+
+
+def _flat(model: MetadataModelResponse | None, exact: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The body of `generate`, and the components that its schema refers to."""
+    v2 = _reference("InferenceRequest")["application/json"]["schema"]
+    if model is None or not model.inputs:
+        return {"schema": v2}, {}
+    schema, components = flat_schema(model.inputs, exact)
+    return {"schema": {"anyOf": [schema, v2]}, "example": example_arguments(model.inputs)}, components
+
+
+@cache
+def _schemas() -> dict[str, Any]:
     _, schemas = models_json_schema(
         [(schema, "validation") for schema in _SCHEMAS], ref_template="#/components/schemas/{model}"
     )
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": title, "version": settings.server_version} | described,
-        "servers": [{"url": prefix or "/"}],
-        "paths": paths,
-        "components": {"schemas": schemas["$defs"]},
+    found: dict[str, Any] = schemas["$defs"]
+    return found
+
+
+def _about(model: Described) -> dict[str, Any]:
+    signature, capabilities, text = model
+    facts = {
+        "predict": capabilities.predict or capabilities.gathers,
+        "streams": capabilities.streams and not capabilities.gathers,
+        "steps": capabilities.steps,
+        "function": signature.function,
+        "text": text is not None and text.generates,
+        "embeddings": text is not None and text.embeds,
     }
+    return ({"description": signature.doc} if signature.doc else {}) | {"x-model": facts}
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
@@ -81,12 +112,13 @@ def _operation(
 
 
 def _model_paths(
-    base: str, parameters: list[dict[str, Any]], model: MetadataModelResponse | None
+    base: str, parameters: list[dict[str, Any]], model: MetadataModelResponse | None, flat: dict[str, Any]
 ) -> dict[str, Any]:
-    body: dict[str, Any] = {"application/json": dict(_reference("InferenceRequest")["application/json"])}
+    body = _reference("InferenceRequest")["application/json"]
     if model is not None and model.inputs:
-        body["application/json"]["example"] = _example(model)
-    sent = {"required": True, "content": body}
+        body = body | {"example": example_request(model.inputs)}
+    sent = {"required": True, "content": {"application/json": body}}
+    arguments_sent = {"required": True, "content": {"application/json": flat}}
     event = {"text/event-stream": {"schema": {"type": "string", "description": "InferenceResponse events"}}}
     whole = _reference("InferenceResponse")
     plain = {"application/json": {"schema": {"type": "object"}}}
@@ -94,50 +126,29 @@ def _model_paths(
         base: {"get": _operation("Metadata of the model", parameters, _reference("MetadataModelResponse"))},
         f"{base}/ready": {"get": _operation("Whether the model is ready", parameters, plain)},
         f"{base}/stats": {"get": _operation("Counts and durations of the model", parameters, plain)},
-        f"{base}/infer": {"post": _operation("One answer", parameters, whole, requestBody=sent)},
-        f"{base}/generate": {"post": _operation("One answer", parameters, whole, requestBody=sent)},
+        f"{base}/infer": {"post": _operation("One response", parameters, whole, requestBody=sent)},
+        f"{base}/generate": {
+            "post": _operation("One response, of arguments", parameters, plain, requestBody=arguments_sent)
+        },
         f"{base}/infer_stream": {
-            "post": _operation("A stream of answers", parameters, event, requestBody=sent)
+            "post": _operation("A stream of responses", parameters, event, requestBody=sent)
         },
         f"{base}/generate_stream": {
-            "post": _operation("A stream of answers", parameters, event, requestBody=sent)
+            "post": _operation(
+                "A stream of responses, of arguments", parameters, event, requestBody=arguments_sent
+            )
         },
-        f"{base}/stream": {"get": _upgrade(parameters, body["application/json"].get("example"))},
+        f"{base}/stream": {"get": _upgrade(parameters, body.get("example"))},
     }
 
 
 def _upgrade(parameters: list[dict[str, Any]], example: dict[str, Any] | None) -> dict[str, Any]:
     """A WebSocket, which OpenAPI has no word for; the page opens what carries `x-websocket`."""
     sent = {"x-websocket": example or {"inputs": []}}
-    operation = _operation("A WebSocket: many requests and their answers", parameters, {}, **sent)
+    operation = _operation("A WebSocket: many requests and their responses", parameters, {}, **sent)
     opened = {"description": "The connection is a WebSocket"}
     operation["responses"] = {"101": opened, "default": operation["responses"]["default"]}
     return operation
-
-
-_VALUES: dict[str, Any] = {"BYTES": "text", "BOOL": True}
-_CODED = {"base64": "dGV4dA==", "datetime": "2000-01-01T00:00:00", "json": "{}"}
-"""Texts that codecs can read, by content type."""
-
-
-def _example(model: MetadataModelResponse) -> dict[str, Any]:
-    inputs = []
-    for tensor in model.inputs or []:
-        shape = [1 if size == -1 else size for size in tensor.shape]
-        count = 1
-        for size in shape:
-            count *= size
-        content_type = tensor.parameters.content_type if tensor.parameters is not None else None
-        value = _CODED.get(content_type or "") or _VALUES.get(tensor.datatype, 0)
-        inputs.append(
-            {
-                "name": tensor.name,
-                "shape": shape,
-                "datatype": tensor.datatype,
-                "data": [value] * min(count, 64),
-            }
-        )
-    return {"inputs": inputs}
 
 
 def _server_paths() -> dict[str, Any]:
@@ -154,11 +165,3 @@ def _server_paths() -> dict[str, Any]:
         },
         "/v2/repository/models/{model_name}/unload": {"post": _operation("Unload a model", name, plain)},
     }
-
-
-_PAGE = Template((files(__package__) / "page.html").read_text("utf-8"))
-
-
-def page(document: str, title: str) -> Response:
-    """A page that lists the routes of a document and calls them; it needs nothing from another host."""
-    return Response(_PAGE.substitute(document=document, title=escape(title)), media_type="text/html")

@@ -1,0 +1,104 @@
+"""Commands to paste, one for each face: calls of models that the server has, with requests that these take."""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from ..codecs.values.base import OPTIONAL
+from ..errors import InferstreamError
+from ..types import MetadataTensor
+
+if TYPE_CHECKING:
+    from ..dataplane.serving import ServedModel, Serving
+
+WORDS = "What is the capital?"
+
+MOST_NUMBERS = 64
+"""Numbers of an example; a model whose inputs need more gets none."""
+
+
+def hints(registry: "Serving", url: str) -> Iterator[str]:
+    """Calls by curl: a single response, a stream, and a chat."""
+    shown = {}
+    for (name, _), served in sorted(
+        registry.items(), key=lambda item: item[0][0] not in registry.text_models
+    ):
+        if not served.ready or served is not registry.default(name):
+            continue
+        capabilities = served.execution.capabilities
+        face = "stream" if capabilities.streams and not capabilities.gathers else "predict"
+        if face in shown or (call := _call(name, served, face == "stream")) is None:
+            continue
+        shown[face] = f"curl {'-N ' if face == 'stream' else ''}{url}{call}"
+    yield from (shown[face] for face in ("predict", "stream") if face in shown)
+    if registry.text_models:
+        chat = {
+            "model": registry.text_models[0],
+            "stream": True,
+            "messages": [{"role": "user", "content": WORDS}],
+        }
+        yield f"curl -N {url}/v1/chat/completions -d {_quoted(chat)}"
+
+
+def _call(name: str, served: "ServedModel", streams: bool) -> str | None:
+    """Path and body of a call that the model takes; None if its inputs are not known, or take other values."""
+    path, end = f"/v2/models/{quote(name)}", "_stream" if streams else ""
+    signature = served.execution.signature
+    if signature.inputs is None:
+        if served.text is None or served.text.prompt is None:
+            return None
+        return f"{path}/generate{end} -d {_quoted({served.text.prompt.name: WORDS})}"
+    inputs = [tensor for tensor in signature.inputs if not _optional(tensor)]
+    if all(_single(tensor) for tensor in inputs):
+        arguments = {tensor.name: _value(tensor) for tensor in inputs}
+        return f"{path}/generate{end} -d {_quoted(arguments)}" if _taken(served, arguments) else None
+    tensors = [_tensor(tensor) for tensor in inputs]
+    if sum(len(tensor["data"]) for tensor in tensors) > MOST_NUMBERS:
+        return None
+    return f"{path}/infer{end} -d {_quoted({'inputs': tensors})}"
+
+
+def _taken(served: "ServedModel", arguments: dict[str, Any]) -> bool:
+    """Whether the model takes these arguments: it may bound a number, or allow certain texts only."""
+    if served.flat is None:
+        return True
+    try:
+        served.flat.arguments.read(arguments)
+    except InferstreamError:
+        return False
+    return True
+
+
+def _single(tensor: MetadataTensor) -> bool:
+    return all(size in (1, -1) for size in tensor.shape) and len(tensor.shape) <= 1
+
+
+def _value(tensor: MetadataTensor) -> str | int | float | bool:
+    match tensor.datatype:
+        case "BYTES":
+            return WORDS
+        case "BOOL":
+            return True
+        case "FP16" | "BF16" | "FP32" | "FP64":
+            return 1.0
+        case _:
+            return 1
+
+
+def _tensor(tensor: MetadataTensor) -> dict[str, Any]:
+    shape = [max(size, 1) for size in tensor.shape]
+    count = 1
+    for size in shape:
+        count *= size
+    data = [_value(tensor)] * min(count, MOST_NUMBERS + 1)
+    return {"name": tensor.name, "shape": shape, "datatype": tensor.datatype, "data": data}
+
+
+def _optional(tensor: MetadataTensor) -> bool:
+    return tensor.parameters is not None and bool(tensor.parameters.get(OPTIONAL))
+
+
+def _quoted(document: dict[str, Any]) -> str:
+    """JSON as one word of a shell."""
+    return "'" + json.dumps(document, ensure_ascii=False).replace("'", "'\\''") + "'"

@@ -1,0 +1,79 @@
+"""A line at the bottom of the terminal while models load, so that a long load is never silent."""
+
+import shutil
+import sys
+import threading
+from time import monotonic
+from typing import TYPE_CHECKING, Self
+
+from ..telemetry.console import ERASE, Live, is_terminal
+
+if TYPE_CHECKING:
+    from ..dataplane.registry import Registry
+
+AFTER = 0.3
+"""Seconds before the line appears: a start that takes less needs none."""
+
+EVERY = 0.2
+"""Seconds between two versions of the line."""
+
+MOST_NAMES = 4
+
+
+class Progress:
+    """Shows the loads of a registry on standard error, if that is a terminal, until `stop`.
+
+    A thread writes, because a `load` may block the event loop.
+    """
+
+    def __init__(self, registry: "Registry") -> None:
+        self._registry = registry
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        if is_terminal(sys.stderr):
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Erase the line."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        if self._over.wait(AFTER):
+            return
+        try:
+            while not self._over.wait(EVERY):
+                if line := progress_line(self._registry.wanted, self._registry.loading.copy(), monotonic()):
+                    Live.shown = True
+                    # The cursor goes back, so that output of a model overwrites the line.
+                    width = shutil.get_terminal_size().columns - 1
+                    self._write(f"{ERASE}{line[:width]}\r")
+        finally:
+            if Live.shown:
+                Live.shown = False
+                self._write(ERASE)
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def progress_line(wanted: int, loading: dict[tuple[str, str | None], float], now: float) -> str:
+    """`loading 2 of 5: words 12 s, chat 3 s`; empty while nothing loads."""
+    if not loading:
+        return ""
+    names = [
+        f"{name}{f':{version}' if version else ''} {now - began:.0f} s"
+        for (name, version), began in sorted(loading.items(), key=lambda item: item[1])
+    ]
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    nth = min(wanted - len(loading) + 1, wanted)
+    of = f" {nth} of {wanted}" if wanted > 1 else ""
+    return f"loading{of}: {', '.join(names[:MOST_NAMES])}{more} …"

@@ -1,0 +1,48 @@
+"""Questions between the front ends of one server."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from ..errors import Code, NotFound
+
+Answer = Callable[[str], Awaitable[bytes]]
+"""Answers a text that another front end has sent. May raise errors of our own."""
+
+Ask = Callable[[int, str, str], Awaitable[bytes]]
+"""Sends another front end a question about a subject."""
+
+
+class Peers:
+    """The front ends of this server, each known by its index. A server with one front end has no others."""
+
+    def __init__(self, index: int = 0, count: int = 1, ask: Ask | None = None) -> None:
+        self.index = index
+        self._count = count
+        self._ask = ask
+        self._answers: dict[str, Answer] = {}
+
+    def answers(self, subject: str, answer: Answer) -> None:
+        """Let `answer` answer all questions about a subject."""
+        self._answers[subject] = answer
+
+    async def ask(self, front_end: int, subject: str, text: str) -> bytes:
+        """The answer of one front end. Raises NotFound, WorkerLost, and what the answer raises."""
+        if front_end == self.index:
+            if subject not in self._answers:
+                raise NotFound(f'The front end {front_end} answers nothing about "{subject}".')
+            return await self._answers[subject](text)
+        if self._ask is None or not 0 <= front_end < self._count:
+            raise NotFound(f"This server has no front end {front_end}.")
+        return await self._ask(front_end, subject, text)
+
+    async def ask_others(self, subject: str, text: str) -> list[bytes]:
+        """The answers of all other front ends, except those that are lost or start."""
+        others = [index for index in range(self._count) if index != self.index]
+        if not others:
+            return []
+        asking = (self.ask(index, subject, text) for index in others)
+        found = await asyncio.gather(*asking, return_exceptions=True)
+        for answer in found:
+            if isinstance(answer, BaseException) and getattr(answer, "code", None) is not Code.WORKER_LOST:
+                raise answer
+        return [answer for answer in found if isinstance(answer, bytes)]

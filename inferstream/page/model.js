@@ -1,0 +1,181 @@
+// One model: its state, signature and description, the form, the chat, and the call as code.
+
+import { h, tabs } from "./dom.js";
+import { kindOf, factsOf } from "./fields.js";
+import { Chat } from "./chat.js";
+import { Runner, errorBox } from "./run.js";
+import { Snippets } from "./snippets.js";
+
+const STATES = { READY: "ready", LOADING: "loading", UNLOADING: "unloading", UNAVAILABLE: "failed", UNKNOWN: "unknown" };
+
+/** The word for a state, and its reason where that is worth showing. */
+export function stateOf({ state, reason }) {
+  const unloaded = state === "UNAVAILABLE" && reason === "not loaded";
+  return unloaded ? "not loaded" : (STATES[state] ?? state.toLowerCase());
+}
+
+export function stateChip(version) {
+  const word = stateOf(version);
+  return h("span", { class: "state", "data-state": word }, word);
+}
+
+/** `<model-view>` shows one model after another. */
+export class ModelView extends HTMLElement {
+  /** Show a model of this server; `chosen` is {name, version, tab}. */
+  async show(server, chosen, changed) {
+    this._server = server;
+    this._chosen = chosen;
+    this._changed = changed;
+    this._described = null;
+    this._shown = "";
+    await this.look();
+  }
+
+  /** Look whether the model has changed, and show it as it is now. */
+  async look() {
+    if (!this._chosen) return;
+    const { name, version } = this._chosen;
+    const listed = this._server.models.find((each) => each.name === name);
+    if (listed === undefined) {
+      if (this._server.reachable) this._missing(name);
+      return;
+    }
+    const entry = listed.versions.find((each) => each.version === (version ?? "")) ?? listed;
+    if (entry.state !== "READY") {
+      this._unready(listed, entry);
+      return;
+    }
+    let described;
+    try {
+      described = await this._server.describe(name, version);
+    } catch (error) {
+      if (this._chosen.name === name && this._described === null) this._failed(listed, error);
+      return;
+    }
+    if (this._chosen.name !== name || this._chosen.version !== version) return; // another one was chosen meanwhile
+    const text = JSON.stringify([described, listed]);
+    if (text === this._shown || this._runner?.running) return;
+    this._shown = text;
+    await this._draw(listed, entry, described);
+  }
+
+  get running() {
+    return Boolean(this._runner?.running);
+  }
+
+  leave() {
+    this._runner?.stop();
+    this._chat?.stop();
+    this._runner = this._chat = null;
+  }
+
+  _head(listed, entry, described) {
+    const versions = listed.versions.length > 1 ? this._versions(listed) : entry.version ? h("span", { class: "chip" }, `version ${entry.version}`) : null;
+    const platform = described?.platform ? h("span", { class: "chip" }, described.platform) : null;
+    const kinds = described ? [described.predicts && "predict", described.streams && "stream", described.texts && "text"].filter(Boolean) : [];
+    return h(
+      "header",
+      { class: "model-head" },
+      h("div", { class: "title" }, h("h1", { tabindex: -1 }, listed.name), stateChip(entry)),
+      h("div", { class: "chips" }, versions, kinds.map((kind) => h("span", { class: "chip" }, kind)), platform),
+      described ? signature(described) : null,
+      described ? description(described.description) : null,
+      entry.state === "READY" && entry.reason ? h("p", { class: "warning" }, entry.reason) : null,
+    );
+  }
+
+  _versions(listed) {
+    const options = listed.versions.map(({ version }) => h("option", { value: version }, version ? `version ${version}` : "no version"));
+    const usual = h("option", { value: "\u0000" }, "default version");
+    const select = h("select", { class: "versions", "aria-label": "Version" }, usual, options.filter(({ value }) => value !== ""));
+    select.value = this._chosen.version ?? "\u0000";
+    select.addEventListener("change", () => this._changed({ ...this._chosen, version: select.value === "\u0000" ? undefined : select.value }));
+    return select;
+  }
+
+  async _draw(listed, entry, described) {
+    const before = this._described;
+    const same = before !== null && before.name === described.name && before.version === described.version;
+    const kept = same ? await this._runner.kept() : null;
+    const old = same ? this._runner : null;
+    const unchanged = same && JSON.stringify(before) === JSON.stringify(described);
+    this._described = described;
+    if (unchanged && old) {
+      this.querySelector(".model-head")?.replaceWith(this._head(listed, entry, described));
+      return;
+    }
+    let mode = described.texts && this._chosen.tab === "chat" ? "chat" : "form";
+    const draw = () => {
+      clearTimeout(this._later);
+      this._later = setTimeout(() => snippets.draw(), 120);
+    };
+    const runner = new Runner(described, this._server, draw);
+    const chat = described.texts && !described.version ? new Chat(described, this._server, draw) : null;
+    const snippets = new Snippets(described, this._server, async () => (mode === "chat" && chat ? chat.call() : runner.call()));
+    this._runner = runner;
+    this._chat = chat;
+    if (kept) runner.restore(kept, old);
+    const form = h("div", {}, runner.element);
+    const panels = [form];
+    let list = null;
+    if (chat) {
+      const thread = h("div", {}, chat.element);
+      panels.push(thread);
+      list = tabs("Ways to call this model", [["form", "Form", form], ["chat", "Chat", thread]], mode, (key) => {
+        mode = key;
+        this._changed({ ...this._chosen, tab: key === "chat" ? "chat" : undefined }, true);
+        draw();
+      });
+      list.classList.add("modes");
+    }
+    this.replaceChildren(this._head(listed, entry, described), ...(list ? [list] : []), ...panels, snippets.element);
+    snippets.draw();
+  }
+
+  _unready(listed, entry) {
+    const text = JSON.stringify([listed, entry]);
+    if (text === this._shown) return;
+    this._shown = text;
+    this.leave();
+    this._described = null;
+    const word = stateOf(entry);
+    const why = entry.reason && entry.reason !== word ? h("pre", { class: "reason", tabindex: 0 }, entry.reason) : null;
+    const line = word === "loading" ? "This model is loading. The form appears when it is ready." : `This model is ${word === "failed" ? "not there, because it failed to load" : word}.`;
+    this.replaceChildren(this._head(listed, entry, null), h("section", { class: "card" }, h("p", { role: "status" }, line), why));
+  }
+
+  _failed(listed, error) {
+    this.leave();
+    this.replaceChildren(this._head(listed, listed, null), errorBox(error, this._server));
+  }
+
+  _missing(name) {
+    this._shown = "";
+    this._described = null;
+    this.leave();
+    this.replaceChildren(h("header", { class: "model-head" }, h("h1", { tabindex: -1 }, name)), h("section", { class: "card" }, h("p", {}, "This server has no model of this name.")));
+  }
+}
+
+/** `words(prompt: text, pause: number = 0.05) → stream of text` */
+function signature(model) {
+  if (model.inputs.length === 0 && model.outputs.length === 0) return null;
+  const inputs = model.inputs.map((tensor, index) => {
+    const { fallback, optional } = factsOf(tensor);
+    const usual = fallback !== undefined ? ` = ${JSON.stringify(fallback)}` : optional ? "?" : "";
+    return [index ? ", " : "", h("b", {}, tensor.name), ": ", h("i", {}, kindOf(tensor)), usual];
+  });
+  const outputs = model.outputs.map((tensor, index) => [index ? ", " : "", model.outputs.length > 1 ? [h("b", {}, tensor.name), ": "] : null, h("i", {}, kindOf(tensor))].flat());
+  const given = outputs.length ? outputs : [h("i", {}, "…")];
+  const streams = model.streams && !model.predicts ? "stream of " : "";
+  return h("p", { class: "signature" }, h("code", {}, model.name, "(", inputs.flat(), ") → ", streams, given.flat()));
+}
+
+function description(text) {
+  if (!text) return null;
+  const [first, ...rest] = text.split(/\n\s*\n/);
+  const more = rest.length ? h("details", {}, h("summary", {}, "More"), h("p", { class: "more" }, rest.join("\n\n"))) : null;
+  return h("div", { class: "description" }, h("p", {}, first.replace(/\s*\n\s*/g, " ")), more);
+}
+
+customElements.define("model-view", ModelView);

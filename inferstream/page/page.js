@@ -1,0 +1,228 @@
+// The page: the list of models, the model that the address names, the reference, and what the reader sets.
+
+import { announce, h, icon, newId } from "./dom.js";
+import { ModelView, stateOf } from "./model.js";
+import { ApiReference } from "./reference.js";
+import { ROOT, Server } from "./server.js";
+
+const THEMES = ["auto", "light", "dark"];
+
+/** `<server-page>` is everything. */
+class ServerPage extends HTMLElement {
+  connectedCallback() {
+    this._server = new Server();
+    this._main = h("main", { id: "main", tabindex: -1 });
+    this._list = h("ul", {});
+    this._filter = h("input", { type: "search", placeholder: "Filter models", "aria-label": "Filter models", hidden: true, oninput: () => this._drawList() });
+    this._name = h("span", { class: "server-name" }, "inferstream");
+    this._health = h("span", { class: "health", role: "status" });
+    const reference = referencePath();
+    this.append(this._bar(reference), reference === null ? this._models() : this._reference(reference), this._keyDialog());
+    useTheme(storedTheme());
+    this._server.addEventListener("models", () => this._drawAll());
+    this._server.addEventListener("refused", (event) => this._askKey(event.detail));
+    this._server.watch();
+  }
+
+  _bar(reference) {
+    const toggle = h("button", { type: "button", class: "icon-button", onclick: () => this._turnTheme(toggle) }, icon("theme"));
+    nameTheme(toggle, storedTheme());
+    const key = h("button", { type: "button", class: "icon-button", "aria-label": "API key", title: "API key", onclick: () => this._askKey("") }, icon("key"));
+    const link = (href, text, here) => h("a", { href: ROOT + href, "aria-current": here ? "page" : null }, text);
+    return h(
+      "header",
+      { class: "bar" },
+      h("a", { class: "brand", href: `${ROOT}/` }, h("img", { src: `${ROOT}/page/icon.svg`, alt: "", width: 28, height: 28 }), this._name),
+      h("nav", { "aria-label": "Pages" }, link("/", "Models", reference === null), link("/docs", "API", reference !== null)),
+      this._health,
+      h("div", { class: "tools" }, key, toggle),
+    );
+  }
+
+  _models() {
+    this._toggle = h("button", { type: "button", class: "list-toggle", "aria-expanded": "false", onclick: () => this._openList() }, h("span", {}, "Models"), icon("chevron"));
+    this._sidebar = h("nav", { class: "sidebar", id: newId("models"), "aria-label": "Models" }, this._filter, this._list);
+    this._toggle.setAttribute("aria-controls", this._sidebar.id);
+    this._view = new ModelView();
+    this._view.append(h("p", { class: "quiet" }, "Looking for models …"));
+    this._main.append(this._view);
+    addEventListener("popstate", () => this._follow());
+    this._server.addEventListener("tick", () => this._view.look());
+    return h("div", { class: "layout" }, this._toggle, this._sidebar, this._main);
+  }
+
+  _reference(path) {
+    const view = new ApiReference();
+    this._main.append(view);
+    view.show(this._server, path);
+    return h("div", { class: "layout one" }, this._main);
+  }
+
+  _openList(open = this._toggle.getAttribute("aria-expanded") !== "true") {
+    this._toggle.setAttribute("aria-expanded", String(open));
+    this._sidebar.classList.toggle("open", open);
+  }
+
+  _drawAll() {
+    const { about, reachable, models } = this._server;
+    this._name.textContent = about.name;
+    const failed = models.filter((model) => stateOf(model) === "failed").length;
+    const word = !reachable ? "not reachable" : failed ? `${failed} failed` : models.some((model) => model.state === "LOADING") ? "loading" : "ready";
+    this._health.dataset.state = reachable ? (failed ? "failed" : word) : "failed";
+    this._health.textContent = word;
+    this._health.title = about.version ? `${about.name} ${about.version}` : "";
+    if (!this._view) return;
+    this._drawList();
+    this._follow();
+  }
+
+  _drawList() {
+    const { models } = this._server;
+    this._filter.hidden = models.length < 8;
+    const wanted = this._filter.value.toLowerCase();
+    const shown = models.filter(({ name }) => name.toLowerCase().includes(wanted));
+    const current = chosen().name ?? this._chosen?.name;
+    const items = shown.map((model) => {
+      const word = stateOf(model);
+      const href = addressOf({ name: model.name });
+      const open = (event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+        event.preventDefault();
+        this._go({ name: model.name });
+      };
+      const dot = h("span", { class: "dot", "data-state": word });
+      const state = h("span", { class: word === "ready" ? "unseen" : "quiet" }, word);
+      const here = model.name === current ? "page" : null;
+      return h("li", {}, h("a", { href, onclick: open, "aria-current": here }, dot, h("span", { class: "name" }, model.name), " ", state));
+    });
+    const none = h("li", { class: "quiet" }, models.length ? "No model has this in its name." : "This server has no models.");
+    this._list.replaceChildren(...(items.length ? items : [none]));
+  }
+
+  /** Show what the address names, else the first model that is ready. */
+  _follow() {
+    const asked = chosen();
+    const { models } = this._server;
+    const first = models.find((model) => model.state === "READY") ?? models[0];
+    const wanted = asked.name ? asked : (this._chosen ?? (first ? { name: first.name } : null));
+    if (wanted === null) {
+      if (this._server.reachable) this._view.replaceChildren(h("p", { class: "quiet" }, "No models are here yet. This page shows them when they load."));
+      return;
+    }
+    const was = this._chosen;
+    this._chosen = wanted;
+    this._toggle.firstChild.textContent = wanted.name;
+    if (was && was.name === wanted.name && was.version === wanted.version) {
+      this._view.look();
+      return;
+    }
+    this._view.leave();
+    document.title = `${wanted.name} · ${this._server.about.name}`;
+    this._drawList();
+    this._view.show(this._server, wanted, (next, quiet) => this._go(next, quiet));
+  }
+
+  _go(next, quiet = false) {
+    history[quiet ? "replaceState" : "pushState"](null, "", addressOf(next));
+    if (quiet) {
+      this._chosen = next;
+      return;
+    }
+    this._openList(false);
+    this._follow();
+    scrollTo({ top: 0 });
+    announce(`Model ${next.name}`);
+  }
+
+  _turnTheme(button) {
+    const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme ?? "auto") + 1) % THEMES.length];
+    storeTheme(next);
+    useTheme(next);
+    nameTheme(button, next);
+    announce(`Theme: ${next}`);
+  }
+
+  _keyDialog() {
+    const header = h("input", { id: "key-header", value: "Authorization", autocomplete: "off", spellcheck: false });
+    const value = h("input", { id: "key-value", type: "password", autocomplete: "off", placeholder: "Bearer …" });
+    const why = h("p", { class: "fault" });
+    const close = () => dialog.close();
+    const use = (event) => {
+      event.preventDefault();
+      const text = value.value.trim();
+      const bare = header.value.toLowerCase() === "authorization" && text && !text.includes(" ");
+      this._server.useKey(header.value.trim(), bare ? `Bearer ${text}` : text);
+      close();
+      this._server.refresh();
+    };
+    const dialog = h(
+      "dialog",
+      { "aria-labelledby": "key-title" },
+      h(
+        "form",
+        { onsubmit: use },
+        h("h2", { id: "key-title" }, "API key"),
+        why,
+        h("p", { class: "help" }, "A header that is sent with every call. It is kept in this page alone, and is gone when you leave it."),
+        h("div", { class: "field" }, h("div", { class: "label" }, h("label", { for: header.id }, "Header")), header),
+        h("div", { class: "field" }, h("div", { class: "label" }, h("label", { for: value.id }, "Value")), value),
+        h("div", { class: "actions" }, h("button", { type: "submit", class: "primary" }, "Use"), h("button", { type: "button", onclick: close }, "Cancel")),
+      ),
+    );
+    this._askKey = (message) => {
+      why.textContent = message;
+      why.hidden = !message;
+      if (!dialog.open) dialog.showModal();
+      value.focus();
+    };
+    return dialog;
+  }
+}
+
+/** The model that the address names. */
+function chosen() {
+  const query = new URLSearchParams(location.search);
+  return { name: query.get("model") ?? undefined, version: query.get("version") ?? undefined, tab: query.get("tab") ?? undefined };
+}
+
+function addressOf({ name, version, tab }) {
+  const query = new URLSearchParams({ model: name });
+  if (version) query.set("version", version);
+  if (tab) query.set("tab", tab);
+  return `?${query}`;
+}
+
+/** The path of the OpenAPI document that this address is the reference of; null at the root. */
+function referencePath() {
+  const path = location.pathname.slice(new URL(ROOT).pathname.replace(/\/$/, "").length);
+  if (!path.endsWith("/docs")) return null;
+  return path.startsWith("/v2/models/") ? `${path}/dataplane.json` : "/v2/docs/dataplane.json";
+}
+
+/** The theme of the last visit. A browser may refuse to store anything. */
+function storedTheme() {
+  try {
+    return localStorage.getItem("theme") ?? "auto";
+  } catch {
+    return "auto";
+  }
+}
+
+function storeTheme(theme) {
+  try {
+    localStorage.setItem("theme", theme);
+  } catch {
+    // It holds for this visit.
+  }
+}
+
+function useTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+}
+
+function nameTheme(button, theme) {
+  button.setAttribute("aria-label", `Theme: ${theme}`);
+  button.title = `Theme: ${theme}`;
+}
+
+customElements.define("server-page", ServerPage);

@@ -1,0 +1,124 @@
+// The server that this page belongs to: its models, what it says of each, and the key that opens it.
+
+import { Client, InferstreamError } from "../inferstream.js";
+
+/** The root of the server, with the prefix that it is mounted below. */
+export const ROOT = new URL("..", import.meta.url).href.replace(/\/$/, "");
+
+const PAUSE = 5000;
+
+/** The path of a model, whose name may hold slashes. */
+export function pathOf(name, version) {
+  const path = `/v2/models/${encodeURIComponent(name).replaceAll("%2F", "/")}`;
+  return version ? `${path}/versions/${encodeURIComponent(version)}` : path;
+}
+
+/** Tells `models` when their list or states change, `tick` at each look, `refused` when a key is wanted. */
+export class Server extends EventTarget {
+  client = new Client();
+  models = [];
+  reachable = null;
+  key = null;
+  about = { name: "inferstream", version: "" };
+
+  /** Use a header with all calls. It is kept in the memory of this page alone. */
+  useKey(header, value) {
+    this.key = value ? { header, value } : null;
+    this.client.headers = this.key ? { [header]: value } : {};
+  }
+
+  /** The document at a path. */
+  async json(path) {
+    let response;
+    try {
+      response = await fetch(ROOT + path, { headers: { accept: "application/json", ...this.client.headers } });
+    } catch (error) {
+      throw new InferstreamError(`The server cannot be reached: ${error.message}`, { cause: error });
+    }
+    const document = await response.json().catch(() => null);
+    if (response.ok) return document;
+    const message = document?.error ?? `${response.status} ${response.statusText}`;
+    throw new InferstreamError(String(message), { status: response.status });
+  }
+
+  /** Everything that the page shows of a model. */
+  async describe(name, version) {
+    const path = `${pathOf(name, version)}/docs/dataplane.json`;
+    const [metadata, document] = await Promise.all([this.client.metadata(name, { version }), this.json(path)]);
+    const facts = document.info["x-model"] ?? {};
+    const inputs = metadata.inputs ?? [];
+    return {
+      name,
+      version: version ?? "",
+      platform: metadata.platform ?? "",
+      inputs,
+      outputs: metadata.outputs ?? [],
+      description: document.info.description ?? "",
+      predicts: facts.predict ?? true,
+      streams: facts.streams ?? false,
+      texts: facts.text ?? false,
+      strict: facts.function ?? false,
+      grpcPort: document.info["x-server"]?.grpc_port ?? 8081,
+      // Arguments by name where each is one value; tensors of other models go as V2.
+      flat: facts.function || (inputs.length > 0 && inputs.every(isSingle)),
+    };
+  }
+
+  /** Look now, and from now on while somebody may see it. */
+  watch() {
+    const look = () => document.visibilityState === "visible" && this.refresh();
+    setInterval(look, PAUSE);
+    addEventListener("focus", look);
+    document.addEventListener("visibilitychange", look);
+    return this.refresh();
+  }
+
+  async refresh() {
+    try {
+      const found = grouped(await this.client.models());
+      if (this.reachable !== true) this.about = await this.json("/v2");
+      this._note(true, found);
+    } catch (error) {
+      if (error.status === 401 && !this._asked) this.refuse(error);
+      this._asked = true; // once; the key of the bar opens the question again
+      this._note(error.status > 0, this.models);
+    }
+    this.dispatchEvent(new Event("tick"));
+  }
+
+  /** Ask for a key, because of this error. */
+  refuse(error) {
+    this.dispatchEvent(new CustomEvent("refused", { detail: error.message }));
+  }
+
+  _note(reachable, models) {
+    const changed = reachable !== this.reachable || JSON.stringify(models) !== JSON.stringify(this.models);
+    this.reachable = reachable;
+    this.models = models;
+    if (changed) this.dispatchEvent(new Event("models"));
+  }
+}
+
+export const isSingle = (tensor) => tensor.shape.every((size) => size === 1) && !isDocument(tensor);
+
+/** Whether a tensor is declared as text that holds JSON. */
+export const isDocument = (tensor) => ["json", "pd_json"].includes(contentOf(tensor));
+
+export const contentOf = (tensor) => tensor.parameters?.content_type ?? "";
+
+/** Models by name, each with its versions; the state of a model is that of its best version. */
+function grouped(items) {
+  const models = new Map();
+  for (const { name, version, state, reason } of items) {
+    const model = models.get(name) ?? { name, versions: [] };
+    model.versions.push({ version: version ?? "", state, reason: reason ?? "" });
+    models.set(name, model);
+  }
+  for (const model of models.values()) {
+    const best = ["READY", "LOADING"].map((state) => model.versions.find((each) => each.state === state));
+    ({ state: model.state, reason: model.reason } = best.find(Boolean) ?? model.versions[0]);
+  }
+  return [...models.values()];
+}
+
+export { InferstreamError };

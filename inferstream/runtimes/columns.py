@@ -1,0 +1,157 @@
+"""Columns of tables: requests whose inputs are named as the columns that a model was fitted with."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..codecs.decoded import has_decoded
+from ..codecs.numpy import decoded
+from ..codecs.registry import find_input_codec
+from ..codecs.string import StringCodec
+from ..codecs.values.base import DESCRIBED, OPTIONAL
+from ..errors import InvalidRequest
+from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput
+
+SHOWN = 20
+"""Columns that an error message names. Some tables have thousands."""
+
+
+class Column(NamedTuple):
+    """A column of the table that a model was fitted with.
+
+    `used` tells whether predictions need it, and `category` whether a data frame has it as a categorical column.
+    """
+
+    name: str
+    datatype: str
+    used: bool = True
+    category: bool = False
+
+
+class Columns:
+    """Makes a table of the inputs of a request, in the order in which the model was fitted. Made at load.
+
+    The table is a data frame if the framework takes `frames` and pandas is installed, else an array. `spelled` turns
+    a client's name into the framework's.
+    """
+
+    def __init__(
+        self, columns: Sequence[Column], *, frames: bool, spelled: Callable[[str], str] | None = None
+    ) -> None:
+        self.columns = columns
+        self._names = [column.name for column in columns]
+        self._known = frozenset(self._names)
+        self._frames = frames and find_spec("pandas") is not None
+        # An array has all columns, or none would be at its place.
+        self._required = [column.name for column in columns if column.used or not self._frames]
+        self._spelled = spelled
+        self._categories = dict.fromkeys((column.name for column in columns if column.category), "category")
+        self._index: Any = None
+
+    def claim(self, request: InferenceRequest) -> bool:
+        """Whether the inputs of a request are columns: several, or one that is named as a column and has its shape.
+
+        One tensor of the shape of the table is the table, whatever its name is. A content type says what inputs are.
+        """
+        inputs = request.inputs
+        if len(inputs) == 1:
+            tensor = inputs[0]
+            if len(tensor.shape) == 2 and tensor.shape[1] == len(self._names):
+                return False
+            if not self._is_column(tensor):
+                return False
+        elif not inputs:
+            return False
+        parameters = request.parameters
+        return (parameters is None or parameters.content_type is None) and not has_decoded(request)
+
+    def table(self, request: InferenceRequest) -> Any:
+        """The table of a request of columns. Raises InvalidRequest, which names the column."""
+        found = {self._name(tensor.name): _values(tensor) for tensor in request.inputs}
+        for name in found:
+            if name not in self._known:
+                raise InvalidRequest(f'column "{name}" is not one of the model\'s: {self._listed()}')
+        for name in self._required:
+            if name not in found:
+                raise InvalidRequest(f'column "{name}" is missing; the model has {self._listed()}')
+        first, *others = found.items()
+        for name, values in others:
+            if len(values) != len(first[1]):
+                raise InvalidRequest(
+                    f'column "{name}" has {len(values)} rows, and "{first[0]}" has {len(first[1])}'
+                )
+        return self._assembled({name: found[name] for name in self._names if name in found})
+
+    def ordered(self, frame: Any) -> Any:
+        """A data frame of exactly the model's columns in the model's order; any other frame as it is."""
+        names = list(frame.columns)
+        if names == self._names or len(names) != len(self._names) or set(names) != self._known:
+            return frame
+        return frame[self._names]
+
+    def tensors(self) -> tuple[MetadataTensor, ...]:
+        """The columns as inputs in metadata."""
+        return tuple(
+            described(column.name, column.datatype, [-1], **({} if column.used else {OPTIONAL: True}))
+            for column in self.columns
+        )
+
+    def _is_column(self, tensor: RequestInput) -> bool:
+        shape = tensor.shape
+        return self._name(tensor.name) in self._known and (
+            len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
+        )
+
+    def _name(self, name: str) -> str:
+        return name if self._spelled is None or name in self._known else self._spelled(name)
+
+    def _listed(self) -> str:
+        more = len(self._names) - SHOWN
+        return ", ".join(self._names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+    def _assembled(self, found: Mapping[str, Any]) -> Any:
+        dtypes = {values.dtype for values in found.values()}
+        alike = len(dtypes) == 1 and np.dtype(object) not in dtypes and len(found) == len(self._names)
+        if not self._frames:
+            return np.column_stack([*found.values()])
+        import pandas as pd  # late: pandas is an extra
+
+        if self._categories:
+            return pd.DataFrame(dict(found)).astype(self._categories)
+        if not alike:
+            return pd.DataFrame(dict(found))
+        # One block of one dtype: a frame of single columns takes several times as long.
+        if self._index is None:
+            self._index = pd.Index(self._names)
+        return pd.DataFrame(np.column_stack([*found.values()]), columns=self._index, copy=False)
+
+
+def described(name: str, datatype: str, shape: Iterable[int], **parameters: Any) -> MetadataTensor:
+    """A tensor that metadata show and nothing enforces."""
+    content = {"content_type": "str"} if datatype == "BYTES" else {}
+    return MetadataTensor(
+        name=name,
+        datatype=datatype,
+        shape=list(shape),
+        parameters=Parameters(**{**content, **parameters, DESCRIBED: True}),
+    )
+
+
+def _values(tensor: RequestInput) -> "np.ndarray[Any, Any]":
+    """The values of one column, one for each row. Raises InvalidRequest and CodecError."""
+    shape = tensor.shape
+    if len(shape) != 1 and (len(shape) != 2 or shape[1] != 1):
+        raise InvalidRequest(f'column "{tensor.name}" takes one value for each row, got shape {shape}')
+    content = None if tensor.parameters is None else tensor.parameters.content_type
+    codec = find_input_codec(content_type=content) if content else None
+    if codec is None and tensor.datatype != "BYTES":
+        return decoded(tensor, "input").reshape(-1)
+    payload = (codec or StringCodec).decode_input(tensor)
+    if isinstance(payload, np.ndarray) and payload.dtype.kind != "U":
+        return payload.reshape(-1)
+    values = payload.reshape(-1).tolist() if isinstance(payload, np.ndarray) else list(payload)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column

@@ -1,0 +1,53 @@
+"""`GET /v2/access`: the access log of the running server as server-sent events."""
+
+from collections.abc import AsyncIterator
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from starlette.responses import StreamingResponse
+
+from ...dataplane.dataplane import DataPlane
+from ...errors import Overloaded
+from ...protos.sse import HEARTBEAT, event, named_event
+from ...telemetry.access import AccessRecord
+from ...telemetry.following import LogFollowers
+from .origins import Origins
+
+SILENCE = 15.0
+"""Seconds before a comment, which finds a client that has left."""
+
+HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+
+def add_access_log(app: FastAPI, dataplane: DataPlane, origins: Origins) -> None:
+    """Add the route to `app`. It is open to the clients that the repository API is open to."""
+
+    @app.get("/v2/access")
+    async def access(request: Request, model: str | None = None, errors: bool = False) -> Response:
+        origins.check(request.scope["headers"])
+        followers = dataplane.followers()
+        if followers.full:
+            raise Overloaded("Too many clients follow the access log.")
+        events = _events(followers, model, errors)
+        return StreamingResponse(events, media_type="text/event-stream", headers=HEADERS)
+
+
+async def _events(followers: LogFollowers, model: str | None, errors: bool) -> AsyncIterator[bytes]:
+    # The client follows from the first step on: a generator that never begins has no `finally`.
+    follower = followers.open(model, errors)
+    try:
+        yield HEARTBEAT
+        while True:
+            ended = follower.ended
+            records, dropped = await follower.read(SILENCE)
+            if dropped:
+                yield named_event("dropped", orjson.dumps({"dropped": dropped}))
+            yield b"".join(event(_json(record)) for record in records) or HEARTBEAT
+            if ended:
+                return
+    finally:
+        followers.close(follower)
+
+
+def _json(record: AccessRecord) -> bytes:
+    return orjson.dumps({"time": record.time, **record.fields()})

@@ -1,0 +1,1 @@
+"""The documentation of the server: a page for people, and OpenAPI documents."""

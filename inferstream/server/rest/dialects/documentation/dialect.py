@@ -1,0 +1,80 @@
+"""The page for people at the root and at `docs`, its files, and the OpenAPI documents of server and models."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from ...messages import JSON, PREFIX, RawHeaders, Scope
+from ..base import HttpDialect, ReadRoute, ScopeClaim
+from ..metadata import ALIVE, ROOT
+from .files import page_document, page_files
+from .openapi import describe
+
+Response = tuple[int, RawHeaders, bytes]
+
+PAGE = "/page/"
+"""The path of the files of the page."""
+
+
+class Documentation(HttpDialect):
+    """What the server says of itself to people and to tools."""
+
+    name = "documentation"
+
+    def reads(self) -> Sequence[ScopeClaim]:
+        documents = [
+            ScopeClaim("/openapi.json", self._document),
+            ScopeClaim("/v2/docs/dataplane.json", self._document),
+            ScopeClaim("/v2/models/{name}/docs/dataplane.json", self._document_of_model),
+        ]
+        if not self._settings.page:
+            return documents
+        page_document("./")  # read at load, as the files are
+        return [
+            *documents,
+            ScopeClaim(ROOT, self._root),
+            ScopeClaim("/docs", self._page),
+            ScopeClaim("/v2/docs", self._page),
+            ScopeClaim("/v2/models/{name}/docs", self._page_of_model),
+            *(ScopeClaim(PAGE + name, self._file) for name in page_files()),
+        ]
+
+    async def _root(self, route: ReadRoute, scope: Scope) -> Response:
+        """The page for a browser; for all other clients the answer that the server is alive."""
+        if b"text/html" in dict(scope["headers"]).get(b"accept", b""):
+            return await self._page(route, scope)
+        return 200, [JSON], ALIVE[ROOT]
+
+    async def _page(self, _: ReadRoute, scope: Scope) -> Response:
+        prefix = scope.get(PREFIX)
+        # Relative where the client's path is this one, so that a proxy may serve the page below any path.
+        path = scope.get("raw_path") or scope["path"].encode()  # a name may hold slashes that are escaped
+        up = "../" * (path.count(b"/") - 1)
+        page = page_document(f"{prefix}/" if prefix else up or "./")
+        return page.response(scope["headers"], self._settings.gzip_enabled)
+
+    async def _page_of_model(self, route: ReadRoute, scope: Scope) -> Response:
+        await self._dataplane.model_metadata(route.model, route.version)  # an unknown model has no page
+        return await self._page(route, scope)
+
+    async def _file(self, _: ReadRoute, scope: Scope) -> Response:
+        file = page_files()[scope["path"].removeprefix(PAGE)]
+        return file.response(scope["headers"], self._settings.gzip_enabled)
+
+    async def _document(self, _: ReadRoute, scope: Scope) -> Response:
+        return 200, [JSON], orjson.dumps(describe(self._settings, self._prefix(scope)))
+
+    async def _document_of_model(self, route: ReadRoute, scope: Scope) -> Response:
+        name, version = route.model, route.version
+        metadata = await self._dataplane.model_metadata(name, version)
+        document = describe(
+            self._settings,
+            self._prefix(scope),
+            metadata,
+            version,
+            self._dataplane.described(name, version),
+        )
+        return 200, [JSON], orjson.dumps(document)
+
+    def _prefix(self, scope: Scope) -> str:
+        return str(scope.get(PREFIX, self._settings.root_path))

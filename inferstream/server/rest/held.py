@@ -1,0 +1,223 @@
+"""Streams that outlive their connections: each is recorded, and its client may come back for the rest."""
+
+import asyncio
+from collections.abc import Callable
+from secrets import token_urlsafe
+from time import perf_counter
+
+from ...concurrency.tasks import Tasks
+from ...dataplane.call import Call
+from ...dataplane.reply import Reply
+from ...errors import Abandoned, Gone, Overloaded
+from ...protos import sse
+from ...settings import Settings
+from ...telemetry.metrics import DoorMeters
+from ...types import InferenceResponse
+from .dialects.base import ParsedRequest
+from .events import TURN_AFTER
+from .messages import wrap
+from .recording import Recording
+
+RETRY = 500
+"""Milliseconds after which an `EventSource` connects again."""
+
+END = sse.named_event("end", b"{}")
+
+Owner = tuple[str, str | None, str]
+"""Model, version and credentials of the request that began a stream. Who resumes it names the same."""
+
+
+class TakenOver(Exception):
+    """Another connection reads the stream now."""
+
+
+class HeldStream:
+    """One stream, run by a task of its own and read by at most one connection at a time.
+
+    The model goes on for `timeout` seconds without a reader. The recording stays as long after the end.
+    """
+
+    def __init__(
+        self, id: str, owner: Owner, settings: Settings, forget: Callable[["HeldStream"], None]
+    ) -> None:
+        self.id = id
+        self.owner = owner
+        self.recording = Recording(settings.resume_items, settings.resume_bytes)
+        self.began = perf_counter()
+        self._prefix = f"id: {id}:".encode()
+        self._timeout = settings.resume_timeout
+        self._forget = forget
+        self._loop = asyncio.get_running_loop()
+        self._call: Call | None = None
+        self._expired = False
+        self._reader: object = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.delivered = False
+        """Whether a reader has taken everything."""
+
+    @property
+    def opening(self) -> bytes:
+        """What precedes the events on the first connection. An `EventSource` resumes from here too."""
+        return b"retry: %d\n%b0\n\n" % (RETRY, self._prefix)
+
+    async def run(
+        self, asked: ParsedRequest, call: Call, opened: "asyncio.Future[InferenceResponse | None]"
+    ) -> None:
+        """Record all responses of a call. `opened` gets the first one, or the error before it."""
+        self._call = call
+        call.task = None  # that of the request, which ends with its connection
+        try:
+            if self._expired:
+                raise Abandoned
+            async with await asked.open(call) as reply:
+                if not opened.done():
+                    opened.set_result(reply.first)
+                await self._record(reply, asked)
+        except Exception as error:
+            if opened.done():
+                self._add(asked.failure(wrap(error)))
+            else:
+                opened.set_exception(error)
+        finally:
+            self._call = None
+            self._add(END)
+            self.recording.end()
+
+    async def _record(self, reply: Reply, asked: ParsedRequest) -> None:
+        write = asked.events()
+        turned = perf_counter()
+        async for response in reply:
+            event = write(response)
+            if event is None:
+                await reply.aclose(None)
+                break
+            self._add(event)
+            if self.recording.full:
+                await self.recording.space()
+            if perf_counter() - turned > TURN_AFTER:  # a model that never waits would keep the event loop
+                await asyncio.sleep(0)
+                turned = perf_counter()
+        self._add(write.end())
+
+    def _add(self, events: bytes) -> None:
+        """Record each event on its own: an id stands for one."""
+        recording = self.recording
+        if events.count(b"\n\n") == 1:
+            recording.add(b"%b%d\n%b" % (self._prefix, recording.last + 1, events))
+            return
+        for event in events.split(b"\n\n"):
+            if event:
+                recording.add(b"%b%d\n%b\n\n" % (self._prefix, recording.last + 1, event))
+
+    def attach(self, reader: object, number: int) -> bool:
+        """Let `reader` read what follows an event, in place of any other; False if nothing does.
+
+        Raises Gone, InvalidRequest.
+        """
+        recording = self.recording
+        recording.check(number)
+        self._stop_timer()
+        self._reader = reader
+        recording.interrupt()  # a reader before this one finds that it is none any more
+        return not (recording.ended and number == recording.last)
+
+    async def read(self, reader: object, number: int) -> tuple[bytes, int]:
+        """The events after this one and the number of the last of them; no event at the end.
+
+        Raises Gone, TakenOver.
+        """
+        recording = self.recording
+        while True:
+            if self._reader != reader:
+                raise TakenOver
+            events, last = recording.after(number)
+            if events:
+                return events, last
+            if recording.ended:
+                self.delivered = True
+                return b"", last
+            await recording.news()
+
+    def leave(self, reader: object, after: float = 0.0) -> None:
+        """The reader's connection has ended, or ends within `after` seconds unless it attaches again."""
+        if self._reader == reader:
+            self._stop_timer()
+            self._timer = self._loop.call_later(after + self._timeout, self.expire)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def expire(self) -> None:
+        """Forget the stream, and end its call: nobody reads it any more."""
+        self._stop_timer()
+        self._expired = True
+        self._reader = None
+        self.recording.close()
+        self._forget(self)
+        if self._call is not None:
+            _ending.start(self._call.end(Abandoned()))
+
+
+_ending = Tasks()
+
+
+class HeldStreams:
+    """The streams of one front end that may be resumed, at most `max_held_streams`."""
+
+    def __init__(self, settings: Settings, index: int, meters: DoorMeters) -> None:
+        self._settings = settings
+        self._meters = meters
+        self._index = index
+        self._streams: dict[str, HeldStream] = {}
+        self._tasks = Tasks()
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def begin(self, owner: Owner) -> HeldStream:
+        """A stream that is to be run. Raises Overloaded."""
+        most = self._settings.max_held_streams
+        if len(self._streams) >= most:
+            read = next((stream for stream in self._streams.values() if stream.delivered), None)
+            if read is None:
+                raise Overloaded(
+                    f"{most} streams are held already; the setting max_held_streams limits them."
+                )
+            read.expire()
+        stream = HeldStream(f"{self._index}.{token_urlsafe(15)}", owner, self._settings, self._forget)
+        self._streams[stream.id] = stream
+        return stream
+
+    async def run(
+        self, stream: HeldStream, asked: ParsedRequest, call: Call, method: str, template: str
+    ) -> InferenceResponse | None:
+        """Run a stream in a task of its own; the first response, if any. Raises what precedes it."""
+        opened: asyncio.Future[InferenceResponse | None] = asyncio.get_running_loop().create_future()
+        running = self._tasks.start(stream.run(asked, call, opened))
+        try:
+            first = await opened
+        except BaseException:  # a client that leaves before it has an id cannot come back
+            stream.expire()
+            raise
+        self._meters.in_progress += 1
+        running.add_done_callback(lambda _: self._count(stream, template, method))
+        return first
+
+    def _count(self, stream: HeldStream, template: str, method: str) -> None:
+        """Count the request at the end of its stream: all its connections are one request."""
+        self._meters.in_progress -= 1
+        self._meters.ended(method, template, "200", perf_counter() - stream.began)
+
+    def find(self, id: str, owner: Owner) -> HeldStream:
+        """Raises Gone for a stream that is not held, and for one of another client."""
+        stream = self._streams.get(id)
+        if stream is None or stream.owner != owner:
+            raise Gone(
+                "The stream is not held any more; the setting resume_timeout limits how long it waits for its client."
+            )
+        return stream
+
+    def _forget(self, stream: HeldStream) -> None:
+        self._streams.pop(stream.id, None)

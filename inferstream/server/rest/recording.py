@@ -1,0 +1,102 @@
+"""The last events of one stream, for a client that comes back."""
+
+from ...concurrency.wakeup import Wakeup
+from ...errors import Gone, InvalidRequest
+
+TOGETHER = 32 * 1024
+"""Bytes of events that leave together; a larger event leaves alone."""
+
+
+class Recording:
+    """Events with numbers from 1, at most `items` of them in `room` bytes, and one more.
+
+    A full recording drops the oldest that a reader has taken. `space` waits where there are none, which holds the
+    model back.
+    """
+
+    def __init__(self, items: int, room: int) -> None:
+        self._items = items
+        self._room = room
+        self._events: list[bytes] = []
+        self._size = 0
+        self._dropped = 0
+        self._taken = 0
+        """The number of the last event that a reader has taken."""
+        self._closed = False
+        self.ended = False
+        """Whether the last event is there."""
+        self._news = Wakeup()
+        self._space = Wakeup()
+
+    @property
+    def last(self) -> int:
+        """The number of the newest event."""
+        return self._dropped + len(self._events)
+
+    def add(self, event: bytes) -> None:
+        self._events.append(event)
+        self._size += len(event)
+        self._news.wake()
+
+    def end(self) -> None:
+        """No event follows."""
+        self.ended = True
+        self._news.wake()
+
+    def close(self) -> None:
+        """Nobody reads any more: the model is not held back."""
+        self._closed = True
+        self._space.wake()
+
+    @property
+    def full(self) -> bool:
+        return not self._closed and (len(self._events) >= self._items or self._size >= self._room)
+
+    async def space(self) -> None:
+        """Wait until one more event has space."""
+        while self.full:
+            if self._taken > self._dropped:
+                self._drop()
+            else:
+                await self._space.wait()
+
+    def _drop(self) -> None:
+        """Drop a quarter, or what has been taken: one at a time would move all others each time."""
+        count = min(self._taken - self._dropped, len(self._events) // 4 + 1)
+        self._size -= sum(map(len, self._events[:count]))
+        del self._events[:count]
+        self._dropped += count
+
+    def check(self, number: int) -> None:
+        """Whether the events after this one are here. Raises Gone, InvalidRequest."""
+        if number < self._dropped:
+            raise Gone(
+                f"Event {number + 1} of the stream is not recorded any more; "
+                "the settings resume_items and resume_bytes limit how many are."
+            )
+        if number > self.last:
+            raise InvalidRequest(
+                f"The stream has {self.last} events so far, and none with the number {number}."
+            )
+
+    def after(self, number: int) -> tuple[bytes, int]:
+        """The events after this one, as many as leave together, and the number of the last of them."""
+        self.check(number)
+        found: list[bytes] = []
+        size = 0
+        for event in self._events[number - self._dropped :]:
+            if found and size + len(event) > TOGETHER:
+                break
+            found.append(event)
+            size += len(event)
+        self._taken = max(self._taken, number)  # the client wants the next ones, so it may have got these
+        self._space.wake()
+        return b"".join(found), number + len(found)
+
+    async def news(self) -> None:
+        """Wait until there is an event or the end."""
+        await self._news.wait()
+
+    def interrupt(self) -> None:
+        """End the wait of a reader."""
+        self._news.wake()

@@ -1,0 +1,294 @@
+"""Connections of streams that may be resumed: the first one, and those that come back for the rest."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from typing import NamedTuple, Protocol
+
+import orjson
+
+from ...concurrency.tasks import Tasks
+from ...dataplane.call import Call
+from ...dataplane.cancelling import credentials_of
+from ...dataplane.dataplane import DataPlane
+from ...dataplane.peers import Peers
+from ...errors import Gone, InferstreamError, InvalidRequest
+from ...settings import Settings
+from ...telemetry.metrics import DoorMeters
+from ...types import Headers, InferenceResponse
+from .dialects.base import ParsedRequest, Route
+from .events import EventStream
+from .exchange import Exchange
+from .held import HeldStream, HeldStreams, Owner, TakenOver
+from .messages import Head, RawHeaders
+
+PREFERENCE = re.compile(rb"(?:^|,)\s*resumable\s*(?:[=;,]|$)", re.I)
+"""The preference `resumable` in the header Prefer (RFC 7240)."""
+
+APPLIED = (b"preference-applied", b"resumable")
+
+SUBJECT = "stream"
+
+LOOK = 5.0
+"""Seconds after which another front end asks again for events that have not come."""
+
+EVENT_ID = re.compile(r"(\d{1,2}\.[\w-]{1,64}):(\d{1,15})", re.ASCII)
+
+
+class Place(NamedTuple):
+    """A place in a stream: behind an event."""
+
+    id: str
+    front_end: int
+    number: int
+
+
+class Reader(Protocol):
+    """Reads one stream for one connection."""
+
+    async def read(self) -> bytes:
+        """The next events; none at the end. Raises TakenOver, Gone."""
+
+    def leave(self) -> None:
+        """The connection has ended."""
+
+
+class LocalReader:
+    """Reads a stream of this front end."""
+
+    def __init__(self, stream: HeldStream, number: int, opening: bytes = b"") -> None:
+        """`opening` precedes the events."""
+        self._stream = stream
+        self._number = number
+        self._opening = opening
+        self.behind = stream.attach(self, number)
+
+    async def read(self) -> bytes:
+        if self._opening:
+            opening, self._opening = self._opening, b""
+            return opening
+        events, self._number = await self._stream.read(self, self._number)
+        return events
+
+    def leave(self) -> None:
+        self._stream.leave(self)
+
+
+class RemoteReader:
+    """Reads a stream of another front end, which has only the recording: each read asks for the next events."""
+
+    _numbers = count(1)
+
+    def __init__(self, peers: Peers, place: Place, owner: Owner, tasks: Tasks) -> None:
+        self._peers = peers
+        self._place = place
+        self._owner = owner
+        self._tasks = tasks
+        self._number = place.number
+        self._name = f"{peers.index}:{next(self._numbers)}"
+
+    async def attach(self) -> bool:
+        """Whether an event follows. Raises Gone."""
+        return await self._ask("attach") == b"1"
+
+    async def read(self) -> bytes:
+        while True:
+            found = await self._ask("read")
+            state, number, events = found[:1], found[1:9], found[9:]
+            if state == REPLACED:
+                raise TakenOver
+            if state == EVENTS:
+                self._number = int.from_bytes(number)
+                return events
+            if state == ENDED:
+                return b""
+
+    def leave(self) -> None:
+        self._tasks.start(self._leave())
+
+    async def _leave(self) -> None:
+        with suppress(InferstreamError):  # the stream has gone with its front end
+            await self._ask("leave")
+
+    async def release(self) -> None:
+        await self._ask("release")
+
+    async def _ask(self, what: str) -> bytes:
+        question = orjson.dumps([what, self._place.id, self._owner, self._name, self._number]).decode()
+        try:
+            return await self._peers.ask(self._place.front_end, SUBJECT, question)
+        except InferstreamError as error:
+            if isinstance(error, Gone | InvalidRequest):
+                raise
+            raise Gone(error.message) from error
+
+
+EVENTS, ENDED, NOTHING, REPLACED = b"e", b"z", b"n", b"r"
+"""What another front end gets for a read: events, the end, nothing so far, or that another connection reads."""
+
+
+class Resuming:
+    """Begins streams that may be resumed, and resumes them."""
+
+    def __init__(
+        self,
+        dataplane: DataPlane,
+        settings: Settings,
+        meters: DoorMeters,
+        headers: Callable[[InferenceResponse, str], RawHeaders],
+    ) -> None:
+        self._peers = dataplane.peers
+        self._streams = HeldStreams(settings, self._peers.index, meters)
+        self._always = settings.resumable_streams
+        self._heartbeat = settings.sse_heartbeat
+        self._stall = settings.stream_stall_timeout
+        self._headers = headers
+        self._tasks = Tasks()
+        self._peers.answers(SUBJECT, self._asked)
+
+    def wanted(self, head: Head, asked: ParsedRequest, route: Route) -> bool:
+        """Whether the stream of a request is to be resumable."""
+        resumable = asked.admission.resumable
+        if resumable is None:
+            resumable = self._always
+        if not resumable and (head.prefer is None or not PREFERENCE.search(head.prefer)):
+            return False
+        return route.dialect.resumable and asked.gathering() is None
+
+    async def begin(
+        self, exchange: Exchange, route: Route, asked: ParsedRequest, call: Call, method: str
+    ) -> tuple[Reader, RawHeaders]:
+        """Begin a stream, whose first response is there. Raises Overloaded, and what precedes that response."""
+        stream = self._streams.begin(_owner(exchange, route))
+        first = await self._streams.run(stream, asked, call, method, route.template)
+        headers = [*asked.headers, APPLIED]
+        if first is not None:
+            headers += self._headers(first, asked.admission.model)
+        return LocalReader(stream, 0, stream.opening), headers
+
+    async def resume(self, exchange: Exchange, route: Route) -> Reader | None:
+        """What reads the rest of a stream; None if nothing is left. Raises Gone, InvalidRequest."""
+        place = _place(exchange.head)
+        owner = _owner(exchange, route)
+        if place.front_end == self._peers.index:
+            reader = LocalReader(self._streams.find(place.id, owner), place.number)
+            if reader.behind:
+                return reader
+            reader.leave()
+            return None
+        remote = RemoteReader(self._peers, place, owner, self._tasks)
+        if await remote.attach():
+            return remote
+        remote.leave()
+        return None
+
+    async def release(self, exchange: Exchange, route: Route) -> None:
+        """End a stream that its client does not want any more. Raises Gone, InvalidRequest."""
+        place = _place(exchange.head)
+        owner = _owner(exchange, route)
+        if place.front_end == self._peers.index:
+            self._streams.find(place.id, owner).expire()
+        else:
+            await RemoteReader(self._peers, place, owner, self._tasks).release()
+
+    async def send(self, exchange: Exchange, reader: Reader, headers: RawHeaders) -> None:
+        """Send what a reader reads, until the stream ends or the client leaves."""
+        try:
+            await EventStream(exchange, headers, self._heartbeat, self._stall).run(
+                _Recorded(exchange, reader), _AS_RECORDED
+            )
+        finally:
+            reader.leave()
+
+    async def _asked(self, question: str) -> bytes:
+        """Answer another front end, whose client reads a stream of this one."""
+        what, id, owner, reader, number = orjson.loads(question)
+        stream = self._streams.find(id, tuple(owner))
+        match what:
+            case "attach":
+                behind = stream.attach(reader, number)
+                stream.leave(reader, self._stall)
+                return b"1" if behind else b"0"
+            case "release":
+                stream.expire()
+            case "leave":
+                stream.leave(reader)
+            case _:
+                return await self._next(stream, reader, number)
+        return b""
+
+    async def _next(self, stream: HeldStream, reader: str, number: int) -> bytes:
+        state, events, last = NOTHING, b"", number
+        try:
+            async with asyncio.timeout(LOOK):
+                events, last = await stream.read(reader, number)
+            state = EVENTS if events else ENDED
+        except TakenOver:
+            state = REPLACED
+        except TimeoutError:
+            pass
+        finally:
+            stream.leave(reader, self._stall)  # its front end may be lost and never say so
+        return b"%b%b%b" % (state, last.to_bytes(8), events)
+
+
+class _Recorded:
+    """The events of a reader, for an `EventStream`."""
+
+    def __init__(self, exchange: Exchange, reader: Reader) -> None:
+        self._exchange = exchange
+        self._reader = reader
+
+    def __aiter__(self) -> "_Recorded":
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            events = await self._reader.read()
+        except (TakenOver, Gone):
+            # Nothing may end this response well, or its client would take it for the end of the stream.
+            self._exchange.abort()
+            await asyncio.Event().wait()
+            raise
+        if not events:
+            raise StopAsyncIteration
+        return events
+
+    async def aclose(self, error: BaseException | None) -> None:
+        """The stream goes on."""
+
+
+class _AsRecorded:
+    """Passes recorded events on."""
+
+    def events(self) -> "_AsRecorded":
+        return self
+
+    def __call__(self, events: bytes) -> bytes:
+        return events
+
+    def end(self) -> bytes:
+        return b""
+
+    def failure(self, error: InferstreamError) -> bytes:
+        """Nothing: the client comes back."""
+        return b""
+
+
+_AS_RECORDED = _AsRecorded()
+
+
+def _owner(exchange: Exchange, route: Route) -> Owner:
+    return route.model, route.version, credentials_of(Headers(exchange.headers))
+
+
+def _place(head: Head) -> Place:
+    """Raises InvalidRequest."""
+    text = (head.last_event_id or b"").decode("latin-1")
+    found = EVENT_ID.fullmatch(text)
+    if found is None:
+        raise InvalidRequest(f"Last-Event-ID names no event of this server: {text[:100]!r}")
+    id = found[1]
+    return Place(id, int(id.partition(".")[0]), int(found[2]))

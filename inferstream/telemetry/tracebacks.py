@@ -1,0 +1,73 @@
+"""Tracebacks without the frames of the server, for the person who wrote the model."""
+
+import asyncio
+import concurrent.futures
+import importlib
+import importlib.util
+import os
+import threading
+import traceback
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+PACKAGES = ("fastapi", "grpc", "pydantic", "pydantic_core", "starlette", "typer", "uvicorn", "uvloop")
+"""Packages whose frames tell nothing of a model, beside our own and the library's machinery."""
+
+HINT = "--debug shows them"
+
+
+def own_frames(error: BaseException) -> str:
+    """The traceback of an error and of its causes, without frames of the server.
+
+    An error that has no other frame keeps all. The last line gives the number of frames left out.
+    """
+    whole = traceback.TracebackException.from_exception(error)
+    left_out = sum(map(_cut, _chain(whole)))
+    text = "".join(whole.format()).rstrip("\n")
+    if not left_out:
+        return text
+    frames = "1 frame" if left_out == 1 else f"{left_out} frames"
+    return f"{text}\n{frames} of the server left out; {HINT}"
+
+
+def _chain(found: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
+    """The error, its causes, its contexts, and the errors of groups."""
+    waiting = [found]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting += [
+            other
+            for other in (each.__cause__, each.__context__, *(each.exceptions or ()))
+            if other is not None
+        ]
+
+
+def _cut(found: traceback.TracebackException) -> int:
+    """Remove the frames of the server; returns their number."""
+    own = [frame for frame in found.stack if not is_of_server(frame.filename)]
+    if not own:
+        return 0
+    left_out = len(found.stack) - len(own)
+    found.stack = traceback.StackSummary.from_list(own)
+    return left_out
+
+
+def is_of_server(file: str) -> bool:
+    """Whether a file is of the server, of the libraries under it, or of Python's machinery."""
+    return file.startswith(_places())
+
+
+@cache
+def _places() -> tuple[str, ...]:
+    places = ["<frozen importlib", *(_folder(module) for module in (asyncio, concurrent.futures, importlib))]
+    places += [threading.__file__, f"{Path(__file__).parents[1]}{os.sep}"]
+    for name in PACKAGES:
+        spec = importlib.util.find_spec(name)
+        places += [f"{place}{os.sep}" for place in (spec.submodule_search_locations or ())] if spec else []
+    return tuple(places)
+
+
+def _folder(module: object) -> str:
+    return f"{Path(str(getattr(module, '__file__', ''))).parent}{os.sep}"

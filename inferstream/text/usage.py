@@ -1,0 +1,34 @@
+"""What the last response of a text says of its tokens."""
+
+from typing import Any, NamedTuple
+
+from ..types import InferenceResponse
+
+
+class ToldUsage(NamedTuple):
+    """Tokens read and written, and why the text ended; None for what the model does not tell."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    finish_reason: str | None = None
+
+
+UNKNOWN = ToldUsage()
+
+
+def usage_of(response: InferenceResponse | None) -> ToldUsage:
+    """What a response tells by its parameters. Parameters of another kind are ignored."""
+    parameters = None if response is None else response.parameters
+    said = None if parameters is None else parameters.__pydantic_extra__
+    if not said:
+        return UNKNOWN
+    reason = said.get("finish_reason")
+    return ToldUsage(
+        _count(said.get("prompt_tokens")),
+        _count(said.get("completion_tokens")),
+        None if reason is None else str(reason),
+    )
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None

@@ -1,0 +1,85 @@
+"""What `server start model.py` serves."""
+
+from pathlib import Path
+
+import pytest
+
+from inferstream.cli.target import targeted
+from inferstream.errors import InvalidSettings
+from inferstream.repository.apps import AppRepository
+from inferstream.repository.files import FileRepository, repository_of_code
+
+CLASSES = """
+from inferstream import MLModel
+
+class Base(MLModel): ...
+
+class _Hidden(MLModel): ...
+
+class One(Base):
+    async def predict(self, payload): ...
+
+class Two(Base):
+    async def predict(self, payload): ...
+"""
+APP = "from inferstream import App\n{name} = App()\n@{name}.model\ndef f(x: int) -> int:\n    return x\n"
+
+
+def write(folder: Path, name: str, code: str) -> str:
+    (folder / f"{name}.py").write_text(code)
+    return f"{name}:app"
+
+
+def test_the_classes_of_a_file_are_models_but_not_those_that_they_extend(tmp_path: Path) -> None:
+    repository = repository_of_code(write(tmp_path, "some_classes", CLASSES), tmp_path)
+    assert isinstance(repository, FileRepository)
+    assert [(each.name, each.implementation_) for each in repository.models()] == [
+        ("One", "some_classes.One"),
+        ("Two", "some_classes.Two"),
+    ]
+    assert all(each.implementation.__name__ == each.name for each in repository.models())
+
+
+@pytest.mark.parametrize("name", ["app", "service"])
+def test_an_app_is_found_whatever_its_name(tmp_path: Path, name: str) -> None:
+    repository = repository_of_code(write(tmp_path, f"with_{name}", APP.format(name=name)), tmp_path)
+    assert isinstance(repository, AppRepository)
+    assert [each.name for each in repository.models()] == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "reason"),
+    [
+        ("plain_code", "def f(x): return x", "`@app.model` above each"),
+        ("two_apps", "from inferstream import App\na = App()\nb = App()", "several apps: a, b"),
+        ("broken_code", "x = (", "broken_code.py, line 1: SyntaxError"),
+        ("raising_code", "\nraise RuntimeError('no database')", "line 2: RuntimeError: no database"),
+    ],
+)
+def test_a_file_that_cannot_be_served_is_one_line_with_the_next_step(
+    tmp_path: Path, module: str, code: str, reason: str
+) -> None:
+    with pytest.raises(InvalidSettings) as refused:
+        repository_of_code(write(tmp_path, module, code), tmp_path)
+    assert reason in refused.value.message
+    assert "\n" not in refused.value.message
+    assert str(tmp_path) not in refused.value.message
+
+
+async def test_changed_code_is_imported_again_and_broken_code_says_why(tmp_path: Path) -> None:
+    repository = repository_of_code(write(tmp_path, "changing", CLASSES), tmp_path)
+    write(tmp_path, "changing", "x = (  # longer than before" + " " * len(CLASSES))
+    assert await repository.list() == []
+    assert [each.name for each in await repository.broken()] == ["One", "Two"]
+    with pytest.raises(InvalidSettings, match="line 1: SyntaxError"):
+        await repository.find("One")
+    write(tmp_path, "changing", CLASSES.replace("Two", "Three") + "# and more\n")
+    assert [each.name for each in await repository.list()] == ["One", "Three"]
+
+
+def test_a_file_with_settings_beside_it_stands_for_its_folder(tmp_path: Path) -> None:
+    write(tmp_path, "model", CLASSES)
+    assert targeted(str(tmp_path / "model.py")) == (tmp_path, "model:app")
+    (tmp_path / "model-settings.json").write_text('{"implementation": "model.One"}')
+    assert targeted(str(tmp_path / "model.py")) == (tmp_path, None)
+    assert targeted(f"{tmp_path / 'model.py'}:app") == (tmp_path, "model:app")

@@ -1,0 +1,88 @@
+"""Tracebacks show the frames of the user, and the log at debug level all."""
+
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from inferstream.dataplane.stages.access_log import AccessLog
+from inferstream.telemetry.access import AccessLines
+from inferstream.telemetry.logs import JSONFormatter, LineFormatter
+from inferstream.telemetry.tracebacks import is_of_server, own_frames
+from inferstream.types import InferenceRequest
+
+
+def failing() -> None:
+    """Raises through a frame of the server's own package, with a cause."""
+    try:
+        InferenceRequest.model_validate({"inputs": 7})
+    except ValueError as error:
+        raise RuntimeError("no weights") from error
+
+
+def raised() -> BaseException:
+    try:
+        failing()
+    except RuntimeError as error:
+        return error
+    raise AssertionError
+
+
+async def through_the_server() -> BaseException:
+    """An error of this file that passed through a file of the server."""
+
+    async def inner(call: object) -> None:
+        raise KeyError("mine")
+
+    call = type("Call", (), dict.fromkeys(("face", "model", "version", "principal", "trace"), None))()
+    call.operation, call.request = None, type("Request", (), {"id": ""})()
+    try:
+        await AccessLog(inner, AccessLines(logged=False))(call)
+    except KeyError as error:
+        return error
+    raise AssertionError
+
+
+async def test_frames_of_the_server_are_left_out_and_counted() -> None:
+    error = await through_the_server()
+    text = own_frames(error)
+    assert "KeyError: 'mine'" in text
+    assert "in inner" in text
+    assert "access_log.py" not in text
+    assert text.endswith("1 frame of the server left out; --debug shows them")
+    assert error.__traceback__.tb_next is not None, "the error itself is unchanged"
+
+
+def test_the_chain_of_causes_stays() -> None:
+    text = own_frames(raised())
+    assert "ValidationError" in text
+    assert "The above exception was the direct cause" in text
+    assert text.index("ValidationError") < text.index("RuntimeError: no weights")
+    assert "pydantic/main.py" not in text
+
+
+def test_an_error_without_a_frame_of_the_user_keeps_all() -> None:
+    error = ValueError("x")
+    assert own_frames(error) == "ValueError: x"
+    assert is_of_server(sys.modules["inferstream.telemetry.logs"].__file__)
+    assert not is_of_server(__file__)
+
+
+@pytest.fixture
+def level() -> Iterator[logging.Logger]:
+    logger = logging.getLogger("inferstream")
+    before = logger.level
+    yield logger
+    logger.setLevel(before)
+
+
+def test_debug_and_json_have_the_whole_traceback(level: logging.Logger) -> None:
+    error = raised()
+    made = logging.LogRecord("x", logging.ERROR, "", 0, "m", (), (type(error), error, error.__traceback__))
+    level.setLevel(logging.INFO)
+    assert "pydantic/main.py" not in LineFormatter().format(made)
+    assert "left out" in LineFormatter().format(made)
+    assert "pydantic/main.py" in JSONFormatter().format(made)
+    level.setLevel(logging.DEBUG)
+    assert "pydantic/main.py" in LineFormatter().format(made)
