@@ -79,6 +79,10 @@ class Sandbox:
             with self._notebook:  # closes its streams, which ends it
                 pass
 
+    def written(self) -> str:
+        """What the server that runs has written."""
+        return self._log.read_text(errors="replace")
+
     def run(self, block: Block) -> None:
         """Do with a block what its language and its comments ask for. Raises Failed."""
         if "not run" in block.said:
@@ -105,7 +109,7 @@ class Sandbox:
             if given:
                 self._python(given, block.line)
             if "serves" in block.said:
-                (self._folder / "serves.py").write_text(self._real(block.text))
+                (self._folder / "serves.py").write_text(self.real(block.text))
                 self._serve("python serves.py", None)
             else:
                 self._python(block.text, block.line)
@@ -128,7 +132,7 @@ class Sandbox:
 
     def _shell(self, command: str, output: str | None) -> None:
         ran = subprocess.run(
-            ["bash", "-c", self._real(command)],
+            ["bash", "-c", self.real(command)],
             cwd=self._folder,
             env=self._environment,
             capture_output=True,
@@ -184,7 +188,7 @@ class Sandbox:
         assert self._notebook.stdin is not None
         assert self._notebook.stdout is not None
         self._notebook.stdin.write(
-            json.dumps({"file": self._page, "line": line, "code": self._real(code)}) + "\n"
+            json.dumps({"file": self._page, "line": line, "code": self.real(code)}) + "\n"
         )
         self._notebook.stdin.flush()
         answer = self._notebook.stdout.readline()
@@ -192,7 +196,7 @@ class Sandbox:
         if error:
             raise Failed(f"the Python fails:\n{error}")
 
-    def _real(self, text: str) -> str:
+    def real(self, text: str) -> str:
         """Text of a page with the ports of the server that runs."""
         for name, port in self._ports.items():
             text = re.sub(rf"(?<=:){PORTS[name]}\b", port, text)
