@@ -1,8 +1,9 @@
 """The code blocks of a page, each with what the comments above it say of running it.
 
 `<!-- not run: REASON -->` excuses a block. `<!-- file: NAME -->` says that the block is a file; so does a first line
-`# NAME.py`. `<!-- given: CODE -->` runs Python first, and `<!-- shell: COMMANDS -->` commands; both may take several
-lines. `<!-- output may differ -->` compares no output. `<!-- serves -->` is above a program that serves until it is stopped.
+`# NAME.py`. `<!-- given: CODE -->` runs Python or JavaScript first, and `<!-- shell: COMMANDS -->` commands; both may
+take several lines. `<!-- output may differ -->` compares no output. `<!-- serves -->` is above a program that serves
+until it is stopped.
 """
 
 import re

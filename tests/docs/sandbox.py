@@ -23,6 +23,10 @@ PORTS = {"REST": "8080", "gRPC": "8081", "metrics": "8082"}
 """The ports of a server as the pages write them."""
 
 BANNER = re.compile(r"^(REST|gRPC|metrics) +\S*?:(?://)?\S*?(\d+)(?:/\S*)?$", re.M)
+BEFORE = re.compile(r"^\d{4}-\d\d-\d\d .*\n", re.M)
+"""Lines of the log, which have another form in a terminal."""
+
+TIMES = re.compile(r"\b\d\.\d s\b")
 SERVES = re.compile(r"(?:\S*/)?server (?:start|demo)\b")
 PORT = re.compile(r"(-port[ =])\d+")
 SECONDS = 90
@@ -113,6 +117,9 @@ class Sandbox:
                 self._serve("python serves.py", None)
             else:
                 self._python(block.text, block.line)
+        elif block.language == "js":
+            (self._folder / "block.mjs").write_text(self.real(f"{given or ''}\n{block.text}"))
+            self._command("node block.mjs", None)
         elif block.language in PARSERS:
             _parse(block)
         elif block.language != "text":
@@ -166,8 +173,9 @@ class Sandbox:
                 raise Failed(f"`{command}` does not serve:\n{log.read_text(errors='replace')}")
             time.sleep(0.02)
         self._ports = dict(BANNER.findall(text))
-        if output is not None and not matches(output, self._shown(text)):
-            raise Failed(f"`{command}` writes\n{self._shown(text)}\nand the page says\n{output}")
+        banner = BEFORE.sub("", self._shown(text))
+        if output is not None and not matches(TIMES.sub("0.0 s", output), TIMES.sub("0.0 s", banner)):
+            raise Failed(f"`{command}` writes\n{banner}\nand the page says\n{output}")
 
     def _stop_server(self) -> None:
         if self._server is not None:
