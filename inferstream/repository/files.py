@@ -40,7 +40,8 @@ class FileRepository(ModelRepository):
         self._found = self._imported()
 
     def _imported(self) -> Versions:
-        module = import_file(self._module, self._source)
+        what = f"{Path(self._source).name} cannot be imported"
+        module = import_file(what, self._module, self._source)
         return [self._settings_of(kind) for kind in classes_in(module)]
 
     def _settings_of(self, kind: type[MLModel]) -> ModelSettings:
@@ -92,7 +93,7 @@ def repository_of_code(path: str, folder: Path) -> AppRepository | FileRepositor
     source = folder / f"{module_name.rpartition('.')[2]}.py"
     if name != APP or not source.is_file():
         return AppRepository(path, folder)
-    module = import_file(module_name, str(source))
+    module = import_file(f'app "{path}"', module_name, str(source))
     if hasattr(module, APP):
         return AppRepository(path, folder)
     apps = [name for name, found in vars(module).items() if isinstance(found, App)]
@@ -105,12 +106,10 @@ def repository_of_code(path: str, folder: Path) -> AppRepository | FileRepositor
     return FileRepository(module_name, folder)
 
 
-def import_file(name: str, source: str) -> ModuleType:
-    """The module in a file. Raises InvalidSettings that names the place of an error in it."""
+def import_file(what: str, name: str, source: str) -> ModuleType:
+    """The module in a file. Raises InvalidSettings that names `what`, and the place of an error in the code."""
     install()
-    return importing_code(
-        f"{Path(source).name} cannot be imported", source, lambda: shared_module(name, source)
-    )
+    return importing_code(what, source, lambda: shared_module(name, source))
 
 
 def classes_in(module: ModuleType) -> list[type[MLModel]]:

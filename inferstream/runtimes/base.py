@@ -213,8 +213,9 @@ class Runtime(FrameworkModel):
             return
         shape = np.shape(features)
         if len(shape) != 2 or shape[1] != self._features:
+            more = "" if self._columns is None else f"; or the columns {self._columns.listed()}"
             raise InvalidRequest(
-                f"{inputs_of(request)}: the model takes shape {[-1, self._features]}, got {list(shape)}"
+                f"{inputs_of(request)}: the model takes shape {[-1, self._features]}, got {list(shape)}{more}"
             )
 
     def _response(self, results: Sequence[Any], wanted: Sequence[RequestOutput]) -> InferenceResponse:

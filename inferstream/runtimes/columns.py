@@ -72,10 +72,10 @@ class Columns:
         found = {self._name(tensor.name): _values(tensor) for tensor in request.inputs}
         for name in found:
             if name not in self._known:
-                raise InvalidRequest(f'column "{name}" is not one of the model\'s: {self._listed()}')
+                raise InvalidRequest(f'column "{name}" is not one of the model\'s: {self.listed()}')
         for name in self._required:
             if name not in found:
-                raise InvalidRequest(f'column "{name}" is missing; the model has {self._listed()}')
+                raise InvalidRequest(f'column "{name}" is missing; the model has {self.listed()}')
         first, *others = found.items()
         for name, values in others:
             if len(values) != len(first[1]):
@@ -107,7 +107,8 @@ class Columns:
     def _name(self, name: str) -> str:
         return name if self._spelled is None or name in self._known else self._spelled(name)
 
-    def _listed(self) -> str:
+    def listed(self) -> str:
+        """The names for an error message."""
         more = len(self._names) - SHOWN
         return ", ".join(self._names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 

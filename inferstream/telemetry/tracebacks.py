@@ -20,7 +20,8 @@ HINT = "--debug shows them"
 def own_frames(error: BaseException) -> str:
     """The traceback of an error and of its causes, without frames of the server.
 
-    An error that has no other frame keeps all. The last line gives the number of frames left out.
+    An error without any frame of the user keeps all, unless it says itself where the fault is, as one of syntax does.
+    The last line gives the number of frames left out.
     """
     whole = traceback.TracebackException.from_exception(error)
     left_out = sum(map(_cut, _chain(whole)))
@@ -47,7 +48,7 @@ def _chain(found: traceback.TracebackException) -> Iterator[traceback.TracebackE
 def _cut(found: traceback.TracebackException) -> int:
     """Remove the frames of the server; returns their number."""
     own = [frame for frame in found.stack if not is_of_server(frame.filename)]
-    if not own:
+    if not own and not hasattr(found, "lineno"):  # which errors of syntax have, with the user's file
         return 0
     left_out = len(found.stack) - len(own)
     found.stack = traceback.StackSummary.from_list(own)

@@ -37,7 +37,7 @@ BROKEN = {
         "app.py, line 1: ModuleNotFoundError: No module named 'no_such_package'",
     ),
     "empty": (HEAD, 'app "app:app" has no models; mark functions with @app.model'),
-    "nothing": ("", 'app "app:app": module app has no app'),
+    "nothing": ("", "app.py has no App and no class of models; to serve functions, write"),
     "not an app": ("app = 3", 'app "app:app" is a int, not an App'),
     "setting": (
         HEAD + "@app.model(max_qeue=3)\ndef f() -> int: ...\n",

@@ -212,8 +212,8 @@ def test_the_documents_client(app: Running, tmp_path: Path) -> None:
 
 def test_the_banner_marks_streams(app: Running) -> None:
     lines = {line.split()[0]: line.split()[1:] for line in app.text().splitlines() if line.endswith("ready")}
-    assert lines["generate"] == ["1", "stream", "ready"]
-    assert lines["scale"] == ["1", "predict", "ready"]
+    assert lines["generate"][:2] == ["1", "stream"]
+    assert lines["scale"][:2] == ["1", "predict"]
 
 
 async def test_streams(client: BlazeClient) -> None:

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextvars import copy_context
+from time import perf_counter
 from typing import Any
 
 from ...context import request_context
@@ -29,6 +30,7 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         "call",
         "came",
         "context",
+        "joined",
         "looks",
         "over",
         "request",
@@ -51,6 +53,7 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         self._changed = changed
         self._loop = asyncio.get_running_loop()
         self.came = self._loop.time()
+        self.joined = perf_counter()  # the loop's time has steps of a millisecond
         self._responses: deque[Any] = deque()
         self._error: BaseException | None = None
         self._reader: asyncio.Future[None] | None = None

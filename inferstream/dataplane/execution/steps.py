@@ -144,7 +144,7 @@ class Steps:
         arguments = [(stream.request, stream.context) for stream in self._entering]
         outcomes = await self._caller.each(self._admit_one, arguments)
         entering, self._entering = self._entering, []
-        now = asyncio.get_running_loop().time()
+        now = perf_counter()
         for stream, outcome in zip(entering, outcomes, strict=True):
             if outcome.error is not None:
                 stream.fail(outcome.error)
@@ -153,7 +153,7 @@ class Steps:
                 stream.state = outcome.value
                 self._active.append(stream)
                 self.meters.active += 1
-                self.meters.waits.observe(now - stream.came)
+                self.meters.waits.observe(now - stream.joined)
 
     async def _release(self) -> None:
         over = [stream for stream in self._active if stream.over]

@@ -58,6 +58,15 @@ async def test_a_dropped_column_may_be_missing(tmp_path: Path) -> None:
     assert {name for name, said in shown.items() if said and said.get("optional")} == {"note", "city", "born"}
 
 
+async def test_a_wrong_shape_names_the_columns(tmp_path: Path) -> None:
+    model = await served(models.frame_classifier(), tmp_path)
+    message = (
+        r'input "sepal": the model takes shape \[-1, 4\], got \[1\]; or the columns sepal length \(cm\), '
+    )
+    with pytest.raises(InvalidRequest, match=message):
+        model.predict(asked({"sepal": [5.1]}))
+
+
 async def test_texts_arrive_as_bytes_too(tmp_path: Path) -> None:
     model = await served(models.frame_pipeline(), tmp_path)
     assert predicted(model, asked({"city": [b"Oslo", b"Rome"], "age": [25, 65]})) == [0, 1]

@@ -3,10 +3,12 @@
 import logging
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from inferstream.dataplane.stages.access_log import AccessLog
+from inferstream.imports.implementation import shared_module
 from inferstream.telemetry.access import AccessLines
 from inferstream.telemetry.logs import JSONFormatter, LineFormatter
 from inferstream.telemetry.tracebacks import is_of_server, own_frames
@@ -67,6 +69,18 @@ def test_an_error_without_a_frame_of_the_user_keeps_all() -> None:
     assert own_frames(error) == "ValueError: x"
     assert is_of_server(sys.modules["inferstream.telemetry.logs"].__file__)
     assert not is_of_server(__file__)
+
+
+def test_an_error_of_syntax_says_itself_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "broken_syntax.py").write_text("x = (\n")
+    try:
+        shared_module("broken_syntax", str(tmp_path / "broken_syntax.py"))
+    except SyntaxError as error:
+        error.__traceback__ = error.__traceback__.tb_next  # without the frame of this file
+        text = own_frames(error)
+    assert "inferstream/" not in text
+    assert f'File "{tmp_path}/broken_syntax.py", line 1' in text
+    assert "of the server left out" in text
 
 
 @pytest.fixture
