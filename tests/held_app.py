@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 
-from inferstream import App
+from inferstream import App, Event
 
 app = App()
 
@@ -54,3 +54,11 @@ async def breaks(after: int) -> AsyncIterator[int]:
     for number in range(after):
         yield number
     raise RuntimeError("broken")
+
+
+@app.model
+async def render(until: int) -> AsyncIterator[bytes | Event]:
+    for number in range(until):
+        yield Event("progress", done=number, of=until)
+    yield Event("frame", b"\xff\xd8", media_type="image/jpeg")
+    yield b"plain"

@@ -61,6 +61,8 @@ class RestTransport:
                     for name, data in parser.feed(chunk):
                         if name == "error":
                             raise in_band(data)
+                        if name == "end":  # of a stream that may be resumed
+                            return
                         yield _response_in(data)
 
     async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse:

@@ -36,6 +36,8 @@ class AccessRecord(msgspec.Struct, array_like=True, gc=False):
     trace_id: str
     error: str
     """The message of the error; empty without one."""
+    request_id: str = ""
+    """The X-Request-Id; empty without one."""
 
     def fields(self) -> dict[str, str | int | float]:
         """The record as an object for logs in JSON, without what is empty."""
@@ -50,6 +52,7 @@ class AccessRecord(msgspec.Struct, array_like=True, gc=False):
             "principal": self.principal,
             "id": self.id,
             "trace_id": self.trace_id,
+            "request_id": self.request_id,
             "error": self.error,
         }
         return {name: value for name, value in found.items() if value != ""}

@@ -78,7 +78,9 @@ def test_each_call_is_followed_once_whichever_front_end_has_it(running: Running,
             ask(running)
         ask(running, action="infer_stream")
         ask(running, "other", 1.0)
-        ask(running, "other", -1.0)
+        failing = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [-1.0]}]}
+        url, headers = f"{running.url}/v2/models/other/infer", {"x-request-id": "order-7"}
+        httpx.post(url, json=failing, headers=headers, trust_env=False)
         running.infer("nope", {"inputs": []})
         eventually(lambda: len(tails[0].lines()) >= 10 and tails[1].lines(), 10)
         lines = [line.split()[1:] for line in tails[0].lines()]
@@ -90,6 +92,7 @@ def test_each_call_is_followed_once_whichever_front_end_has_it(running: Running,
             "other", "internal", "v2", "infer",
         )  # fmt: skip
         assert failed["ms"] > 0
+        assert failed["request_id"] == "order-7"
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00", failed["time"])
     finally:
         for tail in tails:

@@ -270,3 +270,29 @@ def test_a_program_serves_a_class_of_its_own_until_a_signal(number: signal.Signa
     finally:
         process.kill()
     assert output.read_text().splitlines()[-1] == "and goes on"
+
+
+def test_a_stream_is_resumed_and_released_below_the_prefix(mounted: Host) -> None:
+    url = f"{mounted.url}/v2/models/streaming/infer_stream"
+
+    def ids(method: str, count: int, **options: object) -> list[str]:
+        """The first ids of a connection, which then breaks."""
+        found: list[str] = []
+        with httpx.stream(method, url, timeout=20, **options) as stream:
+            assert stream.status_code == 200
+            for line in stream.iter_lines():
+                found += [line.removeprefix("id: ")] if line.startswith("id: ") else []
+                if len(found) == count:
+                    break
+        return found
+
+    asked = {**text("x"), "parameters": {"items": 10**6, "delay": 0.01}}
+    first = ids("POST", 4, json=asked, headers={"prefer": "resumable"})
+    rest = ids("GET", 3, headers={"last-event-id": first[-1]})
+    numbers = [int(each.rpartition(":")[2]) for each in first + rest]
+    assert numbers == list(range(7))
+    last = {"last-event-id": rest[-1]}
+    assert httpx.delete(url, headers=last, timeout=20).json() == {"cancelled": 1}
+    assert httpx.get(url, headers=last, timeout=20).status_code == 410
+    assert httpx.delete(f"{mounted.url}/v2/requests/unknown", timeout=20).status_code == 404
+    assert "class Client" in httpx.get(f"{mounted.url}/inferstream.js", timeout=20).text

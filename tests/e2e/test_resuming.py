@@ -7,6 +7,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -15,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from inferstream import Client
+from inferstream.errors import CallFailed
 from tests.serving import Running, eventually
 
 APP = Path(__file__).parents[1] / "held_app.py"
@@ -325,6 +328,14 @@ def test_a_full_recording_holds_the_model_back_and_drops_what_was_read(start: Ca
     assert "resume_items" in found.json()["error"]
 
 
+def test_our_clients_read_streams_that_are_resumable_by_setting(start: Callable[..., Running]) -> None:
+    running = start(resumable_streams=True)
+    with Client(running.url) as client:
+        assert [*client.stream("count", key="client", until=3)] == [0, 1, 2]
+        with pytest.raises(CallFailed):
+            [*client.stream("breaks", after=2)]
+
+
 def test_more_streams_than_may_be_held(start: Callable[..., Running]) -> None:
     running = start(max_held_streams=2)
     path = "/v2/models/count/generate_stream"
@@ -362,3 +373,18 @@ def test_a_stop_ends_held_streams_with_an_event(start: Callable[..., Running]) -
     assert error["event"] == "error"
     assert json.loads(error["data"])["code"] == "draining"
     assert end["event"] == "end"
+
+
+def test_a_second_connection_takes_the_stream_over(server: Running) -> None:
+    """The first one may be half open. It must not keep a place on the server."""
+    path = "/v2/models/count/generate_stream"
+    key = f"over-{next(keys)}"
+    first = Connection(server, path, asked(key=key, until=2, pause=3), prefer="resumable")
+    while numbers(first.events) != [0]:
+        assert not first.read(len(first._raw) + 1)
+    second = Connection(server, path, last_event_id=first.events[-1]["id"])
+    with suppress(ConnectionResetError):
+        first.read()
+    assert not server.noted(f"completed {key}")
+    second.read()
+    assert numbers(first.events + second.events) == [0, 1]

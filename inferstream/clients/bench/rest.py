@@ -122,6 +122,8 @@ class _Connection(asyncio.Protocol):
         *events, self._body = (self._body + body).split(b"\n\n")
         items = 0
         for event in events:
+            if event.startswith(b"id:"):  # of a stream that may be resumed
+                event = event.partition(b"\n")[2]
             if event.startswith(b"event: error"):
                 self._fault = (
                     f"error event: {event.partition(b'data: ')[2][:QUOTED].decode('utf-8', 'replace')}"

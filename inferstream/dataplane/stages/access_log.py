@@ -2,6 +2,7 @@
 
 from time import perf_counter, time
 
+from ...context import request_id_var
 from ...errors import InferstreamError
 from ...telemetry.access import AccessLines, AccessRecord
 from ...types import InferenceResponse
@@ -65,6 +66,7 @@ def record_of(call: Call, began: float, items: int, error: BaseException | None)
         call.request.id or "",
         "" if call.trace is None else _trace_id(call.trace.get("traceparent", "")),
         error.message if isinstance(error, InferstreamError) else "",
+        request_id_var.get(),
     )
 
 
@@ -76,7 +78,19 @@ def refused(
         message = error.message if isinstance(error, InferstreamError) else ""
         seconds = perf_counter() - began
         record = AccessRecord(
-            time(), face, operation, model, "", kind_of(error), seconds, 0, "", "", "", message
+            time(),
+            face,
+            operation,
+            model,
+            "",
+            kind_of(error),
+            seconds,
+            0,
+            "",
+            "",
+            "",
+            message,
+            request_id_var.get(),
         )
         lines.put(record)
 

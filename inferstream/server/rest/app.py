@@ -7,6 +7,7 @@ from contextlib import suppress
 from time import perf_counter, time
 from typing import Any, Protocol
 
+from ...context import request_id_var
 from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady
 from ...settings import Settings
@@ -204,7 +205,11 @@ def _with_record(scope: Scope, send: Send, lines: AccessLines) -> Send:
         if message["type"] == "http.response.start" and message["status"] >= 400:
             what = f"{scope['method']} {scope['path']}"
             seconds, status = perf_counter() - began, str(message["status"])
-            lines.put(AccessRecord(time(), "http", what, "", "", status, seconds, 0, "", "", "", ""))
+            lines.put(
+                AccessRecord(
+                    time(), "http", what, "", "", status, seconds, 0, "", "", "", "", request_id_var.get()
+                )
+            )
         await send(message)
 
     return recorded

@@ -165,7 +165,11 @@ class Resuming:
         first = await self._streams.run(stream, asked, call, method, route.template)
         headers = [*asked.headers, APPLIED]
         if first is not None:
-            headers += self._headers(first, asked.admission.model)
+            try:
+                headers += self._headers(first, asked.admission.model)
+            except BaseException:  # nobody would ever read the stream
+                stream.expire()
+                raise
         return LocalReader(stream, 0, stream.opening), headers
 
     async def resume(self, exchange: Exchange, route: Route) -> Reader | None:

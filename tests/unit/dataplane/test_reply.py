@@ -1,11 +1,12 @@
 """The contract of a reply: one first, the rest, and exactly one end, however it ends."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
-from inferstream.dataplane.reply import Reply, StreamReply, Watcher
-from inferstream.errors import Abandoned, DeadlineExceeded
+from inferstream.dataplane.reply import AtEnd, Reply, StreamReply, Watcher
+from inferstream.errors import Abandoned, Cancelled, DeadlineExceeded
 from inferstream.types import InferenceResponse
 
 
@@ -202,3 +203,28 @@ async def test_a_watcher_may_end_the_reply_at_an_item() -> None:
     assert found == ["0", "1"]
     assert source.finished
     assert log == [("end", limit)]
+
+
+async def test_a_reply_ends_while_its_reader_is_elsewhere() -> None:
+    """The model's `finally` runs at once, and the reader gets the error at its next step."""
+    closed = asyncio.Event()
+
+    async def rest() -> AsyncIterator[InferenceResponse]:
+        try:
+            while True:
+                yield InferenceResponse(model_name="m", outputs=[])
+        finally:
+            closed.set()
+
+    ends: list[BaseException | None] = []
+    async with StreamReply(None, rest()).watch(AtEnd(ends.append)) as reply:
+        await anext(reply)
+        error = Cancelled()
+        await asyncio.create_task(reply.end(error))
+        assert closed.is_set()
+        assert ends == [error]
+        with pytest.raises(Cancelled):
+            await anext(reply)
+        with pytest.raises(StopAsyncIteration):
+            await anext(reply)
+    assert ends == [error]
