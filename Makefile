@@ -46,7 +46,7 @@ $(LLM_STAMP): pyproject.toml
 	@touch $@
 
 test-llm: $(LLM_STAMP)  ## other clients: LiteLLM, LangChain, and those of OpenAI, gRPC and gRPC-Web for Node
-	NODE_CLIENTS=$(LLM)/node $(LLM)/bin/python -m pytest tests/clients --ignore tests/clients/test_grpc_clients.py \
+	NODE_CLIENTS=$(LLM)/node $(LLM)/bin/python -m pytest tests/clients --ignore tests/clients/test_grpc_clients.py --ignore tests/clients/test_grpc_page.py \
 		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning  # clients that nobody closes
 
 $(MODELS_STAMP): pyproject.toml
@@ -106,14 +106,15 @@ conformance: $(STAMP)  ## RFC 9113 and RFC 7541 case by case: against the server
 
 # GO_PATH is where Go finds gRPC's package; Debian's golang-google-grpc-dev puts it here. A client that cannot be had
 # is missing, and its tests say so.
-grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, KServe, Triton, curl, nghttp, h2load
+grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, Java, KServe, Triton, curl, nghttp, h2load
 	mkdir -p $(GRPC_CLIENTS)
 	-! command -v go >/dev/null || GO111MODULE=off GOPATH=$(GO_PATH) go build -o $(GRPC_CLIENTS)/grpc_go tests/clients/grpc_go.go
-	-! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(GRPC_CLIENTS)/node @grpc/grpc-js@1.14.7
+	-! command -v go >/dev/null || GO111MODULE=off GOPATH=$(GO_PATH) go build -o $(GRPC_CLIENTS)/protoc-gen-go github.com/golang/protobuf/protoc-gen-go
+	-! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(GRPC_CLIENTS)/node @grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1
 	test -x $(GRPC_CLIENTS)/kserve/bin/python || { $(PYTHON) -m venv $(GRPC_CLIENTS)/kserve && \
 		$(GRPC_CLIENTS)/kserve/bin/python -m pip install --quiet --disable-pip-version-check kserve; } \
 		|| rm -rf $(GRPC_CLIENTS)/kserve
-	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest -rs tests/clients/test_grpc_clients.py tests/e2e/test_clients.py
+	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest -rs tests/clients/test_grpc_clients.py tests/clients/test_grpc_page.py tests/e2e/test_clients.py
 
 manifests: $(STAMP)  ## check deploy/kubernetes against the schema of Kubernetes' API, of which it installs 110 MB
 	test -d $(VENV)/kubernetes || $(BIN)/python -m pip install --quiet --disable-pip-version-check \

@@ -1,8 +1,9 @@
 """The code blocks of a page, each with what the comments above it say of running it.
 
 `<!-- not run: REASON -->` excuses a block. `<!-- file: NAME -->` says that the block is a file; so does a first line
-`# NAME.py`. `<!-- given: CODE -->` runs Python first, and `<!-- shell: COMMANDS -->` commands; both may take several
-lines. `<!-- output may differ -->` compares no output. `<!-- serves -->` is above a program that serves until it is stopped.
+`# NAME.py`. `<!-- given: CODE -->` runs Python or JavaScript first, and `<!-- shell: COMMANDS -->` commands; both may
+take several lines. `<!-- output may differ -->` compares no output. `<!-- fails -->` is above commands that end with
+an error, and `<!-- serves -->` above a program that serves until it is stopped.
 """
 
 import re
@@ -17,7 +18,7 @@ BLOCK = re.compile(
 )
 SAID = re.compile(r"<!-- *(.*?) *-->", re.DOTALL)
 FILE = re.compile(r"# ([\w/-]+\.py)[:,\n]")
-KEYS = ("not run", "file", "given", "shell", "output may differ", "serves")
+KEYS = ("not run", "file", "given", "shell", "output may differ", "fails", "serves")
 
 
 class Block(NamedTuple):

@@ -23,13 +23,18 @@ PORTS = {"REST": "8080", "gRPC": "8081", "metrics": "8082"}
 """The ports of a server as the pages write them."""
 
 BANNER = re.compile(r"^(REST|gRPC|metrics) +\S*?:(?://)?\S*?(\d+)(?:/\S*)?$", re.M)
+BEFORE = re.compile(r"^\d{4}-\d\d-\d\d .*\n", re.M)
+"""Lines of the log, which have another form in a terminal."""
+
+TIMES = re.compile(r"\b\d\.\d s\b")
 SERVES = re.compile(r"(?:\S*/)?server (?:start|demo)\b")
 PORT = re.compile(r"(-port[ =])\d+")
 SECONDS = 90
 """Most of a command on a busy machine."""
 
 NOT_RUN = {
-    r"pip install|-m venv|npm install|apt(-get)? install": "it changes the environment of the tests",
+    r"pip install|-m venv|npm install|apt(-get)? install|go install": "it changes the environment of the tests",
+    r"go mod ": "it needs the proxy of Go's modules",
     r"make (demo|test|docs|bench\w*|grpc-clients)\b": "other tests and CI run it",
     r"docker |server build\b": "it needs Docker's engine",
     r"kubectl (?!kustomize)": "it needs a cluster",
@@ -58,6 +63,7 @@ class Sandbox:
 
     def __init__(self, folder: Path, page: str) -> None:
         self._folder = folder
+        self._log = folder.parent / "server.log"
         self._page = page
         self._ports: dict[str, str] = {}
         self._server: subprocess.Popen[bytes] | None = None
@@ -76,6 +82,10 @@ class Sandbox:
         if self._notebook is not None and self._notebook.stdin is not None:
             with self._notebook:  # closes its streams, which ends it
                 pass
+
+    def written(self) -> str:
+        """What the server that runs has written."""
+        return self._log.read_text(errors="replace")
 
     def run(self, block: Block) -> None:
         """Do with a block what its language and its comments ask for. Raises Failed."""
@@ -98,51 +108,57 @@ class Sandbox:
             at.write_text(block.text)
         elif block.language in ("console", "bash"):
             for command, output in commands_of(block.text):
-                self._command(command, None if "output may differ" in block.said else output)
+                shown = None if "output may differ" in block.said else output
+                self._command(command, shown, "fails" in block.said)
         elif block.language == "python":
             if given:
                 self._python(given, block.line)
             if "serves" in block.said:
-                (self._folder / "serves.py").write_text(self._real(block.text))
+                (self._folder / "serves.py").write_text(self.real(block.text))
                 self._serve("python serves.py", None)
             else:
                 self._python(block.text, block.line)
+        elif block.language == "js":
+            (self._folder / "block.mjs").write_text(self.real(f"{given or ''}\n{block.text}"))
+            self._command("node block.mjs", None)
         elif block.language in PARSERS:
             _parse(block)
         elif block.language != "text":
             raise Failed(f'a block of "{block.language}" is neither a file nor excused')
 
-    def _command(self, command: str, output: str | None) -> None:
+    def _command(self, command: str, output: str | None, fails: bool = False) -> None:
         if any(re.search(pattern, command) for pattern in NOT_RUN):
             return
         if command.split()[0] in OPTIONAL and shutil.which(command.split()[0]) is None:
             return
-        if SERVES.match(command):
+        if command.startswith("cd "):
+            self._folder = self._folder / command.removeprefix("cd ")
+        elif SERVES.match(command):
             self._serve(command, output)
         else:
-            self._shell(command, output)
+            self._shell(command, output, fails)
 
-    def _shell(self, command: str, output: str | None) -> None:
+    def _shell(self, command: str, output: str | None, fails: bool) -> None:
         ran = subprocess.run(
-            ["bash", "-c", self._real(command)],
+            ["bash", "-c", self.real(command)],
             cwd=self._folder,
             env=self._environment,
             capture_output=True,
             timeout=SECONDS,
             check=False,
         )
-        alone, written = (
-            self._shown(each.decode(errors="replace")) for each in (ran.stdout, ran.stdout + ran.stderr)
-        )
-        if ran.returncode:
+        out, err = (self._shown(each.decode(errors="replace")) for each in (ran.stdout, ran.stderr))
+        written = out + err
+        if bool(ran.returncode) is not fails:
             raise Failed(f"`{command}` ends with {ran.returncode}:\n{written}")
-        if output is not None and not matches(output, alone) and not matches(output, written):
+        # A terminal shows both, in an order that pipes do not keep. curl shows its progress only here.
+        if output is not None and not any(matches(output, each) for each in (out, out + err, err + out)):
             raise Failed(f"`{command}` writes\n{written}\nand the page says\n{output}")
 
     def _serve(self, command: str, output: str | None) -> None:
         """Start a server and wait for its banner. The one before it stops, as its reader would have done."""
         self._stop_server()
-        log = self._folder.parent / "server.log"
+        log = self._log
         started = PORT.sub(r"\g<1>0", command).removesuffix("&")
         with log.open("wb") as written:
             self._server = subprocess.Popen(
@@ -158,8 +174,9 @@ class Sandbox:
                 raise Failed(f"`{command}` does not serve:\n{log.read_text(errors='replace')}")
             time.sleep(0.02)
         self._ports = dict(BANNER.findall(text))
-        if output is not None and not matches(output, self._shown(text)):
-            raise Failed(f"`{command}` writes\n{self._shown(text)}\nand the page says\n{output}")
+        banner = BEFORE.sub("", self._shown(text))
+        if output is not None and not matches(TIMES.sub("0.0 s", output), TIMES.sub("0.0 s", banner)):
+            raise Failed(f"`{command}` writes\n{banner}\nand the page says\n{output}")
 
     def _stop_server(self) -> None:
         if self._server is not None:
@@ -180,7 +197,7 @@ class Sandbox:
         assert self._notebook.stdin is not None
         assert self._notebook.stdout is not None
         self._notebook.stdin.write(
-            json.dumps({"file": self._page, "line": line, "code": self._real(code)}) + "\n"
+            json.dumps({"file": self._page, "line": line, "code": self.real(code)}) + "\n"
         )
         self._notebook.stdin.flush()
         answer = self._notebook.stdout.readline()
@@ -188,7 +205,7 @@ class Sandbox:
         if error:
             raise Failed(f"the Python fails:\n{error}")
 
-    def _real(self, text: str) -> str:
+    def real(self, text: str) -> str:
         """Text of a page with the ports of the server that runs."""
         for name, port in self._ports.items():
             text = re.sub(rf"(?<=:){PORTS[name]}\b", port, text)

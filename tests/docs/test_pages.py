@@ -1,5 +1,6 @@
 """Each command and each program of each page does what the page says, in a clean folder, from top to bottom."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,13 @@ def test_the_blocks_of_a_page_do_what_it_says(page: str, tmp_path: Path) -> None
             sandbox.run(block)
     finally:
         sandbox.stop()
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS)
+def test_the_tests_that_an_excuse_names_are_there(page: str) -> None:
+    for block in blocks_of(ROOT / page):
+        for name in re.findall(r"tests/[\w/]+(?:\.py)?", block.said.get("not run", "")):
+            assert (ROOT / name).exists(), f"{page}, line {block.line}: {name}"
 
 
 def test_the_list_of_pages_that_are_not_covered_is_as_short_as_it_can_be() -> None:
