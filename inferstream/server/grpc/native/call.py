@@ -14,7 +14,7 @@ from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compress
 from ..metadata import Metadata
 from ..rpc import ClientLeft, Rpc, RpcFailed
 from ..statuses import StatusCode, grpc_status
-from .head import CallHead, Pairs, ended, failed_at_once, opened
+from .head import CallHead, Pairs, ended, failed_at_once
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -107,11 +107,7 @@ class Call:
         raise AssertionError("a unary RPC returns its message")
 
     async def send_initial_metadata(self, metadata: Pairs, /) -> None:
-        if self._left:
-            raise ClientLeft
-        if not self._opened:
-            self._opened = True
-            self._stream.head(opened(metadata, self._encoding))
+        raise NotImplementedError
 
     def set_trailing_metadata(self, metadata: Pairs, /) -> None:
         self._trailing = metadata

@@ -10,7 +10,7 @@ from ..messages import PREFIX, MessageBuffer, decompressed
 from ..rpc import ClientLeft, Rpc
 from ..statuses import StatusCode
 from .call import Call, CallLimits
-from .head import OPENED, CallHead, ended, opened
+from .head import OPENED, CallHead, Pairs, ended, opened
 
 WITHOUT_WAIT = 16
 """Messages after which a stream that never waits lets other calls run."""
@@ -129,6 +129,13 @@ class StreamingCall(Call):
         if packed:  # inflated here, so that messages which wait take no more memory than on the wire
             message = decompressed(message, self._head.encoding, self._limits.max_receive)
         return message
+
+    async def send_initial_metadata(self, metadata: Pairs, /) -> None:
+        if self._left:
+            raise ClientLeft
+        if not self._opened:
+            self._opened = True
+            self._stream.head(opened(metadata, self._encoding))
 
     def write(self, message: bytes, /) -> Awaitable[None]:
         if self._over:

@@ -5,10 +5,10 @@ import asyncio
 from ....errors import InferstreamError
 from ...http2.stream import Stream
 from ..messages import PREFIX, MessageBuffer
-from ..rpc import Rpc
+from ..rpc import ClientLeft, Rpc
 from ..statuses import StatusCode
 from .call import Call, CallLimits
-from .head import ENDED, OPENED, CallHead, ended, opened
+from .head import ENDED, OPENED, CallHead, Pairs, ended, opened
 
 _PREFIX = PREFIX.size
 
@@ -16,11 +16,12 @@ _PREFIX = PREFIX.size
 class UnaryCall(Call):
     """One request and one response."""
 
-    __slots__ = ("_message",)
+    __slots__ = ("_initial", "_message")
 
     def __init__(self, stream: Stream, head: CallHead, rpc: Rpc, limits: CallLimits) -> None:
         super().__init__(stream, head, rpc, limits)
         self._message: bytes | memoryview | None = None
+        self._initial: Pairs = ()
 
     def received(self, data: bytes, end: bool) -> None:
         size = len(data)
@@ -79,9 +80,17 @@ class UnaryCall(Call):
             self._stop_timer()
         stream = self._stream
         trailers = ended(StatusCode.OK, "", self._trailing) if self._trailing else ENDED
-        if self._opened:
-            stream.send(prefix, body)
-            stream.finish(trailers)
-        else:
-            block = OPENED if self._encoding is None else opened((), self._encoding)
-            stream.respond(block, prefix, body, trailers)
+        plain = self._encoding is None and not self._initial
+        stream.respond(OPENED if plain else opened(self._initial, self._encoding), prefix, body, trailers)
+
+    async def send_initial_metadata(self, metadata: Pairs, /) -> None:
+        """It leaves with the response, which is one write."""
+        if self._left:
+            raise ClientLeft
+        self._initial = metadata
+
+    def fail(self, code: StatusCode, message: str, trailing: Pairs = ()) -> None:
+        if self._initial and not self._over:
+            self._opened = True
+            self._stream.head(opened(self._initial, self._encoding))
+        super().fail(code, message, trailing)
