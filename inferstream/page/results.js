@@ -7,6 +7,7 @@ import { GapPlot, brief, chart, duration, picture } from "./plots.js";
 
 const MOST_ROWS = 100;
 const MOST_ITEMS = 200;
+const MOST_VALUES = 500;
 
 /** Counts and times of one stream, with the plot of its gaps. */
 export class Figures {
@@ -146,17 +147,23 @@ export class Results {
       this._body.append(this._chart, this._list);
     }
     const [only] = outputs;
-    if (outputs.length === 1 && typeof only.value === "number") this._numbers.push(only.value);
+    if (outputs.length === 1 && typeof only.value === "number") {
+      this._numbers.push(only.value);
+      if (this._numbers.length > 2 * MOST_VALUES) this._numbers = this._numbers.slice(-MOST_VALUES);
+    }
     const shown = outputs.map((output) => (isSmall(output) ? h("code", {}, brief(output.value)) : block(output, outputs.length > 1)));
     const at = `${((performance.now() - this._began) / 1000).toFixed(2)} s`;
     this._list.append(h("li", {}, h("span", { class: "at" }, at), event ? h("span", { class: "chip" }, event) : null, h("div", {}, shown)));
-    while (this._list.childElementCount > MOST_ITEMS) this._list.firstChild.remove();
+    while (this._list.childElementCount > MOST_ITEMS) {
+      release(this._list.firstChild);
+      this._list.firstChild.remove();
+    }
     this._list.scrollTop = this._list.scrollHeight;
   }
 
   _draw() {
     for (const text of this._texts.values()) text.paint();
-    if (this._numbers.length > 1) this._chart.replaceChildren(chart(this._numbers.slice(-500), "values"));
+    if (this._numbers.length > 1) this._chart.replaceChildren(chart(this._numbers.slice(-MOST_VALUES), "values"));
     this.figures?.draw();
     const last = [...this._texts.values()].at(-1)?.text.data ?? "";
     if (this.items && last) announce(last.slice(-160));
@@ -173,6 +180,11 @@ export class Results {
 }
 
 const isSmall = ({ kind, value }) => kind === "text" || (kind === "values" && !Array.isArray(value));
+
+/** Free the files that an element shows. A browser keeps each until then. */
+export function release(element) {
+  for (const { href } of element.querySelectorAll("a[download]")) URL.revokeObjectURL(href);
+}
 
 /** One output, in the way that suits it. */
 export function block(output, titled) {
@@ -199,7 +211,7 @@ function file(name, text, said) {
   const type = said ?? mediaTypeOf(bytes);
   if (type.startsWith("text/") || type === "application/json") return code(new TextDecoder().decode(bytes));
   const source = URL.createObjectURL(new Blob([bytes], { type }));
-  const download = h("a", { href: source, download: `${name}.${type.split("/")[1].replace("octet-stream", "bin")}` }, `Save ${sizeOf(bytes.length)}`);
+  const download = h("a", { href: source, download: `${name}.${(type.split("/")[1] ?? "bin").replace("octet-stream", "bin")}` }, `Save ${sizeOf(bytes.length)}`);
   let media = null;
   if (type.startsWith("image/") && type !== "image/svg+xml") media = h("img", { src: source, alt: `Output ${name}` });
   if (type.startsWith("audio/")) media = h("audio", { src: source, controls: true, "aria-label": `Output ${name}` });

@@ -3,7 +3,7 @@
 import { announce, h, icon } from "./dom.js";
 import { bodyOf, responses } from "./calls.js";
 import { WrongValue, fieldOf, pretty } from "./fields.js";
-import { Results } from "./results.js";
+import { Results, release } from "./results.js";
 
 const NAMED = /\b(?:argument|input|parameter|key) "([^"]+)"/;
 
@@ -96,6 +96,7 @@ export class Runner {
     this._leaving = leaving;
     const results = new Results(this._model, call.streamed);
     this._busy(true);
+    release(this._output);
     this._output.replaceChildren(results.element);
     this._reveal();
     this._say(call.streamed ? "running" : "waiting for the response", "running");

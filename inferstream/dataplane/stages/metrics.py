@@ -38,7 +38,9 @@ class Metrics:
             if self._tokens is not None:
                 self._tokens.ended(reply.first, None)
             return reply
-        return reply.watch(MeteredStream(meters, started, call.waited, self._tokens))
+        if self._tokens is None:
+            return reply.watch(MeteredStream(meters, started, call.waited))
+        return reply.watch(MeteredText(meters, started, call.waited, self._tokens))
 
 
 class Tokens:
@@ -61,24 +63,45 @@ class Tokens:
 
 
 class MeteredStream(Watcher):
-    """Counts the responses of one stream, the seconds between them, and the tokens of a text."""
+    """Counts the responses of one stream, and the seconds between them."""
 
-    __slots__ = ("_items", "_last", "_meters", "_response", "_started", "_streams", "_tokens", "_waited")
+    __slots__ = ("_last", "_meters", "_started", "_streams", "_waited")
 
-    def __init__(
-        self, meters: ModelMeters, started: float, waited: float, tokens: Tokens | None = None
-    ) -> None:
+    def __init__(self, meters: ModelMeters, started: float, waited: float) -> None:
         self._meters = meters
         self._waited = waited
         self._streams = meters.streams
         self._started = started
         self._last = 0.0
+
+    def item(self, response: InferenceResponse) -> None:
+        now = perf_counter()
+        streams = self._streams
+        streams.items += 1
+        if self._last:
+            streams.gaps.observe(now - self._last)
+        else:
+            streams.first.observe(now - self._started)
+        self._last = now
+
+    def end(self, error: BaseException | None) -> None:
+        self._meters.in_flight -= 1
+        self._meters.ended(perf_counter() - self._started, kind_of(error), self._waited)
+
+
+class MeteredText(MeteredStream):
+    """Counts the tokens of a stream of text too."""
+
+    __slots__ = ("_items", "_response", "_tokens")
+
+    def __init__(self, meters: ModelMeters, started: float, waited: float, tokens: Tokens) -> None:
+        super().__init__(meters, started, waited)
         self._tokens = tokens
         self._items = 0
         self._response: InferenceResponse | None = None
 
     def item(self, response: InferenceResponse) -> None:
-        now = perf_counter()
+        now = perf_counter()  # as in the base, whose call would cost 80 ns a token
         streams = self._streams
         streams.items += 1
         if self._last:
@@ -90,10 +113,8 @@ class MeteredStream(Watcher):
         self._response = response  # its reader keeps it until the next one too
 
     def end(self, error: BaseException | None) -> None:
-        self._meters.in_flight -= 1
-        self._meters.ended(perf_counter() - self._started, kind_of(error), self._waited)
-        if self._tokens is not None:
-            self._tokens.ended(self._response, self._items)
+        MeteredStream.end(self, error)
+        self._tokens.ended(self._response, self._items)
 
 
 def kind_of(error: BaseException | None) -> str:

@@ -163,6 +163,25 @@ def test_an_image_goes_up_and_comes_back_as_an_image(served: Running, visit: Vis
     assert page.locator("figure.media figcaption").inner_text().startswith("image/png")
 
 
+def test_a_new_run_frees_the_files_of_the_one_before(served: Running, visit: Visit) -> None:
+    page = visit(address(served, "picture"))
+    page.evaluate(
+        """() => {
+            window.freed = [];
+            const free = URL.revokeObjectURL.bind(URL);
+            URL.revokeObjectURL = (url) => { window.freed.push(url); free(url); };
+        }"""
+    )
+    page.get_by_label("image").set_input_files([{"name": "a.png", "mimeType": "image/png", "buffer": png()}])
+    run(page)
+    first = page.locator("figure.media a[download]").get_attribute("href")
+    run(page)
+    page.wait_for_function(
+        "first => document.querySelector('figure.media a[download]')?.href !== first", arg=first
+    )
+    assert first in page.evaluate("window.freed")
+
+
 def test_arrays_are_charts_and_rows_are_tables(served: Running, visit: Visit) -> None:
     page = visit(address(served, "scale"))
     assert page.get_by_label("x", exact=True).input_value().count(",") == 3  # an example of the right shape
