@@ -287,6 +287,7 @@ def test_reflection_describes_the_services_as_grpcurl_would_see_them(server: Run
             "grpc.reflection.v1.ServerReflection",
             "grpc.reflection.v1alpha.ServerReflection",
             "inference.GRPCInferenceService",
+            "inferstream.control.Requests",
         ]
         pool = DescriptorPool(database)
         described = {name: pool.FindServiceByName(name).methods_by_name for name in database.get_services()}

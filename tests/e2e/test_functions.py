@@ -285,7 +285,9 @@ def test_the_client_streams_over_grpc_and_websocket(served: Running) -> None:
         result = httpx.post(f"{served.url}/jsonrpc", json=asked, timeout=20).json()["result"]
         single = model.endswith("total")
         assert result == (6 if single else [6])
-        assert re.search(rf"^{model} +{'predict' if single else 'stream'} +ready", served.text(), re.M)
+        assert re.search(
+            rf"^{model} +{'predict' if single else 'stream'} +[\d.]+ s +ready", served.text(), re.M
+        )
 
 
 def socket_talk(served: Running, model: str) -> list[int]:

@@ -430,7 +430,8 @@ def test_unknown_models_and_versions_are_404(server: Running) -> None:
     ("method", "path", "allow"),
     [
         ("GET", "/v2/models/echo/infer", "POST"),
-        ("GET", "/v2/models/echo/generate_stream", "POST"),
+        ("GET", "/v2/models/echo/infer_stream", "POST"),
+        ("PUT", "/v2/models/echo/generate_stream", "POST"),
         ("POST", "/v2/health/live", "GET"),
         ("POST", "/v2/models/echo/ready", "GET"),
         ("GET", "/v2/repository/index", "POST"),
