@@ -117,7 +117,11 @@ class Settings(EnvironmentModel):
     )
     get_streams: bool | None = Field(
         None,
-        description="Serve streams of `generate_stream` to GET, for EventSource; null does so on loopback and over TLS.",
+        description="Serve streams of `generate_stream` to GET, for EventSource; null: on loopback and over TLS only.",
+    )
+    credential_headers: list[str] = Field(
+        ["authorization", "proxy-authorization", "x-api-key"],
+        description="Headers that tell clients apart: who resumes or cancels a request sends the same ones.",
     )
     stream_stall_timeout: float = Field(60.0, gt=0, description="Seconds a stream's reader may read nothing.")
     websocket_silence_timeout: float = Field(

@@ -215,7 +215,8 @@ class HeldStreams:
         stream = self._streams.get(id)
         if stream is None or stream.owner != owner:
             raise Gone(
-                "The stream is not held any more; the setting resume_timeout limits how long it waits for its client."
+                "No such stream is held for this client: it waited longer than resume_timeout, "
+                "or its first request had other credentials (the setting credential_headers names them)."
             )
         return stream
 
