@@ -372,6 +372,22 @@ def test_more_streams_than_may_be_held(start: Callable[..., Running]) -> None:
         assert last.status_code == 200
 
 
+def test_an_ended_stream_that_nobody_reads_makes_place(start: Callable[..., Running]) -> None:
+    running = start(max_held_streams=1, resume_timeout=60)
+    path = "/v2/models/count/generate_stream"
+    left = Connection(running, path, asked(key="left", until=2, pause=0.5), prefer="resumable")
+    while not left.events:
+        assert not left.read(len(left._raw) + 1)
+    left.cut("reset")
+    eventually(lambda: running.noted("completed left"))
+
+    def place() -> bool:
+        found = httpx.post(running.url + path, json={"key": "next", "until": 1}, headers=RESUMABLE)
+        return found.status_code == 200
+
+    eventually(place)
+
+
 def test_a_stop_ends_held_streams_with_an_event(start: Callable[..., Running]) -> None:
     running = start(shutdown_grace=0.5)
     path = "/v2/models/count/infer_stream"
