@@ -1,42 +1,57 @@
 """Cancels calls by the id of their request, in every front end."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 import orjson
 
 from ..errors import Cancelled, NotFound
+from ..types import Headers
 from .call import Call
 from .peers import Peers
 from .stages.live import Live
 
 SUBJECT = "cancel"
 
-CREDENTIALS = ("authorization", "proxy-authorization", "x-api-key", "cookie")
-"""Headers that tell clients apart. Who ends or resumes a call sends the same ones as the request of the call."""
+
+class Credentials:
+    """What tells clients apart: headers of the given names, and the names in a verified certificate.
+
+    Who ends or resumes a call has the same ones as the request of the call.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = [name.lower() for name in names]
+
+    def of(self, headers: Mapping[str, str]) -> str:
+        """A digest of the credentials of a client, equal for equal ones."""
+        digest = blake2b(digest_size=16)
+        for name in self._names:
+            value = headers.get(name)
+            digest.update(b"-" if value is None else _counted(value))
+        for identity in sorted(headers.identities) if isinstance(headers, Headers) else ():
+            digest.update(_counted(identity))
+        return digest.hexdigest()
 
 
-def credentials_of(headers: Mapping[str, str]) -> str:
-    """A digest of the credentials among these headers, equal for equal ones."""
-    digest = blake2b(digest_size=16)
-    for name in CREDENTIALS:
-        value = headers.get(name)
-        digest.update(b"-" if value is None else b"%d:%b" % (len(value), value.encode(errors="replace")))
-    return digest.hexdigest()
+def _counted(text: str) -> bytes:
+    value = text.encode(errors="replace")
+    return b"%d:%b" % (len(value), value)
 
 
 class Cancelling:
     """Finds the calls of an id among all calls in progress, so that a call costs nothing for it."""
 
-    def __init__(self, lives: Callable[[], Iterable[Live]], peers: Peers) -> None:
+    def __init__(self, lives: Callable[[], Iterable[Live]], peers: Peers, credentials: Credentials) -> None:
         self._lives = lives
+        self._credentials = credentials
         self._peers = peers
         peers.answers(SUBJECT, self._asked)
 
     async def cancel(self, id: str, headers: Mapping[str, str]) -> int:
         """Cancel all calls with this id and these credentials; how many there were. Raises NotFound."""
-        credentials = credentials_of(headers)
+        credentials = self._credentials.of(headers)
         question = orjson.dumps([id, credentials]).decode()
         here, *others = await asyncio.gather(
             self._here(id, credentials), self._peers.ask_others(SUBJECT, question)
@@ -57,7 +72,7 @@ class Cancelling:
             for call in live.calls
             if isinstance(call, Call)
             and call.request.id == id
-            and credentials_of(call.headers) == credentials
+            and self._credentials.of(call.headers) == credentials
         ]
         await asyncio.gather(*(call.end(Cancelled()) for call in found))
         return len(found)

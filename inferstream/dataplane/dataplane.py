@@ -13,7 +13,7 @@ from ..text.interface import TextInterface
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access
 from .admission import Admission
-from .cancelling import Cancelling
+from .cancelling import Cancelling, Credentials
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Capabilities
 from .peers import Peers
@@ -54,7 +54,8 @@ class DataPlane:
         self._registry = registry
         self._access = access
         self.peers = peers or Peers()
-        self._cancelling = Cancelling(lambda: registry.lives(), self.peers)
+        self.credentials = Credentials(settings.credential_headers)
+        self._cancelling = Cancelling(lambda: registry.lives(), self.peers, self.credentials)
         self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
         """Makes CloudEvents headers; None where the settings turn them off."""
         self._metadata = MetadataServerResponse(

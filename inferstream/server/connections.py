@@ -1,6 +1,7 @@
 """Connections of HTTP clients, as every door at the port uses them."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 SCOPE_KEY = "inferstream.connection"
@@ -23,6 +24,22 @@ class OwnConnection(Protocol):
         """Cancel `task` if the client leaves before `release`."""
 
     def release(self, task: asyncio.Task[Any]) -> None: ...
+
+
+class ScopeOrigin:
+    """The client of a request over ASGI."""
+
+    def __init__(self, scope: Mapping[str, Any]) -> None:
+        self._scope = scope
+
+    @property
+    def peer(self) -> str:
+        return address(self._scope.get("client"))
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        connection: OwnConnection | None = self._scope.get(SCOPE_KEY)
+        return () if connection is None else connection.identities
 
 
 def address(client: tuple[str, int] | None) -> str:

@@ -14,7 +14,8 @@ HEADER = NAME.encode()
 LONGEST = 128
 """Bytes of an id that is taken from a client."""
 
-_WELL_FORMED = re.compile(rb"[!-~](?:[ -~]*[!-~])?")
+_WELL_FORMED = re.compile(rb"[\w.:/+=@,;-]+")
+"""No space, bracket or quote: the id stands in lines of logs, where it must not look like another field."""
 
 
 class RequestIds(NamedTuple):

@@ -115,7 +115,14 @@ class Settings(EnvironmentModel):
     max_held_streams: int = Field(
         128, ge=0, description="Resumable streams at once in each front end; one more gets a 429."
     )
-    get_streams: bool = Field(True, description="Serve streams of `generate_stream` to GET, for EventSource.")
+    get_streams: bool | None = Field(
+        None,
+        description="Serve streams of `generate_stream` to GET, for EventSource; null: on loopback and over TLS only.",
+    )
+    credential_headers: list[str] = Field(
+        ["authorization", "proxy-authorization", "x-api-key"],
+        description="Headers that tell clients apart: who resumes or cancels a request sends the same ones.",
+    )
     stream_stall_timeout: float = Field(60.0, gt=0, description="Seconds a stream's reader may read nothing.")
     websocket_silence_timeout: float = Field(
         30.0, ge=0, description="Seconds without a sign of life that end a WebSocket; 0 is never."

@@ -22,13 +22,17 @@ keys = count(1)
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 
 
-@pytest.fixture(scope="module", params=[{}, {"frontends": 2}], ids=["in-process", "front-ends"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("event-source") / "app"
+def started(root: Path, settings: dict) -> Running:
+    folder = root / "app"
     folder.mkdir()
     shutil.copy(APP, folder / "app.py")
-    (folder / "settings.json").write_text(json.dumps(request.param))
-    running = Running(folder)
+    (folder / "settings.json").write_text(json.dumps(settings))
+    return Running(folder)
+
+
+@pytest.fixture(scope="module", params=[{}, {"frontends": 2}], ids=["in-process", "front-ends"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    running = started(tmp_path_factory.mktemp("event-source"), request.param)
     yield running
     assert running.stop() == 0, running.text()
 
@@ -194,16 +198,23 @@ def test_a_get_that_is_no_event_source_runs_nothing(server: Running) -> None:
     assert not server.noted(f"begun {key}")
 
 
-def test_the_setting_turns_it_off(tmp_path: Path) -> None:
-    folder = tmp_path / "app"
-    folder.mkdir()
-    shutil.copy(APP, folder / "app.py")
-    (folder / "settings.json").write_text('{"get_streams": false}')
-    running = Running(folder)
+@pytest.mark.parametrize("settings", [{"get_streams": False}, {"host": "0.0.0.0"}], ids=["set", "network"])
+def test_where_it_is_off(tmp_path: Path, settings: dict) -> None:
+    """Beyond loopback browsers do not say over plain HTTP which page has sent a GET."""
+    running = started(tmp_path, settings)
     try:
         found = get(running, "key=off&until=1")
         assert (found.status_code, found.headers["allow"]) == (405, "POST")
+        assert "get_streams" in found.json()["error"]
         assert not running.noted("begun off")
+    finally:
+        assert running.stop() == 0
+
+
+def test_the_setting_turns_it_on_beyond_loopback(tmp_path: Path) -> None:
+    running = started(tmp_path, {"host": "0.0.0.0", "get_streams": True})
+    try:
+        assert get(running, "key=on&until=1").status_code == 200
     finally:
         assert running.stop() == 0
 

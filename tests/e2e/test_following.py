@@ -173,9 +173,16 @@ def test_a_follower_ends_when_the_server_stops_and_not_before_its_last_line(tmp_
     assert "took longer" not in running.text()
 
 
+def test_a_wrong_argument_is_said(running: Running) -> None:
+    found = httpx.get(f"{running.url}/v2/access?errors=x", timeout=10)
+    assert found.status_code == 400
+    assert found.json()["error"] == "argument \"errors\" takes true or false, got 'x'"
+
+
 def test_the_log_is_closed_beyond_loopback_and_to_foreign_pages(tmp_path: Path, running: Running) -> None:
-    foreign = httpx.get(f"{running.url}/v2/access", headers={"origin": "https://evil.example"}, timeout=10)
-    assert foreign.status_code == 403
+    for headers in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
+        with httpx.stream("GET", f"{running.url}/v2/access", headers=headers, timeout=10) as foreign:
+            assert foreign.status_code == 403
     write_model(tmp_path / "models", "m", "model.Model", CODE)
     opened = Running(tmp_path / "models", INFERSTREAM_HOST="0.0.0.0")
     try:

@@ -113,16 +113,16 @@ def test_a_response_has_the_id_of_its_request_and_none_without_one(identified: R
     body = text() if method != "GET" else None
     plain = httpx.request(method, identified.url + path, json=body, timeout=20)
     assert (plain.status_code, NAME in plain.headers) == (status, False)
-    headers = {"X-Request-Id": f"shop 7/{case}"}
+    headers = {"X-Request-Id": f"shop-7/{case}".replace(" ", "-").replace("'", "")}
     named = httpx.request(method, identified.url + path, json=body, headers=headers, timeout=20)
     assert named.status_code == status
-    assert named.headers.get_list(NAME) == [f"shop 7/{case}"]
+    assert named.headers.get_list(NAME) == [headers["X-Request-Id"]]
 
 
 @pytest.mark.parametrize(
     "sent",
-    [b"x" * 129, b"\xff", b"tab\there", b"", b"\xc3\xbc"],
-    ids=["long", "latin", "tab", "empty", "utf-8"],
+    [b"x" * 129, b"\xff", b"tab\there", b"", b"\xc3\xbc", b"7] [trace_id=1"],
+    ids=["long", "latin", "tab", "empty", "utf-8", "forged"],
 )
 def test_a_malformed_id_becomes_a_new_one(identified: Running, sent: bytes) -> None:
     for path in ("/v2/models/m/infer", "/v2/models/nobody"):

@@ -244,10 +244,13 @@ def test_what_cannot_be_resumed_is_said(server: Running) -> None:
         assert refusal(other)[0] == 410
     gone = (
         410,
-        "The stream is not held any more; the setting resume_timeout limits how long it waits for its client.",
+        "No such stream is held for this client: it waited longer than resume_timeout, "
+        "or its first request had other credentials (the setting credential_headers names them).",
     )
     assert refusal(f"{id}:1", "blocking/generate_stream") == gone
     assert refusal(f"{id}:1", authorization="Bearer other") == gone
+    cookie = {"last-event-id": f"{id}:3", "cookie": "AWSALB=2"}  # a load balancer's, which changes
+    assert httpx.get(f"{models}/count/generate_stream", headers=cookie).status_code == 200
 
 
 def test_an_error_of_the_model_is_recorded(server: Running) -> None:
@@ -266,6 +269,22 @@ def test_errors_before_the_first_event_are_statuses(server: Running) -> None:
     url = f"{server.url}/v2/models/count/generate_stream"
     assert httpx.post(url, json={"until": "x"}, headers=RESUMABLE).status_code == 400
     assert httpx.post(url.replace("count", "nobody"), json={}, headers=RESUMABLE).status_code == 404
+
+
+def test_headers_of_the_settings_own_a_stream(start: Callable[..., Running]) -> None:
+    running = start(credential_headers=["X-User"])
+    url = f"{running.url}/v2/models/count/generate_stream"
+    body = {"key": "owned", "until": 10**6, "pause": 0.01, "id": "owned"}
+    mine = {"x-user": "ann"}
+    with httpx.stream("POST", url, json=body, headers={**RESUMABLE, **mine}) as stream:
+        id = next(line for line in stream.iter_lines() if line.startswith("id: "))
+    last = {"last-event-id": id.removeprefix("id: ")}
+    cancel = f"{running.url}/v2/requests/owned"
+    for other in ({}, {"x-user": "bob"}):
+        assert httpx.delete(url, headers={**last, **other}).status_code == 410
+        assert httpx.delete(cancel, headers=other).status_code == 404
+    assert httpx.delete(cancel, headers={**mine, "authorization": "not looked at"}).status_code == 200
+    eventually(lambda: running.noted("finished owned"))
 
 
 def test_a_client_that_wants_no_more_ends_the_model(server: Running) -> None:
@@ -351,6 +370,22 @@ def test_more_streams_than_may_be_held(start: Callable[..., Running]) -> None:
     for key in ("five", "six"):  # one that is read to its end makes place for the next
         last = httpx.post(running.url + path, json={"key": key, "until": 1}, headers=RESUMABLE)
         assert last.status_code == 200
+
+
+def test_an_ended_stream_that_nobody_reads_makes_place(start: Callable[..., Running]) -> None:
+    running = start(max_held_streams=1, resume_timeout=60)
+    path = "/v2/models/count/generate_stream"
+    left = Connection(running, path, asked(key="left", until=2, pause=0.5), prefer="resumable")
+    while not left.events:
+        assert not left.read(len(left._raw) + 1)
+    left.cut("reset")
+    eventually(lambda: running.noted("completed left"))
+
+    def place() -> bool:
+        found = httpx.post(running.url + path, json={"key": "next", "until": 1}, headers=RESUMABLE)
+        return found.status_code == 200
+
+    eventually(place)
 
 
 def test_a_stop_ends_held_streams_with_an_event(start: Callable[..., Running]) -> None:

@@ -56,8 +56,11 @@ class Encrypted:
             context.load_cert_chain(self.client["ssl_certfile"], self.client["ssl_keyfile"])
         return context
 
-    def http(self) -> httpx.Client:
-        return httpx.Client(base_url=self.url, verify=self.trust(), timeout=20)
+    def http(self, client: dict[str, str] | None = None) -> httpx.Client:
+        trust = self.trust()
+        if client is not None:
+            trust.load_cert_chain(client["ssl_certfile"], client["ssl_keyfile"])
+        return httpx.Client(base_url=self.url, verify=trust, timeout=20)
 
     def channel(self, authority: Path | None = None) -> grpc.Channel:
         chain = () if self.client is None else (self.client["ssl_keyfile"], self.client["ssl_certfile"])
@@ -235,3 +238,25 @@ def test_a_wrong_file_ends_the_start_with_one_line(tmp_path: Path, port: str) ->
     assert running.process.wait(20) == 1
     (line,) = [line for line in running.text().splitlines() if not line.startswith("20")]
     assert line == f"error: {setting}: ssl_certfile {folder / 'gone.pem'}: No such file or directory"
+
+
+def test_a_certificate_owns_its_requests(mutual: Encrypted) -> None:
+    path = "/v2/models/streaming/infer_stream"
+    endless = {"items": 10**6, "delay": 0.01}
+    other = mutual.authority.issue("other", hosts=("other.example",))
+    with mutual.http() as owner, mutual.http(other) as stranger:
+        held = text(id="tls-held", parameters=endless)
+        with owner.stream("POST", path, json=held, headers={"prefer": "resumable"}) as stream:
+            id = next(line for line in stream.iter_lines() if line.startswith("id: "))
+        last = {"last-event-id": id.removeprefix("id: ")}
+        assert stranger.delete(path, headers=last).status_code == 410
+        assert stranger.delete("/v2/requests/tls-held").status_code == 404
+        assert owner.delete(path, headers=last).status_code == 200
+        eventually(lambda: mutual.running.noted("finally tls-held"))
+        url = mutual.url.replace("https", "wss") + "/v2/models/streaming/stream"
+        with connect(url, ssl=mutual.trust()) as line:
+            line.send(json.dumps(text(id="tls-socket", parameters=endless)))
+            line.recv(10)
+            assert stranger.delete("/v2/requests/tls-socket").status_code == 404
+            assert owner.delete("/v2/requests/tls-socket").json()["cancelled"] == 1
+        eventually(lambda: mutual.running.noted("finally tls-socket"))

@@ -189,6 +189,21 @@ def test_a_failure_is_an_error_that_quotes_nothing(traced: Running, collector: C
     assert (door.status.code, attributes(door)["http.response.status_code"]) == (0, 404)
 
 
+def test_a_stream_by_get_and_its_end_by_delete_are_spans_too(traced: Running, collector: Collector) -> None:
+    url = f"{traced.url}/v2/models/streaming/generate_stream"
+    template = "/v2/models/{model_name}/generate_stream"
+    trace, header = fresh()
+    found = httpx.get(f"{url}?x=hi", headers={**header, "accept": "text/event-stream"}, timeout=20)
+    assert found.status_code == 200, found.text
+    door = collector.one(f"GET {template}", trace)
+    assert door.parent_span_id.hex() == SPAN
+    assert attributes(door)["http.response.status_code"] == 200
+    assert collector.one("stream streaming", trace).parent_span_id == door.span_id
+    trace, header = fresh()
+    assert httpx.delete(url, headers={**header, "last-event-id": "0.none:1"}).status_code == 410
+    assert attributes(collector.one(f"DELETE {template}", trace))["http.response.status_code"] == 410
+
+
 def test_a_streams_spans_end_with_it(traced: Running, collector: Collector) -> None:
     trace, header = fresh()
     assert traced.infer("streaming", request(), "infer_stream", headers=header).text.count("data:") == 2

@@ -7,11 +7,12 @@ from fastapi import FastAPI, Request, Response
 from starlette.responses import StreamingResponse
 
 from ...dataplane.dataplane import DataPlane
-from ...errors import Overloaded
+from ...errors import InvalidRequest, Overloaded
 from ...protos.sse import HEARTBEAT, event, named_event
 from ...telemetry.access import AccessRecord
 from ...telemetry.following import LogFollowers
 from .origins import Origins
+from .query import TRUE_FALSE
 
 SILENCE = 15.0
 """Seconds before a comment, which finds a client that has left."""
@@ -23,13 +24,22 @@ def add_access_log(app: FastAPI, dataplane: DataPlane, origins: Origins) -> None
     """Add the route to `app`. It is open to the clients that the repository API is open to."""
 
     @app.get("/v2/access")
-    async def access(request: Request, model: str | None = None, errors: bool = False) -> Response:
-        origins.check(request.scope["headers"])
+    async def access(request: Request) -> Response:
+        origins.check_page(request.scope["headers"])
+        model, errors = request.query_params.get("model"), _flag(request, "errors")
         followers = dataplane.followers()
         if followers.full:
             raise Overloaded("Too many clients follow the access log.")
         events = _events(followers, model, errors)
         return StreamingResponse(events, media_type="text/event-stream", headers=HEADERS)
+
+
+def _flag(request: Request, name: str) -> bool:
+    """A truth value in the query, false by default. Raises InvalidRequest."""
+    text = request.query_params.get(name, "false")
+    if text.lower() not in TRUE_FALSE:
+        raise InvalidRequest(f'argument "{name}" takes true or false, got {text[:100]!r}')
+    return TRUE_FALSE[text.lower()]
 
 
 async def _events(followers: LogFollowers, model: str | None, errors: bool) -> AsyncIterator[bytes]:

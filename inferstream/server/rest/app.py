@@ -30,7 +30,7 @@ from .dialects.triton import Generate
 from .dialects.v2 import V2
 from .exchange import AsgiExchange, Exchange
 from .identified import Identified
-from .inference import InferenceDoor
+from .inference import InferenceDoor, queried
 from .lazy import LazyApp
 from .messages import JSON, RawHeaders, Receive, Scope, Send, respond, wrap
 from .origins import Origins
@@ -122,7 +122,8 @@ class RestApp:
             if self._inference.serves(route, scope["method"], scope["headers"]):
                 await self._held(route, scope, receive, send)
                 return
-            await respond(send, 405, b'{"error":"Method Not Allowed"}', [JSON, (b"allow", b"POST")])
+            off = scope["method"] == "GET" and queried(route)
+            await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, (b"allow", b"POST")])
         else:
             # Naming the loop spares Python 3.11 the system call with which it would look for it.
             connection = scope.get(SCOPE_KEY)
@@ -175,6 +176,9 @@ def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
 
     return build_resources(dataplane, settings)
 
+
+NOT_ALLOWED = b'{"error":"Method Not Allowed"}'
+GET_IS_OFF = b'{"error":"Method Not Allowed: the setting get_streams lets a GET run a model"}'
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing, which pages of all origins may use (RFC 9110)."""

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from ...errors import InferstreamError
+from ..connections import ScopeOrigin
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
 from .messages import JSON, RawHeaders, Receive, Scope, Send, error_document, wrap
@@ -62,6 +63,14 @@ class AsgiSocket:
         self._over = False
         self._sending: set[asyncio.Task[None]] = set()
         self._reader: asyncio.Task[None] | None = None
+
+    @property
+    def peer(self) -> str:
+        return ScopeOrigin(self._scope).peer
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return ()
 
     async def run(self, refusal: InferstreamError | None = None) -> None:
         """Serve the socket until its client leaves, then cancel its calls; or refuse it with `refusal`."""

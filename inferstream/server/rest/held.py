@@ -54,6 +54,12 @@ class HeldStream:
         self._timer: asyncio.TimerHandle | None = None
         self.delivered = False
         """Whether a reader has taken everything."""
+        self._left = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the stream has ended, and nobody reads its rest."""
+        return self._left and self.recording.ended
 
     @property
     def opening(self) -> bytes:
@@ -118,6 +124,7 @@ class HeldStream:
         recording.check(number)
         self._stop_timer()
         self._reader = reader
+        self._left = False
         recording.interrupt()  # a reader before this one finds that it is none any more
         return not (recording.ended and number == recording.last)
 
@@ -141,6 +148,7 @@ class HeldStream:
     def leave(self, reader: object, after: float = 0.0) -> None:
         """The reader's connection has ended, or ends within `after` seconds unless it attaches again."""
         if self._reader == reader:
+            self._left = not after
             self._stop_timer()
             self._timer = self._loop.call_later(after + self._timeout, self.expire)
 
@@ -180,12 +188,14 @@ class HeldStreams:
         """A stream that is to be run. Raises Overloaded."""
         most = self._settings.max_held_streams
         if len(self._streams) >= most:
-            read = next((stream for stream in self._streams.values() if stream.delivered), None)
-            if read is None:
+            streams = self._streams.values()
+            done = next((stream for stream in streams if stream.delivered), None)
+            done = done or next((stream for stream in streams if stream.over), None)
+            if done is None:
                 raise Overloaded(
                     f"{most} streams are held already; the setting max_held_streams limits them."
                 )
-            read.expire()
+            done.expire()
         stream = HeldStream(f"{self._index}.{token_urlsafe(15)}", owner, self._settings, self._forget)
         self._streams[stream.id] = stream
         return stream
@@ -215,7 +225,8 @@ class HeldStreams:
         stream = self._streams.get(id)
         if stream is None or stream.owner != owner:
             raise Gone(
-                "The stream is not held any more; the setting resume_timeout limits how long it waits for its client."
+                "No such stream is held for this client: it waited longer than resume_timeout, "
+                "or its first request had other credentials (the setting credential_headers names them)."
             )
         return stream
 

@@ -25,7 +25,7 @@ from .events import TURN_AFTER, EventStream
 from .exchange import Exchange
 from .headers import ResponseHeaders
 from .messages import JSON, ClientLeft, RawHeaders, accepted, compress, expect_body, plain, wrap
-from .origins import Origins
+from .origins import Origins, gets_run_models
 from .query import arguments_of
 from .resuming import Reader, Resuming
 
@@ -45,7 +45,7 @@ class InferenceDoor:
         self._heartbeat = settings.sse_heartbeat
         self._stall = settings.stream_stall_timeout
         self._headers = ResponseHeaders(dataplane.events)
-        self._get_streams = settings.get_streams
+        self._get_streams = gets_run_models(settings)
         self._origins = Origins(settings)
         self._resuming = Resuming(dataplane, settings, meters, self._headers)
 
@@ -115,7 +115,7 @@ class InferenceDoor:
             return False
         if dict(headers).get(b"last-event-id") is not None:
             return route.dialect.resumable
-        return method == "GET" and self._get_streams and _unversioned(route.template) in route.dialect.queried
+        return method == "GET" and self._get_streams and queried(route)
 
     async def serve_held(self, exchange: Exchange, route: Route, method: str, query: bytes) -> None:
         """Serve a GET that begins or resumes a stream, or a DELETE that ends one."""
@@ -244,8 +244,9 @@ class InferenceDoor:
         return exchange.respond(200, headers, text)
 
 
-def _unversioned(template: str) -> str:
-    return template.replace("/versions/{model_version}", "")
+def queried(route: Route) -> bool:
+    """Whether a GET may run the model of a route, where the settings allow it at all."""
+    return route.template.replace("/versions/{model_version}", "") in route.dialect.queried
 
 
 async def _sent(waiting: Awaitable[None] | None) -> None:

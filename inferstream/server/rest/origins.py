@@ -13,6 +13,17 @@ FOREIGN = (b"cross-site", b"same-site")
 """Values of Sec-Fetch-Site for requests that pages of other origins make."""
 
 
+def gets_run_models(settings: Settings) -> bool:
+    """Whether a GET may run a model: by default only where `check_page` finds every foreign page.
+
+    To a server beyond loopback browsers send Sec-Fetch-Site over TLS only, and many a GET has no Origin.
+    """
+    if settings.get_streams is not None:
+        return settings.get_streams
+    encrypted = (settings.custom_rest_server_settings or {}).get("ssl_certfile")
+    return is_loopback(settings.host) or bool(encrypted)
+
+
 class Origins:
     """The pages that a server trusts: its own, and those of `cors_settings`. It trusts all other clients.
 

@@ -11,7 +11,6 @@ import orjson
 
 from ...concurrency.tasks import Tasks
 from ...dataplane.call import Call
-from ...dataplane.cancelling import credentials_of
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.peers import Peers
 from ...errors import Gone, InferstreamError, InvalidRequest
@@ -140,6 +139,7 @@ class Resuming:
         headers: Callable[[InferenceResponse, str], RawHeaders],
     ) -> None:
         self._peers = dataplane.peers
+        self._credentials = dataplane.credentials
         self._streams = HeldStreams(settings, self._peers.index, meters)
         self._always = settings.resumable_streams
         self._heartbeat = settings.sse_heartbeat
@@ -161,7 +161,7 @@ class Resuming:
         self, exchange: Exchange, route: Route, asked: ParsedRequest, call: Call, method: str
     ) -> tuple[Reader, RawHeaders]:
         """Begin a stream, whose first response is there. Raises Overloaded, and what precedes that response."""
-        stream = self._streams.begin(_owner(exchange, route))
+        stream = self._streams.begin(self._owner(exchange, route))
         first = await self._streams.run(stream, asked, call, method, route.template)
         headers = [*asked.headers, APPLIED]
         if first is not None:
@@ -175,7 +175,7 @@ class Resuming:
     async def resume(self, exchange: Exchange, route: Route) -> Reader | None:
         """What reads the rest of a stream; None if nothing is left. Raises Gone, InvalidRequest."""
         place = _place(exchange.head)
-        owner = _owner(exchange, route)
+        owner = self._owner(exchange, route)
         if place.front_end == self._peers.index:
             reader = LocalReader(self._streams.find(place.id, owner), place.number)
             if reader.behind:
@@ -191,11 +191,14 @@ class Resuming:
     async def release(self, exchange: Exchange, route: Route) -> None:
         """End a stream that its client does not want any more. Raises Gone, InvalidRequest."""
         place = _place(exchange.head)
-        owner = _owner(exchange, route)
+        owner = self._owner(exchange, route)
         if place.front_end == self._peers.index:
             self._streams.find(place.id, owner).expire()
         else:
             await RemoteReader(self._peers, place, owner, self._tasks).release()
+
+    def _owner(self, exchange: Exchange, route: Route) -> Owner:
+        return route.model, route.version, self._credentials.of(Headers(exchange.headers, None, exchange))
 
     async def send(self, exchange: Exchange, reader: Reader, headers: RawHeaders) -> None:
         """Send what a reader reads, until the stream ends or the client leaves."""
@@ -282,10 +285,6 @@ class _AsRecorded:
 
 
 _AS_RECORDED = _AsRecorded()
-
-
-def _owner(exchange: Exchange, route: Route) -> Owner:
-    return route.model, route.version, credentials_of(Headers(exchange.headers))
 
 
 def _place(head: Head) -> Place:

@@ -6,14 +6,17 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 import orjson
+from uvicorn.protocols.utils import get_remote_addr
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
 from ...errors import InferstreamError
+from ..connections import address
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
+from ..tls import identities
 from .messages import error_document, wrap
 from .reading import Reading
 from .websocket import Conversation, WebSocketDoor
@@ -71,6 +74,14 @@ class WebSocket(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self.reading = Reading(self._transport, self._resumed)
         self._connections.add(self)
+
+    @property
+    def peer(self) -> str:
+        return address(get_remote_addr(self._transport))
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return identities(self._transport.get_extra_info("peercert"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)

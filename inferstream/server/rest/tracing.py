@@ -32,6 +32,22 @@ class TracedRestApp(RestApp):
         finally:
             _end(span, status)
 
+    async def _held(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
+        method, scheme = scope["method"], scope.get("scheme", "http")
+        span = self._begin(method, route.template, scope["path"], scheme, scope["headers"])
+        status = 499
+
+        async def noted(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await super()._held(route, scope, receive, noted)
+        finally:
+            _end(span, status)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
         route = self.routes.of_path(path, scope["method"])

@@ -28,6 +28,7 @@ from ...protos.websocket import EncodedMessage, Messages, SocketMessage, dump_er
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
+from ...types.inference import Origin
 from ..request_ids import RequestIds, enter
 from ..status import status_of
 from .deflate import Inflating
@@ -45,7 +46,7 @@ AT_ONCE = 64
 """Requests of one socket that may run at once. The next is refused, not queued, so that a cancel is always read."""
 
 
-class Socket(Protocol):
+class Socket(Origin, Protocol):
     """A WebSocket, over a transport of ours or over ASGI."""
 
     @property
@@ -135,7 +136,7 @@ class Conversation:
         self._meters = meters
         self._socket = socket
         self._model, self._version = model
-        self._headers = Headers(headers)
+        self._headers = Headers(headers, None, socket)
         self._limit, self._priority = limits
         self._template = template
         self._request_id = request_id

@@ -11,19 +11,37 @@ from inferstream.server.request_ids import LONGEST, RequestIds
 from inferstream.settings import Settings
 
 
-@pytest.mark.parametrize("sent", [b"7", b"a b", b"x" * LONGEST, b"req-01/[2]:~!", b"a" + b" " * 126 + b"b"])
-def test_printable_ids_are_taken(sent: bytes) -> None:
+@pytest.mark.parametrize("sent", [b"7", b"x" * LONGEST, b"aZ_0.9:/+=@,;-"])
+def test_well_formed_ids_are_taken(sent: bytes) -> None:
     assert RequestIds().id(sent) == sent
 
 
 @pytest.mark.parametrize(
-    "sent", [b"", b" ", b"a ", b" a", b"x" * (LONGEST + 1), b"a\tb", b"a\r\nb", b"a\n", b"\x7f", "ü".encode()]
+    "sent",
+    [
+        b"",
+        b" ",
+        b"a ",
+        b" a",
+        b"x" * (LONGEST + 1),
+        b"a\tb",
+        b"a\r\nb",
+        b"a\n",
+        b"\x7f",
+        "ü".encode(),
+        b"\xfc",
+    ],
 )
 def test_others_are_replaced(sent: bytes) -> None:
     made = RequestIds().id(sent)
     assert made is not None
     assert made != sent
     assert len(made) == 36
+
+
+@pytest.mark.parametrize("sent", [b"a b", b"7] [trace_id=1", b"[2]", b'"', b"~"])
+def test_what_could_forge_a_field_of_a_line_is_replaced(sent: bytes) -> None:
+    assert len(RequestIds().id(sent) or b"") == 36
 
 
 def test_requests_without_an_id_get_one_only_if_the_settings_say_so() -> None:

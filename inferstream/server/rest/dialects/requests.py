@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import orjson
 
 from ....types import Headers
-from .base import HttpDialect, ReadClaim, ReadRoute
+from ...connections import ScopeOrigin
+from ..messages import JSON, RawHeaders, Scope
+from .base import HttpDialect, ReadRoute, ScopeClaim
 
 DELETE = ("DELETE",)
 
@@ -15,9 +17,10 @@ class Requests(HttpDialect):
 
     name = "requests"
 
-    def reads(self) -> Sequence[ReadClaim]:
-        return [ReadClaim("/v2/requests/{id}", self._cancel, DELETE)]
+    def reads(self) -> Sequence[ScopeClaim]:
+        return [ScopeClaim("/v2/requests/{id}", self._cancel, DELETE)]
 
-    async def _cancel(self, route: ReadRoute) -> tuple[int, bytes]:
-        cancelled = await self._dataplane.cancel(route.value, Headers(route.headers))
-        return 200, orjson.dumps({"id": route.value, "cancelled": cancelled})
+    async def _cancel(self, route: ReadRoute, scope: Scope) -> tuple[int, RawHeaders, bytes]:
+        headers = Headers(scope["headers"], None, ScopeOrigin(scope))
+        cancelled = await self._dataplane.cancel(route.value, headers)
+        return 200, [JSON], orjson.dumps({"id": route.value, "cancelled": cancelled})
