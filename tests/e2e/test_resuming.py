@@ -328,6 +328,48 @@ def test_a_full_recording_holds_the_model_back_and_drops_what_was_read(start: Ca
     assert "resume_items" in found.json()["error"]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_deadline_ends_a_stream_whose_recording_is_full(start: Callable[..., Running], workers: int) -> None:
+    running = start(resume_items=2, resume_timeout=60, parallel_workers=workers)
+    path = "/v2/models/count/generate_stream"
+    asking = asked(key="full", until=10**6, pause=0.2)
+    connection = Connection(running, path, asking, prefer="resumable", x_request_timeout="2")
+    while not numbers(connection.events):
+        assert not connection.read(len(connection._raw) + 1)
+    connection.cut("reset")
+    eventually(lambda: running.noted("finished full"))
+    eventually(lambda: running.metric("rest_server_requests_in_progress") <= 1)
+    rest = Connection(running, path, last_event_id=connection.events[-1]["id"])
+    rest.read()
+    *_, error, end = rest.events
+    assert "deadline" in json.loads(error["data"])["error"]
+    assert end["event"] == "end"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_deadline_ends_the_model_of_a_client_that_does_not_read(
+    start: Callable[..., Running], workers: int
+) -> None:
+    running = start(parallel_workers=workers)
+    path = "/v2/models/blocking/generate_stream"
+    unread = Connection(running, path, asked(key="unread", until=10**6), x_request_timeout="2")
+    eventually(lambda: running.noted("begun unread"))
+    eventually(lambda: running.noted("finished unread"), 10)
+    assert not running.noted("completed unread")
+    unread.cut("reset")
+
+
+def test_an_unload_ends_a_stream_whose_recording_is_full(start: Callable[..., Running]) -> None:
+    running = start(resume_items=2, resume_timeout=60, shutdown_grace=0.2)
+    path = "/v2/models/count/generate_stream"
+    connection = Connection(running, path, asked(key="unloaded", until=10**6), prefer="resumable")
+    connection.read(400)
+    connection.cut("reset")
+    running.begin_stop()
+    assert running.stop() == 0
+    assert running.noted("finished unloaded")
+
+
 def test_our_clients_read_streams_that_are_resumable_by_setting(start: Callable[..., Running]) -> None:
     running = start(resumable_streams=True)
     with Client(running.url) as client:

@@ -7,7 +7,7 @@ from time import perf_counter
 
 from ...concurrency.tasks import Tasks
 from ...dataplane.call import Call
-from ...dataplane.reply import Reply
+from ...dataplane.reply import AtEnd, Reply
 from ...errors import Abandoned, Gone, Overloaded
 from ...protos import sse
 from ...settings import Settings
@@ -84,6 +84,7 @@ class HeldStream:
             self.recording.end()
 
     async def _record(self, reply: Reply, asked: ParsedRequest) -> None:
+        reply.watch(AtEnd(lambda _: self.recording.close()))  # a failure is recorded, however full it is
         write = asked.events()
         turned = perf_counter()
         async for response in reply:
@@ -157,10 +158,7 @@ class HeldStream:
         self.recording.close()
         self._forget(self)
         if self._call is not None:
-            _ending.start(self._call.end(Abandoned()))
-
-
-_ending = Tasks()
+            self._call.end_soon(Abandoned())
 
 
 class HeldStreams:

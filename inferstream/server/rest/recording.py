@@ -44,7 +44,7 @@ class Recording:
         self._news.wake()
 
     def close(self) -> None:
-        """Nobody reads any more: the model is not held back."""
+        """Hold the model back no longer: it has ended, or nobody reads any more."""
         self._closed = True
         self._space.wake()
 
