@@ -139,6 +139,11 @@ class HeldStream:
                 return b"", last
             await recording.news()
 
+    def stay(self, reader: object) -> None:
+        """The reader's connection is there: a read may take longer than a connection may be gone."""
+        if self._reader == reader:
+            self._stop_timer()
+
     def leave(self, reader: object, after: float = 0.0) -> None:
         """The reader's connection has ended, or ends within `after` seconds unless it attaches again."""
         if self._reader == reader:

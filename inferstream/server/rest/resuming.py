@@ -225,6 +225,7 @@ class Resuming:
 
     async def _next(self, stream: HeldStream, reader: str, number: int) -> bytes:
         state, events, last = NOTHING, b"", number
+        stream.stay(reader)
         try:
             async with asyncio.timeout(LOOK):
                 events, last = await stream.read(reader, number)
