@@ -48,15 +48,8 @@ class Interruptible:
             if self.task is not None:
                 self._interruption = Interruption(self.task, lambda: self.task is not None)
 
-    async def end(self, error: Exception) -> None:
-        """As `fail`, and run the model's `finally` now, also while the reader of its stream is slow."""
-        reply = self.reply
-        self.fail(error)
-        if reply is not None:
-            await reply.end(error)
-
-    def end_soon(self, error: Exception) -> None:
-        """As `end`, for code that does not wait."""
+    def end(self, error: Exception) -> None:
+        """As `fail`, and run the model's `finally`, also while the reader of its stream is slow."""
         reply = self.reply
         self.fail(error)
         if reply is not None:

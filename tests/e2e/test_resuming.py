@@ -329,7 +329,9 @@ def test_a_full_recording_holds_the_model_back_and_drops_what_was_read(start: Ca
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_deadline_ends_a_stream_whose_recording_is_full(start: Callable[..., Running], workers: int) -> None:
+def test_a_deadline_ends_a_stream_whose_recording_is_full(
+    start: Callable[..., Running], workers: int
+) -> None:
     running = start(resume_items=2, resume_timeout=60, parallel_workers=workers)
     path = "/v2/models/count/generate_stream"
     asking = asked(key="full", until=10**6, pause=0.2)

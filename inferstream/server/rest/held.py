@@ -163,7 +163,7 @@ class HeldStream:
         self.recording.close()
         self._forget(self)
         if self._call is not None:
-            self._call.end_soon(Abandoned())
+            self._call.end(Abandoned())
 
 
 class HeldStreams:

@@ -55,3 +55,15 @@ async def test_a_stream_whose_reader_is_lost_expires(monkeypatch: pytest.MonkeyP
     await asyncio.sleep(0.5)
     with pytest.raises(Gone):
         await reader.read()
+
+
+async def test_a_front_end_that_hangs_ends_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resuming, "LOOK", 0.02)
+    monkeypatch.setattr(resuming, "SPARE", 0.02)
+
+    async def hang(front_end: int, subject: str, text: str) -> bytes:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    with pytest.raises(Gone, match="front end 0 has not answered"):
+        await asyncio.wait_for(reader_of("0.id", Peers(1, 2, hang)).attach(), 5)
