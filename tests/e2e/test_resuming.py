@@ -1,5 +1,6 @@
 """Event streams that are cut anywhere and resumed: nothing is lost, nothing comes twice, the model runs once."""
 
+import asyncio
 import json
 import re
 import shutil
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from inferstream import Client
+from inferstream import AsyncClient, Client
 from inferstream.errors import CallFailed
 from tests.serving import Running, eventually
 
@@ -378,6 +379,35 @@ def test_our_clients_read_streams_that_are_resumable_by_setting(start: Callable[
         assert [*client.stream("count", key="client", until=3)] == [0, 1, 2]
         with pytest.raises(CallFailed):
             [*client.stream("breaks", after=2)]
+
+
+def test_our_client_releases_a_stream_that_it_leaves(start: Callable[..., Running]) -> None:
+    running = start(resumable_streams=True, resume_timeout=600)
+    endless = {"until": 10**6, "pause": 0.01}
+    headers = {"authorization": "Bearer mine"}
+    with Client(running.url) as client:
+        for _ in client.stream("count", key="left", headers=headers, **endless):
+            break
+        eventually(lambda: running.noted("finished left"))
+        for _ in client.stream("count", key="closed", **endless):
+            break
+    eventually(lambda: running.noted("finished closed"))
+
+
+async def test_our_client_releases_a_stream_when_it_is_cancelled(start: Callable[..., Running]) -> None:
+    running = start(resumable_streams=True, resume_timeout=600)
+    got = asyncio.Event()
+    async with AsyncClient(running.url) as client:
+
+        async def read() -> None:
+            async for _ in client.stream("count", key="cancelled", until=10**6, pause=0.01):
+                got.set()
+
+        reading = asyncio.ensure_future(read())
+        await asyncio.wait_for(got.wait(), 20)
+        reading.cancel()
+        await asyncio.wait([reading])
+    eventually(lambda: running.noted("finished cancelled"))
 
 
 def test_more_streams_than_may_be_held(start: Callable[..., Running]) -> None:
