@@ -410,6 +410,22 @@ async def test_our_client_releases_a_stream_when_it_is_cancelled(start: Callable
     eventually(lambda: running.noted("finished cancelled"))
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_stream_is_resumed_while_the_server_drains(start: Callable[..., Running], method: str) -> None:
+    running = start(shutdown_grace=10)
+    path = "/v2/models/count/generate_stream"
+    connection = Connection(running, path, asked(key="drains", until=20, pause=0.15), prefer="resumable")
+    connection.read(500)
+    connection.cut("reset")
+    running.begin_stop()
+    eventually(lambda: httpx.get(f"{running.url}/v2/health/ready").status_code == 503)
+    last = connection.events[-1]["id"]
+    rest = Connection(running, path, None if method == "GET" else b"{no JSON", last_event_id=last)
+    rest.read()
+    assert rest.status == 200
+    assert numbers(connection.events + rest.events) == list(range(20))
+
+
 def test_more_streams_than_may_be_held(start: Callable[..., Running]) -> None:
     running = start(max_held_streams=2)
     path = "/v2/models/count/generate_stream"

@@ -62,8 +62,18 @@ class InferenceDoor:
                 body = exchange.body(self._limit)
                 if not isinstance(body, bytes):
                     body = await body
-                asked = route.dialect.parse(exchange, plain(exchange.head, body, self._limit), route)
-                if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
+                resumes = exchange.head.last_event_id is not None and _resumable(route)
+                # A stream that is resumed is admitted already: no full queue and no drain may refuse it.
+                asked = (
+                    None
+                    if resumes
+                    else route.dialect.parse(exchange, plain(exchange.head, body, self._limit), route)
+                )
+                if asked is None:
+                    reader, headers = await self._resuming.resume(exchange, route), NO_HEADERS
+                    held = True  # the first request of the stream is counted
+                    await self._read(exchange, reader, headers)
+                elif asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
                     call = self._call(exchange, route, asked)
                     opened = True
                     reply = await asked.open(call)
@@ -72,10 +82,6 @@ class InferenceDoor:
                     waiting = self._respond(exchange, reply.first, asked, headers, text)
                     if waiting is not None:
                         await waiting
-                elif exchange.head.last_event_id is not None and route.dialect.resumable:
-                    reader, headers = await self._resuming.resume(exchange, route), NO_HEADERS
-                    held = True  # the first request of the stream is counted
-                    await self._read(exchange, reader, headers)
                 elif self._resuming.wanted(exchange.head, asked, route):
                     call = self._call(exchange, route, asked)
                     opened = True
@@ -114,7 +120,7 @@ class InferenceDoor:
         if method not in ("GET", "DELETE") or route.operation is not Operation.STREAM:
             return False
         if dict(headers).get(b"last-event-id") is not None:
-            return route.dialect.resumable
+            return _resumable(route)
         return method == "GET" and self._get_streams and _unversioned(route.template) in route.dialect.queried
 
     async def serve_held(self, exchange: Exchange, route: Route, method: str, query: bytes) -> None:
@@ -242,6 +248,11 @@ class InferenceDoor:
         ):
             return _respond_compressed(exchange, headers, text, encoding)
         return exchange.respond(200, headers, text)
+
+
+def _resumable(route: Route) -> bool:
+    """Whether a request for a stream may be for the rest of an earlier one."""
+    return route.operation is Operation.STREAM and route.dialect.resumable
 
 
 def _unversioned(template: str) -> str:
