@@ -82,16 +82,15 @@ class Recording:
     def after(self, number: int) -> tuple[bytes, int]:
         """The events after this one, as many as leave together, and the number of the last of them."""
         self.check(number)
-        found: list[bytes] = []
+        events = self._events
+        start = end = number - self._dropped
         size = 0
-        for event in self._events[number - self._dropped :]:
-            if found and size + len(event) > TOGETHER:
-                break
-            found.append(event)
-            size += len(event)
+        while end < len(events) and (end == start or size + len(events[end]) <= TOGETHER):
+            size += len(events[end])
+            end += 1
         self._taken = max(self._taken, number)  # the client wants the next ones, so it may have got these
         self._space.wake()
-        return b"".join(found), number + len(found)
+        return b"".join(events[start:end]), number + end - start
 
     async def news(self) -> None:
         """Wait until there is an event or the end."""

@@ -1,6 +1,7 @@
 """What a recording has for whom, and when it holds the model back."""
 
 import asyncio
+import tracemalloc
 
 import pytest
 
@@ -28,6 +29,19 @@ def test_events_leave_together_up_to_a_size() -> None:
     large = filled(2, size=3 * TOGETHER)
     assert large.after(0)[1] == 1
     assert filled(100, size=TOGETHER // 10).after(0)[1] == 10
+
+
+def test_what_does_not_leave_is_not_copied() -> None:
+    recording, event = Recording(10**6, 10**9), b"x" * 1000
+    for _ in range(50_000):
+        recording.add(event)
+    tracemalloc.start()
+    try:
+        assert recording.after(0)[1] == TOGETHER // 1000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * TOGETHER
 
 
 @pytest.mark.parametrize(("items", "room"), [(4, 10**6), (100, 4)], ids=["items", "bytes"])
