@@ -7,8 +7,12 @@ TOGETHER = 32 * 1024
 """Bytes of events that leave together; a larger event leaves alone."""
 
 
+OVERHEAD = 41
+"""Bytes of memory that an event takes beside its own: its object and its place in the list."""
+
+
 class Recording:
-    """Events with numbers from 1, at most `items` of them in `room` bytes, and one more.
+    """Events with numbers from 1, at most `items` of them in `room` bytes of memory, and one more.
 
     A full recording drops the oldest that a reader has taken. `space` waits where there are none, which holds the
     model back.
@@ -35,7 +39,7 @@ class Recording:
 
     def add(self, event: bytes) -> None:
         self._events.append(event)
-        self._size += len(event)
+        self._size += len(event) + OVERHEAD
         self._news.wake()
 
     def end(self) -> None:
@@ -63,7 +67,7 @@ class Recording:
     def _drop(self) -> None:
         """Drop a quarter, or what has been taken: one at a time would move all others each time."""
         count = min(self._taken - self._dropped, len(self._events) // 4 + 1)
-        self._size -= sum(map(len, self._events[:count]))
+        self._size -= sum(map(len, self._events[:count])) + count * OVERHEAD
         del self._events[:count]
         self._dropped += count
 
