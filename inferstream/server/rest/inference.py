@@ -62,18 +62,15 @@ class InferenceDoor:
                 body = exchange.body(self._limit)
                 if not isinstance(body, bytes):
                     body = await body
-                resumes = exchange.head.last_event_id is not None and _resumable(route)
-                # A stream that is resumed is admitted already: no full queue and no drain may refuse it.
-                asked = (
-                    None
-                    if resumes
-                    else route.dialect.parse(exchange, plain(exchange.head, body, self._limit), route)
-                )
-                if asked is None:
+                if exchange.head.last_event_id is not None and _resumable(route):
+                    # The stream is admitted already: no full queue and no drain may refuse it.
                     reader, headers = await self._resuming.resume(exchange, route), NO_HEADERS
                     held = True  # the first request of the stream is counted
                     await self._read(exchange, reader, headers)
-                elif asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
+                    status = 200
+                    return status
+                asked = route.dialect.parse(exchange, plain(exchange.head, body, self._limit), route)
+                if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
                     call = self._call(exchange, route, asked)
                     opened = True
                     reply = await asked.open(call)
