@@ -209,7 +209,7 @@ class Overloaded(InferstreamError):
 
 
 class WorkerLost(InferstreamError):
-    """The worker process of the request has ended."""
+    """The worker process of the request has ended, or a front end does not answer."""
 
     code = Code.WORKER_LOST
 

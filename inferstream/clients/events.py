@@ -10,6 +10,8 @@ class EventParser:
         self._rest = b""
         self._name = ""
         self._data: list[bytes] = []
+        self.last_id = b""
+        """The id of the last event that has one. Only a stream that may be resumed has ids."""
 
     def feed(self, chunk: bytes) -> Iterator[tuple[str, bytes]]:
         """The name and the data of each event that `chunk` completes. Comments are no events."""
@@ -24,3 +26,5 @@ class EventParser:
                 if self._data:
                     yield self._name, b"\n".join(self._data)
                 self._name, self._data = "", []
+            elif field == b"id":
+                self.last_id = value.removeprefix(b" ")

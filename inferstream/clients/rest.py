@@ -3,13 +3,14 @@
 import asyncio
 import math
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from urllib.parse import quote
 
 import httpx
 import orjson
 from pydantic import ValidationError
 
+from ..concurrency.tasks import Tasks
 from ..errors import CallFailed, ConnectionFailed, InvalidRequest
 from ..protos.json_client import HEADER_LENGTH, dump_request, load_response
 from ..types import InferenceResponse, MetadataModelResponse, RepositoryIndexResponse
@@ -19,6 +20,11 @@ from .transport import ModelName, OutgoingCall, Target
 
 TIMEOUT = "x-request-timeout"
 """The header that tells the server the time limit of a call, in seconds."""
+
+LAST = "last-event-id"
+
+RELEASE = 2.0
+"""Seconds that the release of a stream may take."""
 
 
 class RestTransport:
@@ -33,6 +39,7 @@ class RestTransport:
             timeout=httpx.Timeout(None, connect=target.timeout),
             limits=httpx.Limits(max_connections=target.connections),
         )
+        self._releasing = Tasks()
 
     async def infer(self, call: OutgoingCall) -> InferenceResponse:
         body, headers = _written(call)
@@ -52,18 +59,29 @@ class RestTransport:
             return
         body, headers = _written(call)
         url = f"{self._url(call.model)}/infer_stream"
-        with _failures():
-            async with self._client.stream("POST", url, content=body, headers=headers) as response:
-                if response.status_code != 200:
-                    raise _failure(response, await response.aread())
-                parser = EventParser()
-                async for chunk in response.aiter_bytes():
-                    for name, data in parser.feed(chunk):
-                        if name == "error":
-                            raise in_band(data)
-                        if name == "end":  # of a stream that may be resumed
-                            return
-                        yield _response_in(data)
+        parser, ended = EventParser(), False
+        try:
+            with _failures():
+                async with self._client.stream("POST", url, content=body, headers=headers) as response:
+                    if response.status_code != 200:
+                        raise _failure(response, await response.aread())
+                    async for chunk in response.aiter_bytes():
+                        for name, data in parser.feed(chunk):
+                            ended = name in ("error", "end")
+                            if name == "error":
+                                raise in_band(data)
+                            if ended:  # a stream that may be resumed
+                                return
+                            yield _response_in(data)
+        finally:
+            if parser.last_id and not ended:
+                # The server makes all streams resumable, and would wait for us.
+                self._releasing.start(self._release(url, {**call.headers, LAST: parser.last_id.decode()}))
+
+    async def _release(self, url: str, headers: Mapping[str, str]) -> None:
+        """Tell the server that nobody resumes a stream. It would end the stream by itself, later."""
+        with suppress(CallFailed):
+            await self._ask("DELETE", url, RELEASE, headers=headers)
 
     async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse:
         response = await self._ask("GET", self._url(model), timeout)
@@ -91,6 +109,7 @@ class RestTransport:
         return True
 
     async def aclose(self) -> None:
+        await self._releasing.all_ended()
         await self._client.aclose()
 
     def _url(self, model: ModelName) -> str:

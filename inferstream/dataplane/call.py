@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ..concurrency.interruption import Interruption
+from ..concurrency.tasks import Tasks
 from ..errors import DeadlineExceeded
 from ..types import InferenceRequest, Parameters
 from ..types.values_request import ValuesRequest
@@ -47,12 +48,12 @@ class Interruptible:
             if self.task is not None:
                 self._interruption = Interruption(self.task, lambda: self.task is not None)
 
-    async def end(self, error: Exception) -> None:
-        """As `fail`, and run the model's `finally` now, also while the reader of its stream is slow."""
+    def end(self, error: Exception) -> None:
+        """As `fail`, and run the model's `finally`, also while the reader of its stream is slow."""
         reply = self.reply
         self.fail(error)
         if reply is not None:
-            await reply.end(error)
+            _ending.start(reply.end(error))
 
     def failed(self) -> Exception:
         """Take the failure to raise it. A stored failure would keep its frames alive, and these the call."""
@@ -65,6 +66,9 @@ class Interruptible:
         if self._interruption is not None:
             self._interruption.take_back()
             self._interruption = None
+
+
+_ending = Tasks()
 
 
 class Call(Interruptible):

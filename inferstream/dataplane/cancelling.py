@@ -1,6 +1,5 @@
 """Cancels calls by the id of their request, in every front end."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 
@@ -53,19 +52,17 @@ class Cancelling:
         """Cancel all calls with this id and these credentials; how many there were. Raises NotFound."""
         credentials = self._credentials.of(headers)
         question = orjson.dumps([id, credentials]).decode()
-        here, *others = await asyncio.gather(
-            self._here(id, credentials), self._peers.ask_others(SUBJECT, question)
-        )
-        cancelled = here + sum(int(count) for answers in others for count in answers)
+        cancelled = self._here(id, credentials)
+        cancelled += sum(map(int, await self._peers.ask_others(SUBJECT, question)))
         if not cancelled:
             raise NotFound(f'no request with the id "{id}" is in progress')
         return cancelled
 
     async def _asked(self, question: str) -> bytes:
         id, credentials = orjson.loads(question)
-        return b"%d" % await self._here(id, credentials)
+        return b"%d" % self._here(id, credentials)
 
-    async def _here(self, id: str, credentials: str) -> int:
+    def _here(self, id: str, credentials: str) -> int:
         found = [
             call
             for live in self._lives()
@@ -74,5 +71,6 @@ class Cancelling:
             and call.request.id == id
             and self._credentials.of(call.headers) == credentials
         ]
-        await asyncio.gather(*(call.end(Cancelled()) for call in found))
+        for call in found:
+            call.end(Cancelled())
         return len(found)

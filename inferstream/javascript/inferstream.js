@@ -188,7 +188,7 @@ export class Stream {
 
   /** Tell the server that nobody resumes this stream. It would wait for a while. */
   _release() {
-    if (this._resume === null || !this.lastEventId) return;
+    if (!this.lastEventId) return; // only streams that may be resumed have ids
     const headers = { ...this._headers, "last-event-id": this.lastEventId };
     this._client
       ._send("DELETE", this._path, undefined, { headers, keepalive: true })
@@ -198,10 +198,12 @@ export class Stream {
   async *_once() {
     const response = await this._open({});
     for await (const event of eventsOf(response, this._leaving.signal)) {
+      if (event.retry !== undefined) continue;
       const item = this._itemOf(event, response.status);
       if (item === null) return;
       if (item !== undefined) yield item;
     }
+    if (this.lastEventId) throw cutOff(); // its server makes all streams resumable
   }
 
   /** Items over any number of connections. Only the event `end`, or an error, ends the stream. */
@@ -226,7 +228,7 @@ export class Stream {
         }
         // A server that does not resume streams ends one by ending the response.
         if (!this.lastEventId && applied === null) return;
-        throw new InferstreamError("The connection was lost before the end of the stream.");
+        throw cutOff();
       } catch (error) {
         if (!(error instanceof InferstreamError) || this._leaving.signal.aborted) throw error;
         const transient = error.status === 0 ? error.code === "" : TRANSIENT.has(error.status) && !error.inBand;
@@ -254,7 +256,7 @@ export class Stream {
   _itemOf(event, status) {
     if (event.id !== null) this.lastEventId = event.id;
     if (event.data === null) return undefined;
-    if (event.event === "end" && this._resume !== null && event.id !== null) return null;
+    if (event.event === "end" && event.id !== null) return null;
     const data = parsed(event.data);
     // Triton's errors in a stream have no type of their own.
     const failed = typeof data?.error === "string" && data.model_name === undefined;
@@ -262,6 +264,8 @@ export class Stream {
     return { data, event: event.event, id: this.lastEventId };
   }
 }
+
+const cutOff = () => new InferstreamError("The connection was lost before the end of the stream.");
 
 /** The bytes of one output, which JSON holds as base64, with the media type that the model gave them. */
 export function blobOf(response, output = "output") {

@@ -111,7 +111,11 @@ class Settings(EnvironmentModel):
         10.0, gt=0, description="Seconds for which a resumable stream waits for its client to come back."
     )
     resume_items: int = Field(16384, ge=1, description="Events that a resumable stream records.")
-    resume_bytes: int = Field(4 * 2**20, ge=1, description="Bytes of events that a resumable stream records.")
+    resume_bytes: int = Field(
+        4 * 2**20,
+        ge=1,
+        description="Bytes of memory for the events that a resumable stream records: their own and 41 for each.",
+    )
     max_held_streams: int = Field(
         128, ge=0, description="Resumable streams at once in each front end; one more gets a 429."
     )

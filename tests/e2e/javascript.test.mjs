@@ -1,9 +1,10 @@
-// Tests of the JavaScript client against a running server, whose URL is in SERVER.
+// Tests of the JavaScript client against two running servers, whose URLs are in SERVER and RESUMABLE.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Client, InferstreamError, blobOf, eventsOf } from "../../inferstream/javascript/inferstream.js";
 
 const client = new Client(process.env.SERVER);
+const resumable = new Client(process.env.RESUMABLE);
 
 async function gathered(stream) {
   const items = [];
@@ -278,9 +279,29 @@ test("a paced stream", async () => {
   assert.ok(performance.now() - started >= 195);
 });
 
-async function ended(key) {
+test("a stream that is resumable by setting", async () => {
+  const items = await gathered(resumable.stream("words", { prompt: "a b" }));
+  assert.deepEqual(items.map(({ event, data }) => [event, data.output]), [["message", "a "], ["message", "b "]]);
+  await assert.rejects(gathered(resumable.stream("breaks", { after: 1 })), { message: /breaks failed/ });
+});
+
+test("leaving a stream that is resumable by setting ends the model at once", async () => {
+  for await (const item of resumable.stream("endless", { key: "left" })) if (item.data.output === 3) break;
+  await ended("left", resumable);
+  const stream = resumable.stream("endless", { key: "cancelled" });
+  for await (const item of stream) if (item.data.output === 3) stream.cancel();
+  await ended("cancelled", resumable);
+});
+
+test("a stream that is resumable by setting and ends too early is an error", async () => {
+  const text = "retry: 500\nid: 0.a:0\n\nid: 0.a:1\ndata: {}\n\n";
+  const cut = new Client("http://server", { fetch: async () => responseOf(text) });
+  await assert.rejects(gathered(cut.stream("words", {})), { name: "InferstreamError", status: 0 });
+});
+
+async function ended(key, server = client) {
   for (;;) {
-    if ((await client.generate("ended", { key })).output) return;
+    if ((await server.generate("ended", { key })).output) return;
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

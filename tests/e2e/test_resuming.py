@@ -1,5 +1,6 @@
 """Event streams that are cut anywhere and resumed: nothing is lost, nothing comes twice, the model runs once."""
 
+import asyncio
 import json
 import re
 import shutil
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from inferstream import Client
+from inferstream import AsyncClient, Client
 from inferstream.errors import CallFailed
 from tests.serving import Running, eventually
 
@@ -347,12 +348,101 @@ def test_a_full_recording_holds_the_model_back_and_drops_what_was_read(start: Ca
     assert "resume_items" in found.json()["error"]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_deadline_ends_a_stream_whose_recording_is_full(
+    start: Callable[..., Running], workers: int
+) -> None:
+    running = start(resume_items=2, resume_timeout=60, parallel_workers=workers)
+    path = "/v2/models/count/generate_stream"
+    asking = asked(key="full", until=10**6, pause=0.2)
+    connection = Connection(running, path, asking, prefer="resumable", x_request_timeout="2")
+    while not numbers(connection.events):
+        assert not connection.read(len(connection._raw) + 1)
+    connection.cut("reset")
+    eventually(lambda: running.noted("finished full"))
+    eventually(lambda: running.metric("rest_server_requests_in_progress") <= 1)
+    rest = Connection(running, path, last_event_id=connection.events[-1]["id"])
+    rest.read()
+    *_, error, end = rest.events
+    assert "deadline" in json.loads(error["data"])["error"]
+    assert end["event"] == "end"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_deadline_ends_the_model_of_a_client_that_does_not_read(
+    start: Callable[..., Running], workers: int
+) -> None:
+    running = start(parallel_workers=workers)
+    path = "/v2/models/blocking/generate_stream"
+    unread = Connection(running, path, asked(key="unread", until=10**6), x_request_timeout="2")
+    eventually(lambda: running.noted("begun unread"))
+    eventually(lambda: running.noted("finished unread"), 10)
+    assert not running.noted("completed unread")
+    unread.cut("reset")
+
+
+def test_an_unload_ends_a_stream_whose_recording_is_full(start: Callable[..., Running]) -> None:
+    running = start(resume_items=2, resume_timeout=60, shutdown_grace=0.2)
+    path = "/v2/models/count/generate_stream"
+    connection = Connection(running, path, asked(key="unloaded", until=10**6), prefer="resumable")
+    connection.read(400)
+    connection.cut("reset")
+    running.begin_stop()
+    assert running.stop() == 0
+    assert running.noted("finished unloaded")
+
+
 def test_our_clients_read_streams_that_are_resumable_by_setting(start: Callable[..., Running]) -> None:
     running = start(resumable_streams=True)
     with Client(running.url) as client:
         assert [*client.stream("count", key="client", until=3)] == [0, 1, 2]
         with pytest.raises(CallFailed):
             [*client.stream("breaks", after=2)]
+
+
+def test_our_client_releases_a_stream_that_it_leaves(start: Callable[..., Running]) -> None:
+    running = start(resumable_streams=True, resume_timeout=600)
+    endless = {"until": 10**6, "pause": 0.01}
+    headers = {"authorization": "Bearer mine"}
+    with Client(running.url) as client:
+        for _ in client.stream("count", key="left", headers=headers, **endless):
+            break
+        eventually(lambda: running.noted("finished left"))
+        for _ in client.stream("count", key="closed", **endless):
+            break
+    eventually(lambda: running.noted("finished closed"))
+
+
+async def test_our_client_releases_a_stream_when_it_is_cancelled(start: Callable[..., Running]) -> None:
+    running = start(resumable_streams=True, resume_timeout=600)
+    got = asyncio.Event()
+    async with AsyncClient(running.url) as client:
+
+        async def read() -> None:
+            async for _ in client.stream("count", key="cancelled", until=10**6, pause=0.01):
+                got.set()
+
+        reading = asyncio.ensure_future(read())
+        await asyncio.wait_for(got.wait(), 20)
+        reading.cancel()
+        await asyncio.wait([reading])
+    eventually(lambda: running.noted("finished cancelled"))
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_stream_is_resumed_while_the_server_drains(start: Callable[..., Running], method: str) -> None:
+    running = start(shutdown_grace=10)
+    path = "/v2/models/count/generate_stream"
+    connection = Connection(running, path, asked(key="drains", until=20, pause=0.15), prefer="resumable")
+    connection.read(500)
+    connection.cut("reset")
+    running.begin_stop()
+    eventually(lambda: httpx.get(f"{running.url}/v2/health/ready").status_code == 503)
+    last = connection.events[-1]["id"]
+    rest = Connection(running, path, None if method == "GET" else b"{no JSON", last_event_id=last)
+    rest.read()
+    assert rest.status == 200
+    assert numbers(connection.events + rest.events) == list(range(20))
 
 
 def test_more_streams_than_may_be_held(start: Callable[..., Running]) -> None:

@@ -30,7 +30,7 @@ class Deadline:
         assert call.deadline is not None
         if call.deadline <= now:
             raise DeadlineExceeded
-        timer = loop.call_at(call.deadline, call.fail, DeadlineExceeded())
+        timer = loop.call_at(call.deadline, call.end, DeadlineExceeded())
         try:
             reply = await self._inner(call)
         except BaseException:  # a cancelled call too

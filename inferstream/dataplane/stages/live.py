@@ -88,7 +88,7 @@ class Live:
 
     def fail(self, error: Exception) -> None:
         for call in list(self.calls):
-            call.fail(error)
+            call.end(error)
 
 
 def live(inner: Handler, model: Pipeline, shared: Shared) -> Handler:

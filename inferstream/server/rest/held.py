@@ -7,7 +7,7 @@ from time import perf_counter
 
 from ...concurrency.tasks import Tasks
 from ...dataplane.call import Call
-from ...dataplane.reply import Reply
+from ...dataplane.reply import AtEnd, Reply
 from ...errors import Abandoned, Gone, Overloaded
 from ...protos import sse
 from ...settings import Settings
@@ -90,6 +90,7 @@ class HeldStream:
             self.recording.end()
 
     async def _record(self, reply: Reply, asked: ParsedRequest) -> None:
+        reply.watch(AtEnd(lambda _: self.recording.close()))  # a failure is recorded, however full it is
         write = asked.events()
         turned = perf_counter()
         async for response in reply:
@@ -145,6 +146,11 @@ class HeldStream:
                 return b"", last
             await recording.news()
 
+    def stay(self, reader: object) -> None:
+        """The reader's connection is there: a read may take longer than a connection may be gone."""
+        if self._reader == reader:
+            self._stop_timer()
+
     def leave(self, reader: object, after: float = 0.0) -> None:
         """The reader's connection has ended, or ends within `after` seconds unless it attaches again."""
         if self._reader == reader:
@@ -165,10 +171,7 @@ class HeldStream:
         self.recording.close()
         self._forget(self)
         if self._call is not None:
-            _ending.start(self._call.end(Abandoned()))
-
-
-_ending = Tasks()
+            self._call.end(Abandoned())
 
 
 class HeldStreams:

@@ -62,6 +62,13 @@ class InferenceDoor:
                 body = exchange.body(self._limit)
                 if not isinstance(body, bytes):
                     body = await body
+                if exchange.head.last_event_id is not None and _resumable(route):
+                    # The stream is admitted already: no full queue and no drain may refuse it.
+                    reader, headers = await self._resuming.resume(exchange, route), NO_HEADERS
+                    held = True  # the first request of the stream is counted
+                    await self._read(exchange, reader, headers)
+                    status = 200
+                    return status
                 asked = route.dialect.parse(exchange, plain(exchange.head, body, self._limit), route)
                 if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
                     call = self._call(exchange, route, asked)
@@ -72,10 +79,6 @@ class InferenceDoor:
                     waiting = self._respond(exchange, reply.first, asked, headers, text)
                     if waiting is not None:
                         await waiting
-                elif exchange.head.last_event_id is not None and route.dialect.resumable:
-                    reader, headers = await self._resuming.resume(exchange, route), NO_HEADERS
-                    held = True  # the first request of the stream is counted
-                    await self._read(exchange, reader, headers)
                 elif self._resuming.wanted(exchange.head, asked, route):
                     call = self._call(exchange, route, asked)
                     opened = True
@@ -114,7 +117,7 @@ class InferenceDoor:
         if method not in ("GET", "DELETE") or route.operation is not Operation.STREAM:
             return False
         if dict(headers).get(b"last-event-id") is not None:
-            return route.dialect.resumable
+            return _resumable(route)
         return method == "GET" and self._get_streams and queried(route)
 
     async def serve_held(self, exchange: Exchange, route: Route, method: str, query: bytes) -> None:
@@ -247,6 +250,11 @@ class InferenceDoor:
 def queried(route: Route) -> bool:
     """Whether a GET may run the model of a route, where the settings allow it at all."""
     return route.template.replace("/versions/{model_version}", "") in route.dialect.queried
+
+
+def _resumable(route: Route) -> bool:
+    """Whether a request for a stream may be for the rest of an earlier one."""
+    return route.operation is Operation.STREAM and route.dialect.resumable
 
 
 async def _sent(waiting: Awaitable[None] | None) -> None:

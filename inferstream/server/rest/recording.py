@@ -7,8 +7,12 @@ TOGETHER = 32 * 1024
 """Bytes of events that leave together; a larger event leaves alone."""
 
 
+OVERHEAD = 41
+"""Bytes of memory that an event takes beside its own: its object and its place in the list."""
+
+
 class Recording:
-    """Events with numbers from 1, at most `items` of them in `room` bytes, and one more.
+    """Events with numbers from 1, at most `items` of them in `room` bytes of memory, and one more.
 
     A full recording drops the oldest that a reader has taken. `space` waits where there are none, which holds the
     model back.
@@ -35,7 +39,7 @@ class Recording:
 
     def add(self, event: bytes) -> None:
         self._events.append(event)
-        self._size += len(event)
+        self._size += len(event) + OVERHEAD
         self._news.wake()
 
     def end(self) -> None:
@@ -44,7 +48,7 @@ class Recording:
         self._news.wake()
 
     def close(self) -> None:
-        """Nobody reads any more: the model is not held back."""
+        """Hold the model back no longer: it has ended, or nobody reads any more."""
         self._closed = True
         self._space.wake()
 
@@ -63,7 +67,7 @@ class Recording:
     def _drop(self) -> None:
         """Drop a quarter, or what has been taken: one at a time would move all others each time."""
         count = min(self._taken - self._dropped, len(self._events) // 4 + 1)
-        self._size -= sum(map(len, self._events[:count]))
+        self._size -= sum(map(len, self._events[:count])) + count * OVERHEAD
         del self._events[:count]
         self._dropped += count
 
@@ -82,16 +86,15 @@ class Recording:
     def after(self, number: int) -> tuple[bytes, int]:
         """The events after this one, as many as leave together, and the number of the last of them."""
         self.check(number)
-        found: list[bytes] = []
+        events = self._events
+        start = end = number - self._dropped
         size = 0
-        for event in self._events[number - self._dropped :]:
-            if found and size + len(event) > TOGETHER:
-                break
-            found.append(event)
-            size += len(event)
+        while end < len(events) and (end == start or size + len(events[end]) <= TOGETHER):
+            size += len(events[end])
+            end += 1
         self._taken = max(self._taken, number)  # the client wants the next ones, so it may have got these
         self._space.wake()
-        return b"".join(found), number + len(found)
+        return b"".join(events[start:end]), number + end - start
 
     async def news(self) -> None:
         """Wait until there is an event or the end."""

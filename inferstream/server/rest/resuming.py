@@ -33,6 +33,9 @@ SUBJECT = "stream"
 LOOK = 5.0
 """Seconds after which another front end asks again for events that have not come."""
 
+SPARE = 1.0
+"""Seconds more than that for an answer on its way. A front end that takes longer hangs."""
+
 EVENT_ID = re.compile(r"(\d{1,2}\.[\w-]{1,64}):(\d{1,15})", re.ASCII)
 
 
@@ -117,7 +120,7 @@ class RemoteReader:
     async def _ask(self, what: str) -> bytes:
         question = orjson.dumps([what, self._place.id, self._owner, self._name, self._number]).decode()
         try:
-            return await self._peers.ask(self._place.front_end, SUBJECT, question)
+            return await self._peers.ask(self._place.front_end, SUBJECT, question, LOOK + SPARE)
         except InferstreamError as error:
             if isinstance(error, Gone | InvalidRequest):
                 raise
@@ -228,6 +231,7 @@ class Resuming:
 
     async def _next(self, stream: HeldStream, reader: str, number: int) -> bytes:
         state, events, last = NOTHING, b"", number
+        stream.stay(reader)
         try:
             async with asyncio.timeout(LOOK):
                 events, last = await stream.read(reader, number)

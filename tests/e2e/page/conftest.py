@@ -68,6 +68,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture
+def resumable(tmp_path: Path) -> Iterator[Running]:
+    """A server whose streams are all resumable, and wait long for their clients."""
+    environment = {"INFERSTREAM_RESUMABLE_STREAMS": "true", "INFERSTREAM_RESUME_TIMEOUT": "600"}
+    running = Running(write_models(tmp_path / "models"), **environment)
+    yield running
+    assert running.stop() == 0, running.text()
+
+
+@pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Any]]:
     """Open addresses, each in a new window. No visit may end with an error in the console."""
     contexts = []

@@ -127,6 +127,20 @@ def test_stop_ends_the_stream_and_the_models_finally_runs(served: Running, visit
     assert page.get_by_role("button", name="Run", exact=True).is_enabled()
 
 
+def test_stop_ends_a_stream_that_is_resumable_by_setting(resumable: Running, visit: Visit) -> None:
+    page = visit(address(resumable, "ticks"))
+    page.get_by_label("count").fill("2")
+    run(page)
+    assert page.locator(".card.result .note[data-state=done]").count() == 1
+    resumable.log.write_text("")
+    page.get_by_label("count").fill("5000")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.locator(".stream-text").get_by_text("5", exact=False).wait_for()
+    page.get_by_role("button", name="Stop").click()
+    ended(page)
+    eventually(lambda: resumable.noted("closed"))
+
+
 def test_a_stream_of_numbers_is_a_list_and_a_line(served: Running, visit: Visit) -> None:
     page = visit(address(served, "numbers"))
     run(page)

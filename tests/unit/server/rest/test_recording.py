@@ -1,11 +1,13 @@
 """What a recording has for whom, and when it holds the model back."""
 
 import asyncio
+import sys
+import tracemalloc
 
 import pytest
 
 from inferstream.errors import Gone, InvalidRequest
-from inferstream.server.rest.recording import TOGETHER, Recording
+from inferstream.server.rest.recording import OVERHEAD, TOGETHER, Recording
 
 
 def filled(count: int, items: int = 100, room: int = 10**6, size: int = 1) -> Recording:
@@ -30,7 +32,33 @@ def test_events_leave_together_up_to_a_size() -> None:
     assert filled(100, size=TOGETHER // 10).after(0)[1] == 10
 
 
-@pytest.mark.parametrize(("items", "room"), [(4, 10**6), (100, 4)], ids=["items", "bytes"])
+def test_what_does_not_leave_is_not_copied() -> None:
+    recording, event = Recording(10**6, 10**9), b"x" * 1000
+    for _ in range(50_000):
+        recording.add(event)
+    tracemalloc.start()
+    try:
+        assert recording.after(0)[1] == TOGETHER // 1000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * TOGETHER
+
+
+async def test_the_memory_of_a_recording_is_what_its_objects_take() -> None:
+    recording = Recording(10**6, 10**5)
+    while not recording.full:
+        recording.add(b"%d" % recording.last)
+    taken = sum(map(sys.getsizeof, recording._events)) + 8 * len(recording._events)
+    assert 10**5 <= taken < 10**5 + 100
+    recording.after(recording.last)
+    await recording.space()
+    assert not recording.full
+    taken = sum(map(sys.getsizeof, recording._events)) + 8 * len(recording._events)
+    assert recording._size == taken
+
+
+@pytest.mark.parametrize(("items", "room"), [(4, 10**6), (100, 4 + 4 * OVERHEAD)], ids=["items", "bytes"])
 async def test_a_full_recording_waits_for_a_reader_and_drops_what_it_has(items: int, room: int) -> None:
     recording = filled(4, items, room)
     space = asyncio.ensure_future(recording.space())
