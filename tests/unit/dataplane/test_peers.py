@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from inferstream.dataplane import peers
-from inferstream.dataplane.cancelling import Cancelling
+from inferstream.dataplane.cancelling import Cancelling, Credentials
 from inferstream.dataplane.peers import Peers
 from inferstream.errors import NotFound, WorkerLost
 
@@ -38,5 +38,5 @@ async def test_one_that_hangs_counts_as_lost() -> None:
 
 
 async def test_a_cancel_does_not_wait_for_one_that_hangs() -> None:
-    cancelling = Cancelling(list, Peers(0, 5, ask))
+    cancelling = Cancelling(list, Peers(0, 5, ask), Credentials([]))
     assert await asyncio.wait_for(cancelling.cancel("id", {}), 5) == 1

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from inferstream.concurrency.tasks import Tasks
+from inferstream.dataplane.cancelling import Credentials
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.dataplane.peers import Peers
 from inferstream.errors import Gone
@@ -22,7 +23,7 @@ OWNER: Owner = ("model", None, "")
 def held(settings: Settings) -> tuple[HeldStream, RemoteReader]:
     """A stream without a call at front end 0, and a reader of front end 1."""
     here = Peers(0, 2)
-    dataplane = cast(DataPlane, SimpleNamespace(peers=here))
+    dataplane = cast(DataPlane, SimpleNamespace(peers=here, credentials=Credentials([])))
     at_work = Resuming(dataplane, settings, DoorMeters(), lambda response, model: [])
     stream = at_work._streams.begin(OWNER)
 
