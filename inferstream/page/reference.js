@@ -2,7 +2,7 @@
 
 import { h, icon, newId } from "./dom.js";
 import { pretty } from "./fields.js";
-import { copyButton } from "./snippets.js";
+import { copyButton, quoted } from "./snippets.js";
 import { ROOT } from "./server.js";
 
 const GROUPS = [
@@ -59,6 +59,8 @@ export class ApiReference extends HTMLElement {
   _call(path, method, operation, socket) {
     const content = operation.requestBody?.content?.["application/json"];
     const parameters = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => this._parameter(name));
+    const headers = (operation.parameters ?? []).filter((each) => each.in === "header").map(headerField);
+    const given = () => headers.map(({ name, input }) => [name, input.value.trim()]).filter(([, value]) => value);
     const body = content || socket ? h("textarea", { id: newId("body"), class: "code", rows: 8, spellcheck: false }) : null;
     const out = h("pre", { tabindex: 0, role: "region", "aria-label": "Response", hidden: true });
     const note = h("p", { class: "note", role: "status" });
@@ -66,10 +68,11 @@ export class ApiReference extends HTMLElement {
     const stop = h("button", { type: "button", class: "stop", hidden: true }, icon("stop"), "Stop");
     const address = () => ROOT + parameters.reduce((text, { name, read }) => text.replace(`{${name}}`, read()), path);
     const command = h("pre", { tabindex: 0, role: "region", "aria-label": "Command" });
-    const exchange = { address, method, body, out, note, send, stop };
+    const exchange = { address, method, given, body, out, note, send, stop };
     const draw = () => {
       if (socket) return;
-      const text = `curl ${method === "post" ? "" : `-X ${method.toUpperCase()} `}'${address().replaceAll("'", "'\\''")}'${body ? ` \\\n  -H 'content-type: application/json' \\\n  -d '${body.value.replaceAll("'", `'\\''`)}'` : method === "post" ? " -X POST" : ""}`;
+      const lines = given().map(([name, value]) => ` \\\n  -H ${quoted(`${name}: ${value}`)}`).join("");
+      const text = `curl ${method === "post" ? "" : `-X ${method.toUpperCase()} `}${quoted(address())}${lines}${body ? ` \\\n  -H 'content-type: application/json' \\\n  -d ${quoted(body.value)}` : method === "post" ? " -X POST" : ""}`;
       command.textContent = text;
     };
     const fill = async () => {
@@ -86,7 +89,7 @@ export class ApiReference extends HTMLElement {
     return h(
       "form",
       { class: "call", onsubmit: run, oninput: draw, novalidate: true },
-      parameters.map(({ element }) => element),
+      [...parameters, ...headers].map(({ element }) => element),
       body ? h("div", { class: "field" }, h("div", { class: "label" }, h("label", { for: body.id }, "Body"), h("span", { class: "kind" }, "JSON")), body) : null,
       h("div", { class: "actions" }, send, stop, note),
       out,
@@ -126,7 +129,7 @@ export class ApiReference extends HTMLElement {
     return given.model === "model" && first ? { ...given, model: first } : given;
   }
 
-  async _send({ address, method, body, out, note, send, stop }) {
+  async _send({ address, method, given, body, out, note, send, stop }) {
     const leaving = new AbortController();
     stop.onclick = () => leaving.abort();
     send.hidden = true;
@@ -134,7 +137,7 @@ export class ApiReference extends HTMLElement {
     out.textContent = "";
     note.textContent = "";
     try {
-      const headers = { ...this._server.client.headers, ...(body ? { "content-type": "application/json" } : {}) };
+      const headers = { ...this._server.client.headers, ...Object.fromEntries(given()), ...(body ? { "content-type": "application/json" } : {}) };
       const began = performance.now();
       const response = await fetch(address(), { method: method.toUpperCase(), headers, body: body?.value, signal: leaving.signal });
       note.textContent = `${response.status} ${response.statusText} · ${Math.round(performance.now() - began)} ms`;
@@ -148,6 +151,13 @@ export class ApiReference extends HTMLElement {
       stop.hidden = true;
     }
   }
+}
+
+/** The field of a header, which is not sent while it is empty. */
+function headerField({ name, description, required }) {
+  const input = h("input", { id: newId(name), required, "aria-describedby": newId("about") });
+  const about = h("p", { id: input.getAttribute("aria-describedby"), class: "quiet" }, (description ?? "").replaceAll("`", ""));
+  return { name, input, element: h("div", { class: "field" }, h("div", { class: "label" }, h("label", { for: input.id }, name), h("span", { class: "kind" }, "header")), input, about) };
 }
 
 /** The body of a response, as it arrives; JSON in lines. */

@@ -55,7 +55,7 @@ export function chatBody(model, { messages, streamed = true, options = {} }) {
   return { model: model.name, messages, stream: streamed, ...options };
 }
 
-const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
+export const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
 function curlOf(path, body, streamed, key, files = {}) {
   const lines = [`curl ${streamed ? "-N " : ""}${quoted(ROOT + path)}`, `-H 'content-type: application/json'`];

@@ -115,6 +115,8 @@ class DoorMeters:
         self._bounds = bounds
         self.requests: dict[tuple[str, str, str], Histogram] = {}
         self.in_progress = 0
+        self.held = 0
+        """Streams that outlive their connections."""
 
     def ended(self, method: str, path: str, status: str, seconds: float) -> None:
         key = (method, path, status)
@@ -285,4 +287,7 @@ class Meters(Collector):
         yield seconds
         yield GaugeMetricFamily(
             f"{prefix}_requests_in_progress", "HTTP requests running", value=self.rest.in_progress
+        )
+        yield GaugeMetricFamily(
+            "inferstream_held_streams", "Streams that their clients may resume", value=self.rest.held
         )

@@ -454,9 +454,11 @@ def test_more_streams_than_may_be_held(start: Callable[..., Running]) -> None:
     refused = httpx.post(running.url + path, json={"key": "three", "until": 1}, headers=RESUMABLE)
     assert refused.status_code == 429
     assert "max_held_streams" in refused.json()["error"]
+    assert running.metric("inferstream_held_streams") == 2
     plain = httpx.post(running.url + path, json={"key": "four", "until": 1})
     assert plain.status_code == 200
     httpx.delete(running.url + path, headers={"last-event-id": connection.events[-1]["id"]})
+    assert running.metric("inferstream_held_streams") == 1
     for key in ("five", "six"):  # one that is read to its end makes place for the next
         last = httpx.post(running.url + path, json={"key": key, "until": 1}, headers=RESUMABLE)
         assert last.status_code == 200

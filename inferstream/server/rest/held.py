@@ -201,6 +201,7 @@ class HeldStreams:
             done.expire()
         stream = HeldStream(f"{self._index}.{token_urlsafe(15)}", owner, self._settings, self._forget)
         self._streams[stream.id] = stream
+        self._meters.held += 1
         return stream
 
     async def run(
@@ -234,4 +235,5 @@ class HeldStreams:
         return stream
 
     def _forget(self, stream: HeldStream) -> None:
-        self._streams.pop(stream.id, None)
+        if self._streams.pop(stream.id, None) is not None:
+            self._meters.held -= 1

@@ -1,6 +1,7 @@
 """What one does on the page: run, stream, stop, upload, chat, fail; with the keyboard, on a phone, in the dark."""
 
 import json
+import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -377,3 +378,43 @@ def test_the_reference_calls_a_route_of_a_real_model(served: Running, visit: Vis
     eventually(lambda: '"output": 1' in box.get_by_role("region", name="Response").inner_text())
     one = visit(f"{served.url}/v2/models/add/docs")
     one.locator("details.operation code", has_text="/v2/models/add/infer").first.wait_for()
+
+
+def test_the_reference_resumes_ends_and_cancels_streams(served: Running, visit: Visit) -> None:
+    page = visit(f"{served.url}/docs")
+
+    def opened(method: str, path: str) -> Any:
+        exactly = page.locator("summary code", has_text=re.compile(f"^{re.escape(path)}$"))
+        box = page.locator("details.operation").filter(has=exactly)
+        box = box.filter(has=page.locator("span.method", has_text=re.compile(f"^{method}$")))
+        box.locator("summary").click()
+        return box
+
+    path = "/v2/models/{model_name}/generate_stream"
+    stream = opened("POST", path)
+    stream.get_by_label("model_name", exact=True).select_option("add")
+    stream.get_by_label("Prefer", exact=True).fill("resumable")
+    eventually(lambda: "-H 'Prefer: resumable'" in stream.get_by_role("region", name="Command").inner_text())
+    stream.get_by_role("button", name="Send").click()
+    response = stream.get_by_role("region", name="Response")
+    eventually(lambda: "event: end" in response.inner_text())
+    first = re.search(r"^id: (\S+)", response.inner_text(), re.MULTILINE)
+    assert first is not None
+    stream.get_by_label("Last-Event-ID", exact=True).fill(first[1])
+    with page.expect_response("**/generate_stream") as resumed:
+        stream.get_by_role("button", name="Send").click()
+    assert resumed.value.request.headers["last-event-id"] == first[1]
+    eventually(
+        lambda: "event: end" in response.inner_text() and f"id: {first[1]}\n" not in response.inner_text()
+    )
+
+    leave = opened("DELETE", path)
+    leave.get_by_label("model_name", exact=True).select_option("add")
+    leave.get_by_label("Last-Event-ID", exact=True).fill(first[1])
+    with page.expect_response("**/generate_stream") as left:
+        leave.get_by_role("button", name="Send").click()
+    assert left.value.ok
+    cancel = opened("DELETE", "/v2/requests/{id}")
+    cancel.get_by_label("id", exact=True).fill("nobody")
+    cancel.get_by_role("button", name="Send").click()
+    eventually(lambda: "nobody" in cancel.get_by_role("region", name="Response").inner_text())

@@ -113,6 +113,15 @@ CASES = [
     one(
         "release an unknown stream", "DELETE", f"{V2}/stream/infer_stream", headers={"Last-Event-ID": "0.x:1"}
     ),
-    one("cancel an unknown request", "DELETE", "/v2/requests/un/known"),
+    *(
+        one(f"release an unknown stream at {path}", "DELETE", V2 + path, headers={"Last-Event-ID": "0.x:1"})
+        for path in (
+            "/stream/generate_stream",
+            "/versions/versions/1/infer_stream",
+            "/versions/versions/1/generate_stream",
+        )
+    ),
+    one("cancel an unknown request", "DELETE", "/v2/requests/unknown"),
+    one("cancel an unknown request whose id has a slash", "DELETE", "/v2/requests/un/known"),
     one("a wrong method of a request", "GET", "/v2/requests/unknown"),
 ]

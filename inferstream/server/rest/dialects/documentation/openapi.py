@@ -95,6 +95,23 @@ def _about(model: Described) -> dict[str, Any]:
     return ({"description": signature.doc} if signature.doc else {}) | {"x-model": facts}
 
 
+_RESUMING: list[dict[str, Any]] = [
+    {
+        "name": "Prefer",
+        "in": "header",
+        "description": "`resumable` lets the stream outlive its connection.",
+        "schema": {"type": "string"},
+    },
+    {
+        "name": "Last-Event-ID",
+        "in": "header",
+        "description": "The last event that arrived: the response is the rest of its stream.",
+        "schema": {"type": "string"},
+    },
+]
+"""The headers of a stream that its client may resume."""
+
+
 def _path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
@@ -131,15 +148,26 @@ def _model_paths(
             "post": _operation("One response, of arguments", parameters, plain, requestBody=arguments_sent)
         },
         f"{base}/infer_stream": {
-            "post": _operation("A stream of responses", parameters, event, requestBody=sent)
+            "post": _operation("A stream of responses", [*parameters, *_RESUMING], event, requestBody=sent),
+            "delete": _left(parameters),
         },
         f"{base}/generate_stream": {
             "post": _operation(
-                "A stream of responses, of arguments", parameters, event, requestBody=arguments_sent
-            )
+                "A stream of responses, of arguments",
+                [*parameters, *_RESUMING],
+                event,
+                requestBody=arguments_sent,
+            ),
+            "delete": _left(parameters),
         },
         f"{base}/stream": {"get": _upgrade(parameters, body.get("example"))},
     }
+
+
+def _left(parameters: list[dict[str, Any]]) -> dict[str, Any]:
+    """The end of a resumable stream whose client leaves for good. It has no body."""
+    last = _RESUMING[1] | {"required": True}
+    return _operation("End a stream that is held for its client", [*parameters, last], {})
 
 
 def _upgrade(parameters: list[dict[str, Any]], example: dict[str, Any] | None) -> dict[str, Any]:
@@ -159,6 +187,9 @@ def _server_paths() -> dict[str, Any]:
         "/v2/health/live": {"get": _operation("Whether the server is alive", [], plain)},
         "/v2/health/ready": {"get": _operation("Whether every model is ready", [], plain)},
         "/v2/models": {"get": _operation("Names of the models", [], plain)},
+        "/v2/requests/{id}": {
+            "delete": _operation("Cancel the requests with this id", [_path_parameter("id")], plain)
+        },
         "/v2/repository/index": {"post": _operation("Models on disk and in memory", [], plain)},
         "/v2/repository/models/{model_name}/load": {
             "post": _operation("Load or reload a model", name, plain)
