@@ -43,6 +43,7 @@ class Stream:
 
     __slots__ = (
         "_ending",
+        "_opening",
         "_pending",
         "_unreturned",
         "_waiter",
@@ -84,6 +85,7 @@ class Stream:
         """Since when the receiver waits for the rest of what the client has begun to send."""
         self.stalled_since: float | None = None
         """When the client stopped reading a response that waits for it."""
+        self._opening: bytes | None = None
         self._pending: deque[memoryview] = deque()
         self._ending: bytes | None = None
         self.unread = 0
@@ -127,11 +129,20 @@ class Stream:
 
     # Sending
 
-    def head(self, block: bytes) -> None:
-        """Send the head of the response, a header block."""
-        if not self.ended:
-            self.responded = True
-            self.connection.write(self.connection.headers(self.id, block, False))
+    def open(self, block: bytes) -> None:
+        """Begin the response with its head, a header block, which leaves with what is sent next."""
+        self.responded = True
+        self._opening = block
+
+    def head(self) -> None:
+        """Send the head now, if it has not left."""
+        if self._opening is not None and not self.ended:
+            self.connection.write(self._head())
+
+    def _head(self) -> bytes:
+        """The frame of the head, the next one to be written; nothing if it has left."""
+        block, self._opening = self._opening, None
+        return b"" if block is None else self.connection.headers(self.id, block, False)
 
     def respond(self, block: bytes, prefix: bytes, body: Payload, trailers: bytes) -> bool:
         """Send a whole response: head, body in two parts, trailers. Whether nothing of it waits for the client."""
@@ -140,7 +151,7 @@ class Stream:
         if self.ended:
             return True
         if size > JOINED or not self._fits(size):
-            self.head(block)
+            self.open(block)
             self.send(prefix, body)
             return self.finish(trailers)
         self.send_window -= size
@@ -170,18 +181,27 @@ class Stream:
             connection = self.connection
             self.send_window -= size
             connection.send_window -= size
-            connection.write(b"".join((frames.head(size, frames.DATA, 0, self.id), prefix, body)))
+            data = frames.head(size, frames.DATA, 0, self.id), prefix, body
+            connection.write(b"".join((self._head(), *data) if self._opening is not None else data))
             return True
+        self.head()
         self._pending += (memoryview(prefix), memoryview(body))
         self.connection.flush(self)
         return not self._pending
 
-    def finish(self, trailers: bytes) -> bool:
-        """End the response with trailers, a header block. Whether nothing of it waits for the client."""
+    def finish(self, trailers: bytes, body: bytes = b"") -> bool:
+        """End the response with the rest of its body and trailers, a header block.
+
+        Whether nothing of it waits for the client.
+        """
         if self.ended:
             return True
         connection = self.connection
         self.responded = True
+        size = len(body)
+        if body and not (size <= JOINED and self._fits(size)):
+            self.send(b"", body)
+            body = b""
         if self._pending:
             self._ending = trailers
             return False
@@ -191,7 +211,12 @@ class Stream:
             self.stalled_since = connection.clock()
             connection.ending[self] = None
             return False
-        connection.write(connection.headers(self.id, trailers, True))
+        last = self._head()
+        if body:
+            self.send_window -= size
+            connection.send_window -= size
+            last += frames.head(size, frames.DATA, 0, self.id) + body
+        connection.write(last + connection.headers(self.id, trailers, True))
         self.complete()
         return True
 
@@ -268,6 +293,8 @@ class Stream:
         """Add the end of the response if nothing is before it. Whether it was added, so that `complete` must follow."""
         if self._pending or self._ending is None:
             return False
+        if self._opening is not None:
+            into.append(self._head())
         into.append(self.connection.headers(self.id, self._ending, True))
         self._ending = None
         return True

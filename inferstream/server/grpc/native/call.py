@@ -133,7 +133,10 @@ class Call:
         self._stop_timer()
         trailing = self._trailing + trailing
         block = ended(code, message, trailing) if self._opened else failed_at_once(code, message, trailing)
-        self._stream.finish(block)
+        self._finish(block)
+
+    def _finish(self, trailers: bytes) -> None:
+        self._stream.finish(trailers)
 
     def _fail_by(self, error: InferstreamError) -> None:
         self.fail(*grpc_status(error))

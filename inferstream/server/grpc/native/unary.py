@@ -92,5 +92,5 @@ class UnaryCall(Call):
     def fail(self, code: StatusCode, message: str, trailing: Pairs = ()) -> None:
         if self._initial and not self._over:
             self._opened = True
-            self._stream.head(opened(self._initial, self._encoding))
+            self._stream.open(opened(self._initial, self._encoding))
         super().fail(code, message, trailing)

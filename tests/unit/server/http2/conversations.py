@@ -91,7 +91,7 @@ class Echo:
             self.stream.consumed(len(data))
         if self.path == b"/stream":
             if not self.stream.responded:
-                self.stream.head(HEAD)
+                self.stream.open(HEAD)
             self.stream.send(b"", bytes(data))
             if end:
                 self.stream.finish(TRAILERS)

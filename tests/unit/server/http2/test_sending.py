@@ -71,7 +71,7 @@ async def test_a_reset_follows_the_end_of_a_response_that_waited() -> None:
     served = opened()
     served.feed(frames.headers(1, request(b"/stream"), False))
     stream = served.echoes[1].stream
-    stream.head(HEAD)
+    stream.open(HEAD)
     stream.send(b"", b"x" * BIG)
     stream.finish(TRAILERS)
     served.transport.take()
