@@ -131,7 +131,10 @@ class SocketTalk:
     def __init__(self, url: str) -> None:
         self._opened = ExitStack()
         try:
-            self._socket: ClientConnection | None = self._opened.enter_context(connect(url, close_timeout=1))
+            # Without compression: thousands of items that are all alike would fit into the sockets' buffers.
+            self._socket: ClientConnection | None = self._opened.enter_context(
+                connect(url, close_timeout=1, compression=None)
+            )
         except InvalidStatus as refusal:
             raise Failed(CODES[refusal.response.status_code], in_band=False) from refusal
         self._first = True

@@ -85,7 +85,7 @@ class Connection(Receiving, asyncio.Protocol):
         }
         window = frames.window_update(0, limits.connection_window - settings.DEFAULT_WINDOW)
         # Written with the first bytes in response to the client's: one that speaks HTTP/1.1 gets no frames.
-        self._control.append(settings.settings_frame(ours) + window)
+        self._unwritten.append(settings.settings_frame(ours) + window)
         if not self._made(self):
             self.end(ErrorCode.ENHANCE_YOUR_CALM, "too many connections")
 
@@ -105,7 +105,7 @@ class Connection(Receiving, asyncio.Protocol):
             self.corked = False
         if not begins_well:
             if data[:4].rstrip().isalpha():  # a method of HTTP/1.1
-                self._control.clear()
+                self._unwritten.clear()
                 self.transport.write(NOT_HTTP2)
             self.close()
             return

@@ -58,8 +58,12 @@ class PingResponder:
 
     def _begin(self, connection: Connection) -> None:
         unread = connection.unread_frame()
-        if unread is not None and connection.between_frames:
-            sock = connection.transport.get_extra_info("socket")
+        if unread is None:
+            return
+        sock = connection.transport.get_extra_info("socket")
+        with sock.dup() as own:
+            connection.write_beside(own)
+        if connection.between_frames:
             self._poll.register(sock.fileno(), select.POLLIN)
             self._walks[sock.fileno()] = Walk(connection, sock, *unread)
 

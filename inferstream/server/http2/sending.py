@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import socket
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from . import frames
@@ -19,12 +21,25 @@ LARGEST_FRAME = 256 * 1024
 TURN = 64 * 1024
 """Bytes that one of several waiting streams sends before the next one."""
 
+TOGETHER = 32 * 1024
+"""Bytes of the frames of several streams that leave together."""
+
+SLOW = 0.001
+"""Seconds for each of these frames after which they were late, because code of a model held the event loop."""
+
+LATE = 3
+"""Times in a row that frames may be late."""
+
+APART = 10.0
+"""Seconds for which the streams of a connection write on their own after that."""
+
 
 class Sender:
     """The sending half of a connection."""
 
     limits: Limits
     transport: asyncio.Transport
+    streams: "dict[int, Stream]"
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -44,8 +59,14 @@ class Sender:
         """Writes of responses so far."""
         self.served = 0
         """Complete responses so far."""
-        self._control: list[bytes] = []
+        self._unwritten: list[bytes] = []
+        """Frames that come before all that is written from now on."""
         self._unsent_control = 0
+        self._gathering = False
+        """Whether frames of responses wait for the end of this turn of the event loop."""
+        self._gathered = self._gathered_bytes = 0
+        self._gathered_since = self._apart_until = 0.0
+        self._late = 0
         self.answered_pings = 0
         """PINGs that are acknowledged and have not been read."""
         self.table_update = b""
@@ -56,28 +77,62 @@ class Sender:
         """Streams with bytes that wait for the connection's window or the transport, and not for their own window."""
 
     def write(self, data: bytes) -> None:
-        """Write frames of a response."""
+        """Write frames of a response: at once, or with those of other streams in this turn of the event loop."""
         self.sent += 1
-        if self._control:
-            self._control.append(data)
-            data = b"".join(self._control)
-            self._control.clear()
+        if len(self.streams) > 1 and (self._gathering or self._gather()):
+            self._unwritten.append(data)
+            self._gathered += 1
+            self._gathered_bytes += len(data)
+            if self._gathered_bytes < TOGETHER:
+                return
+            self._gathered_bytes = 0
+            data = self._take()
+        elif self._unwritten:
+            self._unwritten.append(data)
+            data = self._take()
         self.transport.write(data)
+
+    def _gather(self) -> bool:
+        """Begin to gather frames. False if they would come late, because code of a model holds the event loop."""
+        now = monotonic()
+        if now < self._apart_until:
+            return False
+        self._gathering = True
+        self._gathered = self._gathered_bytes = 0
+        self._gathered_since = now
+        self.loop.call_soon(self._write_gathered)
+        return True
+
+    def _write_gathered(self) -> None:
+        self._gathering = False
+        now = monotonic()
+        if now - self._gathered_since <= SLOW * self._gathered:
+            self._late = 0
+        else:
+            self._late += 1
+            if self._late >= LATE:
+                self._late, self._apart_until = 0, now + APART
+        if self._unwritten and not self.ended:
+            self.transport.write(self._take())
+
+    def _take(self) -> bytes:
+        data = b"".join(self._unwritten)
+        self._unwritten.clear()
+        return data
 
     def control(self, data: bytes) -> None:
         """Write a frame that is no part of a response. While frames are read it waits for the last of them."""
         if self.ended:
             return
-        self._control.append(data)
+        self._unwritten.append(data)
         if not self.corked:
             self.uncork()
 
     def uncork(self) -> None:
         """Write the frames that wait."""
-        if not self._control or self.ended:
+        if not self._unwritten or self.ended:
             return
-        data = b"".join(self._control)
-        self._control.clear()
+        data = self._take()
         if self.paused:
             self._unsent_control += len(data)
             if self._unsent_control > self.limits.max_unsent_control:
@@ -89,19 +144,30 @@ class Sender:
     @property
     def between_frames(self) -> bool:
         """Whether the client has every byte that was written, and no frame is being read."""
+        return not self._unwritten and self._idle
+
+    @property
+    def _idle(self) -> bool:
         return not (
-            self.ended
-            or self.corked
-            or self._control
-            or self.transport.is_closing()
-            or self.transport.get_write_buffer_size()
+            self.ended or self.corked or self.transport.is_closing() or self.transport.get_write_buffer_size()
         )
+
+    def write_beside(self, sock: socket.socket) -> None:
+        """Write what waits from another thread, while the event loop is held."""
+        if self._unwritten and self._idle:
+            data = self._take()
+            try:
+                sent = sock.send(data, socket.MSG_DONTWAIT)
+            except OSError:  # the client has left, or does not read
+                sent = 0
+            if sent < len(data):
+                self._unwritten.insert(0, data[sent:])
 
     def answered(self, pings: int, unsent: bytes) -> None:
         """So many of the next PINGs are acknowledged, and nothing may be sent before these bytes."""
         self.answered_pings += pings
         if unsent:
-            self._control.append(unsent)
+            self._unwritten.append(unsent)
 
     def flush(self, stream: "Stream") -> None:
         """Send what the windows allow of a stream that waits."""
@@ -129,9 +195,9 @@ class Sender:
         if not into:
             return False
         self.sent += 1
-        if self._control:
-            into[:0] = self._control
-            self._control.clear()
+        if self._unwritten:
+            into[:0] = self._unwritten
+            self._unwritten.clear()
         self.transport.writelines(into)
         if ends:
             # Only now: what the end of the last stream causes may close the connection.

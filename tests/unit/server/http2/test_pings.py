@@ -16,6 +16,7 @@ from inferstream.server.http2.limits import Limits
 from inferstream.server.http2.pings import PingResponder, walk
 from inferstream.server.standin import Hold
 
+from .conversations import HEAD as RESPONSE
 from .conversations import FakeTransport, Served, read_frames
 from .test_fuzz import START, in_a_loop
 
@@ -129,6 +130,23 @@ async def test_a_ping_is_acknowledged_once_whoever_reads_it() -> None:
         client.loop_reads()
         assert numbers(client.acknowledged()) == [4]
         assert client.connection.answered_pings == 0
+
+
+async def test_messages_that_streams_have_written_leave_before_the_acknowledgements() -> None:
+    with connected() as client:
+        for id in (1, 3):
+            client.send(frames.headers(id, HEAD, False))
+        client.loop_reads()
+        stream = client.served.echoes[1].stream
+        stream.open(RESPONSE)
+        stream.send(b"", b"x")
+        assert client.received() == []
+        client.send(ping(1))
+        client.stand_in()
+        found = [(kind, id) for kind, _, id, _ in client.received()]
+        assert found == [(frames.HEADERS, 1), (frames.DATA, 1), (frames.PING, 0)]
+        await asyncio.sleep(0)
+        assert client.received() == []
 
 
 async def test_looks_of_one_hold_go_on_where_the_last_one_ended() -> None:

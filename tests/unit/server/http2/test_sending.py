@@ -1,11 +1,16 @@
-"""What is written when a client does not read, resets, or has less room than most."""
+"""What is written when several streams write, and when a client does not read, resets, or has less room than most."""
+
+import asyncio
+import socket
 
 import hpack
+import pytest
 
-from inferstream.server.http2 import frames, settings
+from inferstream.server.http2 import frames, sending, settings
 from inferstream.server.http2.errors import ErrorCode
 from inferstream.server.http2.hpack import encode
 from inferstream.server.http2.limits import Limits
+from inferstream.server.http2.stream import Stream
 
 from .conversations import HEAD, TRAILERS, Served, read_frames
 
@@ -138,3 +143,126 @@ async def test_a_request_that_cannot_begin_ends_alone() -> None:
     assert (frames.RST_STREAM, 1) in found
     served.connection._accept = accept
     assert (frames.HEADERS, 3) in kinds(served.feed(call(3)))
+
+
+def streams_of(served: Served, number: int) -> list[Stream]:
+    """So many streams of one connection, of which none has responded."""
+    served.transport.take()
+    for id in range(1, 2 * number, 2):
+        served.feed(frames.headers(id, request(b"/late"), False))
+    return [served.echoes[id].stream for id in range(1, 2 * number, 2)]
+
+
+async def test_frames_of_several_streams_in_one_turn_leave_together() -> None:
+    served = opened()
+    one, two = streams_of(served, 2)
+    one.open(HEAD)
+    one.send(b"", b"x")
+    two.open(HEAD)
+    two.send(b"", b"x")
+    one.send(b"", b"x")
+    assert not served.transport.written
+    await asyncio.sleep(0)
+    of = [stream for _, stream in kinds(served.transport.take())]
+    assert of == [1, 1, 3, 3, 1]
+
+
+async def test_a_lone_stream_writes_at_once() -> None:
+    served = opened()
+    (one,) = streams_of(served, 1)
+    one.open(HEAD)
+    one.send(b"", b"x")
+    assert kinds(served.transport.take()) == [(frames.HEADERS, 1), (frames.DATA, 1)]
+
+
+async def test_frames_keep_their_order_beside_resets_and_acknowledgements() -> None:
+    served = opened()
+    one, two = streams_of(served, 2)
+    one.open(HEAD)
+    one.send(b"", b"x")
+    one.reset(ErrorCode.CANCEL)
+    assert kinds(served.transport.take()) == [(frames.HEADERS, 1), (frames.DATA, 1), (frames.RST_STREAM, 1)]
+    two.open(HEAD)
+    two.send(b"", b"x")
+    written = served.feed(settings.settings_frame({settings.MAX_FRAME_SIZE: 16_384}))
+    assert [kind for kind, _ in kinds(written)] == [frames.HEADERS, frames.DATA, frames.SETTINGS]
+    await asyncio.sleep(0)
+    assert not served.transport.written
+
+
+async def test_much_does_not_wait_for_the_end_of_the_turn() -> None:
+    served = opened(INITIAL_WINDOW_SIZE=1 << 20)
+    served.feed(frames.window_update(0, 1 << 20))
+    one, _ = streams_of(served, 2)
+    one.open(HEAD)
+    one.send(b"", b"x" * 16_000)
+    assert not served.transport.written
+    one.send(b"", b"x" * 16_000)
+    one.send(b"", b"x" * 16_000)
+    assert len(served.transport.take()) > sending.TOGETHER
+    await asyncio.sleep(0)
+    assert not served.transport.written
+
+
+async def test_a_connection_that_ends_writes_what_was_gathered() -> None:
+    served = opened()
+    one, _ = streams_of(served, 2)
+    one.open(HEAD)
+    one.send(b"", b"x")
+    served.connection.end(ErrorCode.NO_ERROR, "")
+    assert [kind for kind, _ in kinds(served.transport.take())] == [
+        frames.HEADERS,
+        frames.DATA,
+        frames.GOAWAY,
+    ]
+    await asyncio.sleep(0)
+
+
+async def test_nothing_is_written_to_a_client_that_has_left() -> None:
+    served = opened()
+    one, _ = streams_of(served, 2)
+    one.open(HEAD)
+    one.send(b"", b"x")
+    served.transport.closed = True
+    served.connection.connection_lost(None)
+    await asyncio.sleep(0)
+
+
+async def test_streams_write_on_their_own_where_code_holds_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1.0]
+    monkeypatch.setattr(sending, "monotonic", lambda: clock[0])
+    served = opened()
+    one, _ = streams_of(served, 2)
+    one.open(HEAD)
+
+    async def turn(seconds: float) -> bool:
+        """Whether a write in a turn of so many seconds waits for its end."""
+        one.send(b"", b"x")
+        waits = not served.transport.written
+        clock[0] += seconds
+        await asyncio.sleep(0)
+        assert served.transport.take()
+        return waits
+
+    slow = 2 * sending.SLOW
+    assert [await turn(seconds) for seconds in (slow, slow, 0, slow, slow, slow, slow)] == [True] * 6 + [
+        False
+    ]
+    clock[0] += sending.APART
+    assert await turn(0)
+
+
+async def test_what_was_gathered_leaves_beside_the_event_loop() -> None:
+    served = opened()
+    one, _ = streams_of(served, 2)
+    one.open(HEAD)
+    one.send(b"", b"x")
+    client, ours = socket.socketpair()
+    with client, ours:
+        served.connection.write_beside(ours)
+        assert kinds(client.recv(1000)) == [(frames.HEADERS, 1), (frames.DATA, 1)]
+        one.send(b"", b"y")
+        ours.shutdown(socket.SHUT_WR)
+        served.connection.write_beside(ours)
+    await asyncio.sleep(0)
+    assert kinds(served.transport.take()) == [(frames.DATA, 1)]
