@@ -277,6 +277,7 @@ class Connection(Receiving, asyncio.Protocol):
             return
         # Never more than an earlier GOAWAY said (section 6.8).
         last = self.last_stream if self.last_served is None else self.last_served
+        self.send_later()
         self.control(frames.goaway(last, code, reason))
         self.corked = False
         self.uncork()

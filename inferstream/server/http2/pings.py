@@ -61,8 +61,9 @@ class PingResponder:
         if unread is None:
             return
         sock = connection.transport.get_extra_info("socket")
-        with sock.dup() as own:
-            connection.write_beside(own)
+        if connection.has_gathered:
+            with suppress(OSError), sock.dup() as own:
+                connection.write_beside(own)
         if connection.between_frames:
             self._poll.register(sock.fileno(), select.POLLIN)
             self._walks[sock.fileno()] = Walk(connection, sock, *unread)

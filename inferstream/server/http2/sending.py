@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +28,17 @@ TOGETHER = 32 * 1024
 SLOW = 0.001
 """Seconds for each of these frames after which they were late, because code of a model held the event loop."""
 
-LATE = 3
-"""Times in a row that frames may be late."""
+SLOWEST = 0.025
+"""Seconds after which they were late however many there are."""
+
+LATE = 6
+"""How late frames may be: a turn in which they are counts 2, any other takes 1 off."""
 
 APART = 10.0
 """Seconds for which the streams of a connection write on their own after that."""
+
+UNIT = 1024
+"""Bytes of a response that let a client send as many frames of control as one write does."""
 
 
 class Sender:
@@ -56,14 +63,20 @@ class Sender:
         self.uses = 0
         """Useful frames so far, in both directions."""
         self.sent = 0
-        """Writes of responses so far."""
+        """Writes of responses so far, and the `UNIT`s in them."""
         self.served = 0
         """Complete responses so far."""
         self._unwritten: list[bytes] = []
         """Frames that come before all that is written from now on."""
         self._unsent_control = 0
+        self._beside = False
+        """Whether another thread writes."""
+        self._later: list[Callable[[], object]] = []
+        """What streams do at the end of this turn of the event loop."""
+        self._turning = False
+        """Whether `_turned` is about to be called."""
         self._gathering = False
-        """Whether frames of responses wait for the end of this turn of the event loop."""
+        """Whether frames of responses wait for the end of this turn."""
         self._gathered = self._gathered_bytes = 0
         self._gathered_since = self._apart_until = 0.0
         self._late = 0
@@ -78,19 +91,23 @@ class Sender:
 
     def write(self, data: bytes) -> None:
         """Write frames of a response: at once, or with those of other streams in this turn of the event loop."""
-        self.sent += 1
+        self.sent += 1 + len(data) // UNIT
         if len(self.streams) > 1 and (self._gathering or self._gather()):
             self._unwritten.append(data)
             self._gathered += 1
             self._gathered_bytes += len(data)
             if self._gathered_bytes < TOGETHER:
                 return
-            self._gathered_bytes = 0
             data = self._take()
         elif self._unwritten:
             self._unwritten.append(data)
             data = self._take()
         self.transport.write(data)
+
+    def later(self, send: Callable[[], object]) -> None:
+        """Let a stream send at the end of this turn of the event loop, before the frames of the turn are written."""
+        self._later.append(send)
+        self._turn_soon()
 
     def _gather(self) -> bool:
         """Begin to gather frames. False if they would come late, because code of a model holds the event loop."""
@@ -100,25 +117,42 @@ class Sender:
         self._gathering = True
         self._gathered = self._gathered_bytes = 0
         self._gathered_since = now
-        self.loop.call_soon(self._write_gathered)
+        self._turn_soon()
         return True
 
-    def _write_gathered(self) -> None:
-        self._gathering = False
-        now = monotonic()
-        if now - self._gathered_since <= SLOW * self._gathered:
-            self._late = 0
-        else:
-            self._late += 1
-            if self._late >= LATE:
-                self._late, self._apart_until = 0, now + APART
+    def _turn_soon(self) -> None:
+        if not self._turning:
+            self._turning = True
+            self.loop.call_soon(self._turned)
+
+    def _turned(self) -> None:
+        """The event loop has turned: write what this connection has gathered."""
+        self.send_later()
+        self._turning = False
+        if self._gathering:
+            self._gathering = False
+            now = monotonic()
+            if now - self._gathered_since > min(SLOW * self._gathered, SLOWEST):
+                self._late += 2
+                if self._late >= LATE:
+                    self._late, self._apart_until = 0, now + APART
+            elif self._late:
+                self._late -= 1
         if self._unwritten and not self.ended:
             self.transport.write(self._take())
 
+    def send_later(self) -> None:
+        """Let the streams send that wait for the end of this turn."""
+        if self._later:
+            later, self._later = self._later, []
+            for send in later:
+                send()
+
     def _take(self) -> bytes:
-        data = b"".join(self._unwritten)
-        self._unwritten.clear()
-        return data
+        """What waits to be written. Another thread may take it too, or add a frame, so the list is exchanged."""
+        taken, self._unwritten = self._unwritten, []
+        self._gathered_bytes = 0
+        return b"".join(taken)
 
     def control(self, data: bytes) -> None:
         """Write a frame that is no part of a response. While frames are read it waits for the last of them."""
@@ -131,6 +165,9 @@ class Sender:
     def uncork(self) -> None:
         """Write the frames that wait."""
         if not self._unwritten or self.ended:
+            return
+        if self._beside:  # the rest of what the other thread writes comes first
+            self._turn_soon()
             return
         data = self._take()
         if self.paused:
@@ -152,16 +189,24 @@ class Sender:
             self.ended or self.corked or self.transport.is_closing() or self.transport.get_write_buffer_size()
         )
 
+    @property
+    def has_gathered(self) -> bool:
+        """Whether frames wait to be written."""
+        return bool(self._unwritten)
+
     def write_beside(self, sock: socket.socket) -> None:
         """Write what waits from another thread, while the event loop is held."""
-        if self._unwritten and self._idle:
-            data = self._take()
-            try:
-                sent = sock.send(data, socket.MSG_DONTWAIT)
-            except OSError:  # the client has left, or does not read
-                sent = 0
-            if sent < len(data):
-                self._unwritten.insert(0, data[sent:])
+        if not self._idle:
+            return
+        self._beside = True
+        data = self._take()
+        try:
+            sent = sock.send(data, socket.MSG_DONTWAIT)
+        except OSError:  # the client has left, or does not read
+            sent = 0
+        if sent < len(data):
+            self._unwritten.insert(0, data[sent:])
+        self._beside = False
 
     def answered(self, pings: int, unsent: bytes) -> None:
         """So many of the next PINGs are acknowledged, and nothing may be sent before these bytes."""
@@ -194,10 +239,9 @@ class Sender:
         ends = stream.take_end(into)
         if not into:
             return False
-        self.sent += 1
+        self.sent += 1 + (TURN - left) // UNIT
         if self._unwritten:
-            into[:0] = self._unwritten
-            self._unwritten.clear()
+            into.insert(0, self._take())
         self.transport.writelines(into)
         if ends:
             # Only now: what the end of the last stream causes may close the connection.

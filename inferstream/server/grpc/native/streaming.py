@@ -22,6 +22,15 @@ SLOW = 0.0001
 TOGETHER = 32 * 1024
 """Bytes of messages that leave together, and one message more."""
 
+HELD = 0.001
+"""Seconds after which messages were late, because code of the model held the event loop."""
+
+LATE = 3
+"""Times that messages of a stream may be late."""
+
+APART = 10.0
+"""Seconds for which each message of the stream leaves at once after that."""
+
 MOST_WAITING = 64
 """Messages of a stream that are cut out before the RPC reads them. The others wait as the bytes that arrived."""
 
@@ -45,12 +54,15 @@ class StreamingCall(Call):
     """Messages in both directions, or many in one.
 
     Messages that the RPC writes without waiting leave together, because the system call is most of what a small
-    message costs. The first leaves alone, and no message waits for more than the next turn of the event loop.
+    message costs. The first leaves alone, and the others by the end of this turn of the event loop. A model that holds
+    the event loop would keep them: it may do so a few times.
     """
 
     __slots__ = (
+        "_apart_until",
         "_half_closed",
         "_last",
+        "_late",
         "_messages",
         "_owed",
         "_reader",
@@ -73,6 +85,8 @@ class StreamingCall(Call):
         self._unsent_size = 0
         self._last = 0.0
         """When the RPC wrote its last message, on the clock of `perf_counter`."""
+        self._late = 0
+        self._apart_until = 0.0
         self._without_wait = 0
 
     def start(self) -> None:
@@ -156,13 +170,13 @@ class StreamingCall(Call):
         return message
 
     async def send_initial_metadata(self, metadata: Pairs, /) -> None:
-        if self._left:
+        if self._over:
             raise ClientLeft
         if not self._opened:
             self._opened = True
             stream = self._stream
             stream.open(opened(metadata, self._encoding))
-            stream.connection.loop.call_soon(stream.head)
+            stream.connection.later(stream.head)
 
     def write(self, message: bytes, /) -> Awaitable[None]:
         if self._over:
@@ -177,15 +191,24 @@ class StreamingCall(Call):
         unsent += prefix, body
         self._unsent_size += len(body)
         self._without_wait += 1
-        last, self._last = self._last, perf_counter()
+        now = perf_counter()
+        took, self._last = now - self._last, now
         if self._without_wait >= WITHOUT_WAIT:
             self._without_wait = 0
             return asyncio.sleep(0) if self._send() else stream.sent()
-        if self._last - last > SLOW or self._unsent_size > TOGETHER:
+        if took > SLOW or self._unsent_size > TOGETHER or now < self._apart_until:
+            if took > HELD and len(unsent) > 2:
+                self._were_late(now)
             return _DONE if self._send() else stream.sent()
         if len(unsent) == 2:
-            stream.connection.loop.call_soon(self._send)
+            stream.connection.later(self._send)
         return _DONE
+
+    def _were_late(self, now: float) -> None:
+        """Messages have waited for code that held the event loop."""
+        self._late += 1
+        if self._late >= LATE:
+            self._late, self._apart_until = 0, now + APART
 
     def _send(self) -> bool:
         """Send the messages that are about to leave. Whether nothing waits for the client."""

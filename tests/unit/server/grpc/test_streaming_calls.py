@@ -9,7 +9,7 @@ from inferstream.server.grpc.messages import PREFIX
 from inferstream.server.grpc.native import streaming
 from inferstream.server.grpc.native.head import CallHead
 from inferstream.server.grpc.native.streaming import StreamingCall
-from inferstream.server.grpc.rpc import Rpc, RpcFailed
+from inferstream.server.grpc.rpc import ClientLeft, Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.http2 import frames
 from inferstream.server.http2.connection import Connection
@@ -226,3 +226,35 @@ async def test_messages_wait_for_a_client_that_does_not_read(clock: Clock) -> No
     served.connection.data_received(frames.window_update(1, 10_000))
     words = " ".join(await served.ended()).split()
     assert words == ["head", *(f"{number:05d}" for number in range(100)), "end"]
+
+
+async def test_messages_leave_at_once_where_the_model_holds_the_loop(clock: Clock) -> None:
+    async def behaviour(call: StreamingCall) -> None:
+        for burst in range(streaming.LATE + 2):
+            clock.now += 2 * streaming.HELD
+            await call.write(b"%d" % burst)
+            await call.write(b"-")
+
+    found = await Served(behaviour).ended()
+    assert found == ["head 0", "- 1", "- 2", "- 3", "-", "4", "-", "end"]
+
+
+async def test_metadata_do_not_follow_the_end(clock: Clock) -> None:
+    async def behaviour(call: StreamingCall) -> None:
+        call.fail(StatusCode.DEADLINE_EXCEEDED, "late")
+        with pytest.raises(ClientLeft):
+            await call.send_initial_metadata(())
+
+    assert await Served(behaviour).ended() == ["end"]
+
+
+async def test_a_message_waits_for_one_turn_beside_other_streams(clock: Clock) -> None:
+    async def behaviour(call: StreamingCall) -> None:
+        for name in "ab":
+            await call.write(name.encode())
+        await asyncio.sleep(0)
+        assert served.wire.writes == ["head a b"]
+
+    served = Served(behaviour)
+    served.connection.data_received(frames.headers(3, REQUEST, False))
+    await served.ended()
