@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from importlib import _bootstrap
+from importlib.util import cache_from_source
 from pathlib import Path
 from site import getsitepackages
 from sysconfig import get_path
@@ -29,6 +30,9 @@ LOOP_PATIENCE = 5.0
 
 CLOCK_STEP = 20_000_000
 """Nanoseconds by which the time of a file's change may lag behind the clock."""
+
+RECENT = 2.0
+"""Seconds for which a file may change again without a change of what its bytecode says of it."""
 
 STANDS_IN = "STANDS_IN"
 """Attribute of our modules that replace a package that is not installed. A module in a folder wins over them."""
@@ -99,6 +103,7 @@ def import_from(folder: Path, name: str) -> ModuleType:
             del sys.modules[stale]
             _stamps.pop(stale, None)
         importlib.invalidate_caches()
+        known = {*sys.modules}
         sys.path.insert(0, entry)
         try:
             return importlib.import_module(name)
@@ -107,9 +112,24 @@ def import_from(folder: Path, name: str) -> ModuleType:
                 sys.path.remove(entry)
             if entry not in sys.path:
                 sys.path.append(entry)
+            _drop_recent_bytecode(f"{entry}{os.sep}{name.replace('.', os.sep)}.py")  # also of one that fails
+            for module in _found():
+                if module.name not in known and module.file is not None:
+                    _drop_recent_bytecode(module.file)
             for module in _shared(_found()):
                 _stamps.setdefault(module.name, _stamp(module.file, began))
             _looked = time.time_ns()
+
+
+def _drop_recent_bytecode(file: str) -> None:
+    """Remove the bytecode of a file that has just changed.
+
+    Python compares the size of the file and the time of its change in whole seconds. Another change in the same second,
+    to as many bytes, would not be seen: a reload, or another process, would get the old code.
+    """
+    with suppress(OSError, NotImplementedError):
+        if os.stat(file).st_mtime > time.time() - RECENT:
+            os.remove(cache_from_source(file))
 
 
 def stamps_of(folder: Path) -> dict[str, FileStamp | None]:

@@ -5,8 +5,10 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from importlib.util import cache_from_source
 from pathlib import Path
 from types import ModuleType
 
@@ -156,6 +158,7 @@ def in_threads(*functions: Callable[[], object]) -> list[BaseException]:
 
 MEETING = """
 import threading
+import time
 here = threading.get_ident
 started = {"left": threading.Event(), "right": threading.Event()}
 checked = threading.Event()
@@ -347,3 +350,35 @@ async def test_a_models_thread_waits_for_its_turn(tmp_path, monkeypatch) -> None
 def test_a_module_that_takes_its_folder_off_the_path_is_imported(tmp_path) -> None:
     folder = code(tmp_path / "one", model="import os, sys; sys.path.remove(os.path.dirname(__file__))")
     assert load(folder).__name__ == "model"
+
+
+@pytest.mark.parametrize("file", ["model.py", "parts/words.py"])
+def test_a_change_in_the_same_second_to_as_many_bytes_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    now = time.time_ns()
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "__init__.py").touch()
+    texts = {"parts/words.py": "WORD = 'old'", "model.py": "from parts.words import WORD\nmine = 'old'"}
+    found = []
+    for change in (lambda text: text, lambda text: text.replace("old", "new")):
+        texts[file] = change(texts[file])
+        for name, text in texts.items():
+            (tmp_path / name).write_text(text)
+            os.utime(tmp_path / name, ns=(now, now))
+        module = import_from(tmp_path, "model")
+        found.append((module.WORD, module.mine))
+    assert found == [("old", "old"), ("old", "new") if file == "model.py" else ("new", "old")]
+
+
+def test_bytecode_of_code_that_has_not_just_changed_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = tmp_path / "settled.py"
+    file.write_text("word = 1")
+    before = time.time() - 60
+    os.utime(file, (before, before))
+    import_from(tmp_path, "settled")
+    assert Path(cache_from_source(str(file))).exists()
