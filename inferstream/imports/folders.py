@@ -113,10 +113,11 @@ def import_from(folder: Path, name: str) -> ModuleType:
             if entry not in sys.path:
                 sys.path.append(entry)
             _drop_recent_bytecode(f"{entry}{os.sep}{name.replace('.', os.sep)}.py")  # also of one that fails
-            for module in _found():
+            found = [*_found()]
+            for module in found:
                 if module.name not in known and module.file is not None:
                     _drop_recent_bytecode(module.file)
-            for module in _shared(_found()):
+            for module in _shared(found):
                 _stamps.setdefault(module.name, _stamp(module.file, began))
             _looked = time.time_ns()
 

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from . import frames
+from .lateness import Lateness
 from .limits import Limits
 from .settings import DEFAULT_WINDOW
 
@@ -30,12 +31,6 @@ SLOW = 0.001
 
 SLOWEST = 0.025
 """Seconds after which they were late however many there are."""
-
-LATE = 6
-"""How late frames may be: a turn in which they are counts 2, any other takes 1 off."""
-
-APART = 10.0
-"""Seconds for which the streams of a connection write on their own after that."""
 
 UNIT = 1024
 """Bytes of a response that let a client send as many frames of control as one write does."""
@@ -78,8 +73,8 @@ class Sender:
         self._gathering = False
         """Whether frames of responses wait for the end of this turn."""
         self._gathered = self._gathered_bytes = 0
-        self._gathered_since = self._apart_until = 0.0
-        self._late = 0
+        self._gathered_since = 0.0
+        self._lateness = Lateness()
         self.answered_pings = 0
         """PINGs that are acknowledged and have not been read."""
         self.table_update = b""
@@ -112,7 +107,7 @@ class Sender:
     def _gather(self) -> bool:
         """Begin to gather frames. False if they would come late, because code of a model holds the event loop."""
         now = monotonic()
-        if now < self._apart_until:
+        if self._lateness.apart(now):
             return False
         self._gathering = True
         self._gathered = self._gathered_bytes = 0
@@ -133,11 +128,9 @@ class Sender:
             self._gathering = False
             now = monotonic()
             if now - self._gathered_since > min(SLOW * self._gathered, SLOWEST):
-                self._late += 2
-                if self._late >= LATE:
-                    self._late, self._apart_until = 0, now + APART
-            elif self._late:
-                self._late -= 1
+                self._lateness.late(now)
+            else:
+                self._lateness.punctual()
         if self._unwritten and not self.ended:
             self.transport.write(self._take())
 

@@ -382,3 +382,17 @@ def test_bytecode_of_code_that_has_not_just_changed_is_kept(
     os.utime(file, (before, before))
     import_from(tmp_path, "settled")
     assert Path(cache_from_source(str(file))).exists()
+
+
+def test_code_that_failed_and_is_mended_in_the_same_second_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file, now = tmp_path / "failing.py", time.time_ns()
+    for divisor in "01":
+        file.write_text(f"word = 1 / {divisor}")
+        os.utime(file, ns=(now, now))
+        if divisor == "0":
+            with pytest.raises(ZeroDivisionError):
+                import_from(tmp_path, "failing")
+    assert import_from(tmp_path, "failing").word == 1

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Generator
 from time import perf_counter
 
 from ....errors import InferstreamError
+from ...http2.lateness import Lateness
 from ...http2.stream import Stream
 from ..messages import PREFIX, MessageBuffer, decompressed
 from ..rpc import ClientLeft, Rpc
@@ -24,12 +25,6 @@ TOGETHER = 32 * 1024
 
 HELD = 0.001
 """Seconds after which messages were late, because code of the model held the event loop."""
-
-LATE = 3
-"""Times that messages of a stream may be late."""
-
-APART = 10.0
-"""Seconds for which each message of the stream leaves at once after that."""
 
 MOST_WAITING = 64
 """Messages of a stream that are cut out before the RPC reads them. The others wait as the bytes that arrived."""
@@ -59,10 +54,9 @@ class StreamingCall(Call):
     """
 
     __slots__ = (
-        "_apart_until",
         "_half_closed",
         "_last",
-        "_late",
+        "_lateness",
         "_messages",
         "_owed",
         "_reader",
@@ -85,8 +79,7 @@ class StreamingCall(Call):
         self._unsent_size = 0
         self._last = 0.0
         """When the RPC wrote its last message, on the clock of `perf_counter`."""
-        self._late = 0
-        self._apart_until = 0.0
+        self._lateness = Lateness()
         self._without_wait = 0
 
     def start(self) -> None:
@@ -196,19 +189,13 @@ class StreamingCall(Call):
         if self._without_wait >= WITHOUT_WAIT:
             self._without_wait = 0
             return asyncio.sleep(0) if self._send() else stream.sent()
-        if took > SLOW or self._unsent_size > TOGETHER or now < self._apart_until:
+        if took > SLOW or self._unsent_size > TOGETHER or self._lateness.apart(now):
             if took > HELD and len(unsent) > 2:
-                self._were_late(now)
+                self._lateness.late(now)
             return _DONE if self._send() else stream.sent()
         if len(unsent) == 2:
             stream.connection.later(self._send)
         return _DONE
-
-    def _were_late(self, now: float) -> None:
-        """Messages have waited for code that held the event loop."""
-        self._late += 1
-        if self._late >= LATE:
-            self._late, self._apart_until = 0, now + APART
 
     def _send(self) -> bool:
         """Send the messages that are about to leave. Whether nothing waits for the client."""

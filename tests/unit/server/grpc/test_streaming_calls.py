@@ -13,6 +13,7 @@ from inferstream.server.grpc.rpc import ClientLeft, Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.http2 import frames
 from inferstream.server.http2.connection import Connection
+from inferstream.server.http2.errors import ErrorCode
 from inferstream.server.http2.hpack import encode
 from inferstream.server.http2.limits import Limits
 from inferstream.server.http2.request import Request
@@ -230,7 +231,7 @@ async def test_messages_wait_for_a_client_that_does_not_read(clock: Clock) -> No
 
 async def test_messages_leave_at_once_where_the_model_holds_the_loop(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
-        for burst in range(streaming.LATE + 2):
+        for burst in range(5):
             clock.now += 2 * streaming.HELD
             await call.write(b"%d" % burst)
             await call.write(b"-")
@@ -258,3 +259,13 @@ async def test_a_message_waits_for_one_turn_beside_other_streams(clock: Clock) -
     served = Served(behaviour)
     served.connection.data_received(frames.headers(3, REQUEST, False))
     await served.ended()
+
+
+async def test_messages_leave_before_the_connection_ends(clock: Clock) -> None:
+    async def behaviour(call: StreamingCall) -> None:
+        for name in "abc":
+            await call.write(name.encode())
+        served.connection.end(ErrorCode.NO_ERROR, "")
+
+    served = Served(behaviour)
+    assert await served.ended() == ["head a", "b c"]

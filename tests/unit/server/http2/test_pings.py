@@ -149,6 +149,31 @@ async def test_messages_that_streams_have_written_leave_before_the_acknowledgeme
         assert client.received() == []
 
 
+async def test_a_connection_without_a_descriptor_to_spare_is_no_obstacle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class NoMore:
+        """A socket in a process that may open no further file."""
+
+        def __init__(self, sock: socket.socket) -> None:
+            self.fileno = sock.fileno
+
+        def dup(self) -> socket.socket:
+            raise OSError(24, "Too many open files")
+
+    with connected() as client:
+        for id in (1, 3):
+            client.send(frames.headers(id, HEAD, False))
+        client.loop_reads()
+        stream = client.served.echoes[1].stream
+        stream.open(RESPONSE)
+        stream.send(b"", b"x")
+        monkeypatch.setattr(client.transport, "get_extra_info", lambda *_: NoMore(client._ours))
+        client.stand_in()
+        await asyncio.sleep(0)
+        assert [(kind, id) for kind, _, id, _ in client.received()] == [(frames.HEADERS, 1), (frames.DATA, 1)]
+
+
 async def test_looks_of_one_hold_go_on_where_the_last_one_ended() -> None:
     hold = Hold(0, False)
     with connected() as client:

@@ -6,7 +6,7 @@ import socket
 import hpack
 import pytest
 
-from inferstream.server.http2 import frames, sending, settings
+from inferstream.server.http2 import frames, lateness, sending, settings
 from inferstream.server.http2.errors import ErrorCode
 from inferstream.server.http2.hpack import encode
 from inferstream.server.http2.limits import Limits
@@ -25,6 +25,13 @@ def opened(limits: Limits | None = None, **values: int) -> Served:
     served = Served(limits)
     chosen = {getattr(settings, name): value for name, value in values.items()}
     served.feed(frames.PREFACE + settings.settings_frame(chosen))
+    return served
+
+
+def with_room() -> Served:
+    """A connection whose client lets a mebibyte come, on each stream and in all."""
+    served = opened(INITIAL_WINDOW_SIZE=1 << 20)
+    served.feed(frames.window_update(0, 1 << 20))
     return served
 
 
@@ -191,8 +198,7 @@ async def test_frames_keep_their_order_beside_resets_and_acknowledgements() -> N
 
 
 async def test_much_does_not_wait_for_the_end_of_the_turn() -> None:
-    served = opened(INITIAL_WINDOW_SIZE=1 << 20)
-    served.feed(frames.window_update(0, 1 << 20))
+    served = with_room()
     one, _ = streams_of(served, 2)
     one.open(HEAD)
     one.send(b"", b"x" * 16_000)
@@ -247,19 +253,19 @@ async def test_streams_write_on_their_own_where_code_holds_the_loop(monkeypatch:
     slow = 2 * sending.SLOW
     assert [await turn(seconds) for seconds in (slow, slow, 0, slow, slow)] == [True] * 5
     assert not await turn(slow)
-    clock[0] += sending.APART
+    clock[0] += lateness.APART
     assert await turn(0)
 
 
-async def test_a_client_that_gives_its_windows_back_often_is_no_flood() -> None:
-    served = opened(INITIAL_WINDOW_SIZE=1 << 20)
-    served.feed(frames.window_update(0, 1 << 20))
+@pytest.mark.parametrize("size", [16_000, 100_000])  # written at once, and in turns
+async def test_a_client_that_gives_its_windows_back_often_is_no_flood(size: int) -> None:
+    served = with_room()
     (one,) = streams_of(served, 1)
     one.open(HEAD)
-    for _ in range(10_000):
-        one.send(b"", b"x" * 16_000)
+    for _ in range(32_000_000 // size):
+        one.send(b"", b"x" * size)
         served.transport.take()
-        for _ in range(4):
+        for _ in range(size // 4_000):
             served.feed(frames.window_update(0, 4_000) + frames.window_update(1, 4_000))
         assert not served.connection.ended
 
