@@ -7,8 +7,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from ..lateness import Lateness
 from . import frames
-from .lateness import Lateness
 from .limits import Limits
 from .settings import DEFAULT_WINDOW
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ...errors import InferstreamError
 from ...protos import sse
+from ..lateness import HELD, Lateness
 from .exchange import Exchange
 from .messages import RawHeaders, wrap
 
@@ -59,6 +60,7 @@ class EventStream:
 
     Events that a model makes without waiting leave together, because the system call is most of what
     an event costs; as soon as the model waits for anything, whatever is there has left. The first leaves alone.
+    A model that holds the event loop would keep the others: it may do so a few times.
     A single timer watches the stream: it sends a comment when the model is silent for `heartbeat`
     seconds, and drops a client that has read nothing for `stall` seconds.
     `headers` go beside those that make the answer a stream of events.
@@ -96,6 +98,7 @@ class EventStream:
 
     async def _run(self, reply: Source, asked: Writing) -> None:
         write = asked.events()
+        lateness = Lateness()
         last, turned = 0.0, perf_counter()  # the first event leaves alone, for the client waits for it
         async for response in reply:
             event = write(response)
@@ -106,8 +109,12 @@ class EventStream:
                 await self._leave(reply, write)
                 return
             now = perf_counter()
-            if (now - last > SLOW or self._size > BATCH_BYTES) and (full := self._flush()) is not None:
-                await full
+            took = now - last
+            if took > SLOW or self._size > BATCH_BYTES or lateness.apart(now):
+                if took > HELD and len(self._events) > 1:
+                    lateness.late(now)
+                if (full := self._flush()) is not None:
+                    await full
             if self._waited:
                 self._waited, turned = False, now
             elif now - turned > TURN_AFTER:

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Generator
 from time import perf_counter
 
 from ....errors import InferstreamError
-from ...http2.lateness import Lateness
 from ...http2.stream import Stream
+from ...lateness import HELD, Lateness
 from ..messages import PREFIX, MessageBuffer, decompressed
 from ..rpc import ClientLeft, Rpc
 from ..statuses import StatusCode
@@ -22,9 +22,6 @@ SLOW = 0.0001
 
 TOGETHER = 32 * 1024
 """Bytes of messages that leave together, and one message more."""
-
-HELD = 0.001
-"""Seconds after which messages were late, because code of the model held the event loop."""
 
 MOST_WAITING = 64
 """Messages of a stream that are cut out before the RPC reads them. The others wait as the bytes that arrived."""

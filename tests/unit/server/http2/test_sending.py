@@ -6,7 +6,8 @@ import socket
 import hpack
 import pytest
 
-from inferstream.server.http2 import frames, lateness, sending, settings
+from inferstream.server import lateness
+from inferstream.server.http2 import frames, sending, settings
 from inferstream.server.http2.errors import ErrorCode
 from inferstream.server.http2.hpack import encode
 from inferstream.server.http2.limits import Limits

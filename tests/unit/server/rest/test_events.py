@@ -8,6 +8,7 @@ import pytest
 
 from inferstream.dataplane.call import Operation
 from inferstream.dataplane.reply import StreamReply
+from inferstream.server.lateness import HELD, LATE, MOST
 from inferstream.server.rest.dialects.v2 import V2Request
 from inferstream.server.rest.events import BATCH_BYTES, TURN_AFTER, EventStream
 from inferstream.types import InferenceRequest, InferenceResponse
@@ -105,6 +106,25 @@ async def test_all_there_is_has_left_before_the_model_waits() -> None:
     await streamed(model, client)
     assert before == ["a b ", "a b c "]
     assert "".join(client.pieces) == "a b c d "
+
+
+async def test_events_leave_alone_where_code_of_the_model_keeps_them_waiting() -> None:
+    client = Client()
+    waited: list[bool] = []
+
+    async def model():
+        yield response("first")
+        for name in "abcdefghij":
+            yield response(name)
+            waited.append(f"{name} " not in client.pieces)
+            end = time.perf_counter() + 2 * HELD
+            while time.perf_counter() < end:
+                pass
+            yield response(name.upper())
+
+    await streamed(model, client)
+    assert waited.count(True) <= MOST // LATE
+    assert "".join(client.pieces) == "first " + "".join(f"{each} {each.upper()} " for each in "abcdefghij")
 
 
 async def test_much_leaves_in_pieces() -> None:

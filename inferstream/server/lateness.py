@@ -1,5 +1,8 @@
 """Where gathering does harm: code of a model holds the event loop, and what was gathered waits for it."""
 
+HELD = 0.001
+"""Seconds after which an item of a stream has kept those before it waiting."""
+
 APART = 10.0
 """Seconds for which nothing is gathered after that."""
 
