@@ -33,7 +33,10 @@ ELEMENT = b"\x42"
 
 
 def dump_response(response: InferenceResponse, typed: bool) -> bytes:
-    """A ModelInferResponse with all outputs typed, or all raw (FP16 and BF16 force raw). Raises InvalidOutput."""
+    """A ModelInferResponse with all outputs typed, or all raw (FP16 and BF16 force raw). Raises InvalidOutput.
+
+    The bytes are a copy: models use their arrays again for the next call, before a slow client has read this one.
+    """
     if type(response) is ValueResponse:
         return _value_response(response.form, response.id, response.value, typed)
     outputs = response.outputs

@@ -34,7 +34,7 @@ class MessageBuffer:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._pieces: deque[bytes] = deque()
+        self._pieces: deque[bytes | memoryview] = deque()
         self._start = 0
         """Where in the first piece the next byte is."""
         self._length = -1
@@ -44,13 +44,14 @@ class MessageBuffer:
         self.compressed = False
         """Whether the message that was taken last is compressed."""
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         if not data:
             return
         self.size += len(data)
         pieces = self._pieces
         if pieces and len(data) < SMALL_PIECE and len(pieces[-1]) < SMALL_PIECE:
-            pieces[-1] += data  # an object for each byte would take many times as much
+            # An object for each byte would take many times as much.
+            pieces[-1] = b"".join((pieces[-1], data))
         else:
             pieces.append(data)
 
@@ -100,7 +101,7 @@ class MessageBuffer:
             else:
                 self._start = end
             if length < WORTH_A_VIEW:
-                return first[start:end]
+                return bytes(first[start:end])
             return cast(bytes, memoryview(first)[start:end])
         parts: list[bytes | memoryview] = [memoryview(first)[start:]]
         pieces.popleft()

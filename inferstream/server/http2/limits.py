@@ -11,7 +11,7 @@ class Limits:
     """Requests in progress."""
     max_header_list: int = 16 * 1024
     """Size of a request's head, counted as in RFC 9113 section 6.5.2."""
-    max_frame: int = 256 * 1024
+    max_frame: int = 1024 * 1024
     """Payload of a DATA frame."""
     stream_window: int = 4 * 2**20
     """Bytes of one body that a client may send ahead of its receiver."""

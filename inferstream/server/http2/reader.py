@@ -6,6 +6,9 @@ from . import frames
 from .errors import ConnectionFault, ErrorCode
 from .limits import Limits
 
+WORTH_A_VIEW = 64 * 1024
+"""Bytes of data of which a view costs less than a copy."""
+
 MOST_CONTINUATIONS = 32
 """CONTINUATION frames of one header block, which may be empty."""
 
@@ -36,8 +39,8 @@ class FrameReader(ABC):
         """A DATA frame of `length` bytes, with its padding, begins. Its data follows."""
 
     @abstractmethod
-    def on_data(self, data: bytes, end: bool) -> None:
-        """Bytes of the current DATA frame; `end` at the last of them if they end the body."""
+    def on_data(self, data: bytes | memoryview, end: bool) -> None:
+        """Bytes of the current DATA frame, of many a view; `end` at the last of them if they end the body."""
 
     @abstractmethod
     def on_headers(self, id: int, block: bytes, end: bool) -> None:
@@ -119,7 +122,10 @@ class FrameReader(ABC):
         if (left := self._data_left) and position < size:
             end = min(position + left, size)
             self._data_left = left = left - (end - position)
-            self.on_data(data[position:end], self._data_end and not left)
+            if end - position < WORTH_A_VIEW:
+                self.on_data(data[position:end], self._data_end and not left)
+            else:
+                self.on_data(memoryview(data)[position:end], self._data_end and not left)
             position = end
         if not self._data_left and self._padding_left:
             end = min(position + self._padding_left, size)

@@ -201,7 +201,7 @@ class Receiving(Sender, FrameReader):
         self.returned(self._data_left)
         self._fault(stream, fault)
 
-    def on_data(self, data: bytes, end: bool) -> None:
+    def on_data(self, data: bytes | memoryview, end: bool) -> None:
         stream = self._current
         if stream is None:
             return

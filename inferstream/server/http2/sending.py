@@ -23,6 +23,9 @@ LARGEST_FRAME = 256 * 1024
 TURN = 64 * 1024
 """Bytes that one of several waiting streams sends before the next one."""
 
+LONGEST_TURN = 1024 * 1024
+"""The same for a stream that waits alone, while the kernel takes all of it. Each write wakes the client."""
+
 TOGETHER = 32 * 1024
 """Bytes of the frames of several streams that leave together."""
 
@@ -64,6 +67,8 @@ class Sender:
         self._unwritten: list[bytes] = []
         """Frames that come before all that is written from now on."""
         self._unsent_control = 0
+        self._turn_bytes = TURN
+        """Bytes of the next write for a stream that waits alone."""
         self._beside = False
         """Whether another thread writes."""
         self._later: list[Callable[[], object]] = []
@@ -210,7 +215,7 @@ class Sender:
     def flush(self, stream: "Stream") -> None:
         """Send what the windows allow of a stream that waits."""
         sent = False
-        while not self.paused and self._turn(stream):
+        while not self.paused and self._turn(stream, self._turn_bytes):
             sent = True
         self._note(stream, sent)
 
@@ -220,22 +225,26 @@ class Sender:
             stream = next(iter(self.waiting))
             del self.waiting[stream]
             sent = self.sent
-            self._turn(stream)
+            self._turn(stream, TURN if self.waiting else self._turn_bytes)
             self._note(stream, self.sent > sent)
 
-    def _turn(self, stream: "Stream") -> bool:
+    def _turn(self, stream: "Stream", most: int) -> bool:
         """Send a part of what waits. Whether anything could be sent."""
         into: list[Payload] = []
-        left = TURN
+        stream.take_head(into)
+        left = most
         while left > 0 and (taken := stream.progress(left, into)):
             left -= taken
         ends = stream.take_end(into)
         if not into:
             return False
-        self.sent += 1 + (TURN - left) // UNIT
+        self.sent += 1 + (most - left) // UNIT
         if self._unwritten:
             into.insert(0, self._take())
         self.transport.writelines(into)
+        if not left:
+            fast = not self.transport.get_write_buffer_size()
+            self._turn_bytes = min(2 * most, LONGEST_TURN) if fast else TURN
         if ends:
             # Only now: what the end of the last stream causes may close the connection.
             stream.complete()
@@ -246,7 +255,7 @@ class Sender:
             self.waiting.pop(stream, None)
             stream.stalled_since = None
             return
-        if stream.send_window > 0:
+        if stream.send_window > 0 or stream.begins:
             self.waiting[stream] = None
         else:  # a client may have thousands of these, and change the connection's window all day
             self.waiting.pop(stream, None)
@@ -273,7 +282,7 @@ class Sender:
         while self.ending and not self.paused:
             stream = next(iter(self.ending))
             del self.ending[stream]
-            self._turn(stream)
+            self._turn(stream, TURN)
         self.flush_all()
 
     def abort(self) -> None:

@@ -21,8 +21,11 @@ JOINED = 64 * 1024
 class Receiver(Protocol):
     """What a request is for: the application's side of a stream."""
 
-    def received(self, data: bytes, end: bool) -> None:
-        """Take the next bytes of the body. The receiver calls `stream.consumed` for all of them, sooner or later."""
+    def received(self, data: bytes | memoryview, end: bool) -> None:
+        """Take the next bytes of the body; a view has many of them.
+
+        The receiver calls `stream.consumed` for all of them, sooner or later.
+        """
 
     def overdue(self) -> None:
         """The client takes too long to send what the stream is `expecting_since`."""
@@ -95,7 +98,7 @@ class Stream:
 
     # Receiving
 
-    def take(self, data: bytes, end: bool) -> None:
+    def take(self, data: bytes | memoryview, end: bool) -> None:
         """Give the receiver the bytes of a frame, or a part of them. Raises StreamFault."""
         if self.content_left is not None:
             self.content_left -= len(data)
@@ -152,8 +155,9 @@ class Stream:
             return True
         if size > JOINED or not self._fits(size):
             self.open(block)
-            self.send(prefix, body)
-            return self.finish(trailers)
+            self._ending = trailers
+            self._send_in_turns(prefix, body)
+            return self.ended
         self.send_window -= size
         connection.send_window -= size
         self.responded = True
@@ -184,10 +188,12 @@ class Stream:
             data = frames.head(size, frames.DATA, 0, self.id), prefix, body
             connection.write(b"".join((self._head(), *data) if self._opening is not None else data))
             return True
-        self.head()
+        self._send_in_turns(prefix, body)
+        return not self._pending
+
+    def _send_in_turns(self, prefix: bytes, body: Payload) -> None:
         self._pending += (memoryview(prefix), memoryview(body))
         self.connection.flush(self)
-        return not self._pending
 
     def finish(self, trailers: bytes, body: bytes = b"") -> bool:
         """End the response with the rest of its body and trailers, a header block.
@@ -261,6 +267,16 @@ class Stream:
     def waits(self) -> bool:
         return bool(self._pending)
 
+    @property
+    def begins(self) -> bool:
+        """Whether the head of the response has not left."""
+        return self._opening is not None
+
+    def take_head(self, into: list[Payload]) -> None:
+        """Add the head of the response if it has not left."""
+        if self._opening is not None:
+            into.append(self._head())
+
     def progress(self, most: int, into: list[Payload]) -> int:
         """Add frames of at most `most` bytes of what waits. The number of bytes."""
         connection = self.connection
@@ -293,8 +309,6 @@ class Stream:
         """Add the end of the response if nothing is before it. Whether it was added, so that `complete` must follow."""
         if self._pending or self._ending is None:
             return False
-        if self._opening is not None:
-            into.append(self._head())
         into.append(self.connection.headers(self.id, self._ending, True))
         self._ending = None
         return True

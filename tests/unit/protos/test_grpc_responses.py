@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferstream.codecs import NumpyCodec
 from inferstream.errors import InvalidOutput
 from inferstream.protos.dataplane_pb2 import ModelInferResponse
 from inferstream.protos.grpc import FIELDS
@@ -77,6 +79,18 @@ def test_protobuf_writes_the_same(tensors: list[ResponseOutput], typed: bool, id
 )
 def test_lengths_are_varints(size: int, written: bytes) -> None:
     assert length(size) == written
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_a_model_may_use_its_array_again(typed: bool) -> None:
+    array = np.zeros(100_000, np.float32)
+    response = InferenceResponse(model_name="m", outputs=[NumpyCodec.encode_output("y", array)])
+    written = dump_response(response, typed)
+    array[:] = 1
+    assert written == dump_response(
+        InferenceResponse(model_name="m", outputs=[NumpyCodec.encode_output("y", np.zeros_like(array))]),
+        typed,
+    )
 
 
 @pytest.mark.parametrize("typed", [True, False])

@@ -94,7 +94,7 @@ class StreamingCall(Call):
         except (Exception, asyncio.CancelledError) as error:
             self._fail_with(error)
 
-    def received(self, data: bytes, end: bool) -> None:
+    def received(self, data: bytes | memoryview, end: bool) -> None:
         if self._over:
             return
         assert self._buffer is not None

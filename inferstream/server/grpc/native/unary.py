@@ -23,7 +23,7 @@ class UnaryCall(Call):
         self._message: bytes | memoryview | None = None
         self._initial: Pairs = ()
 
-    def received(self, data: bytes, end: bool) -> None:
+    def received(self, data: bytes | memoryview, end: bool) -> None:
         size = len(data)
         self._stream.consumed(size)
         if self._over:
@@ -36,7 +36,7 @@ class UnaryCall(Call):
                 return
         self._collect(data, end)
 
-    def _collect(self, data: bytes, end: bool) -> None:
+    def _collect(self, data: bytes | memoryview, end: bool) -> None:
         if self._buffer is None:
             self._buffer = MessageBuffer(self._limits.max_receive)
         buffer = self._buffer

@@ -137,3 +137,13 @@ def test_bytes_that_arrive_one_by_one_are_kept_together() -> None:
         buffer.feed(sent[at : at + 1])
     assert len(buffer._pieces) < 10
     assert buffer.take() == b"x" * 5000
+
+
+def test_messages_out_of_views() -> None:
+    """A small one is bytes, which code of models may expect; a large one may be a view."""
+    sent = prefixed(b"a") + prefixed(b"b" * WORTH_A_VIEW) + prefixed(b"c")
+    buffer = MessageBuffer(WORTH_A_VIEW)
+    buffer.feed(memoryview(sent))
+    assert taken(buffer) == [(False, b"a"), (False, b"b" * WORTH_A_VIEW), (False, b"c")]
+    buffer.feed(memoryview(sent))
+    assert type(buffer.take()) is bytes

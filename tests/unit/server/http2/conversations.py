@@ -21,6 +21,9 @@ class FakeTransport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written = bytearray()
+        self.writes = 0
+        self.unsent = 0
+        """Bytes that the kernel has not taken, as far as the connection knows."""
         self.closed = False
         self.reading = True
 
@@ -35,6 +38,7 @@ class FakeTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         assert not self.closed, "a write after the close"
         self.written += data
+        self.writes += 1
 
     def writelines(self, parts: list) -> None:
         self.write(b"".join(parts))
@@ -43,7 +47,7 @@ class FakeTransport(asyncio.Transport):
         pass
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.unsent
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         return ("127.0.0.1", 1) if name == "peername" else default

@@ -29,10 +29,10 @@ def opened(limits: Limits | None = None, **values: int) -> Served:
     return served
 
 
-def with_room() -> Served:
-    """A connection whose client lets a mebibyte come, on each stream and in all."""
-    served = opened(INITIAL_WINDOW_SIZE=1 << 20)
-    served.feed(frames.window_update(0, 1 << 20))
+def with_room(size: int = 1 << 20) -> Served:
+    """A connection whose client lets so many bytes come, on each stream and in all; a mebibyte at first."""
+    served = opened(INITIAL_WINDOW_SIZE=size)
+    served.feed(frames.window_update(0, size))
     return served
 
 
@@ -305,3 +305,60 @@ async def test_what_was_gathered_leaves_beside_the_event_loop() -> None:
         served.connection.write_beside(ours)
     await asyncio.sleep(0)
     assert kinds(served.transport.take()) == [(frames.DATA, 1)]
+
+
+async def test_a_large_response_is_one_write_from_its_head_to_its_end() -> None:
+    served = with_room()
+    (one,) = streams_of(served, 1)
+    one.remote_ended = True
+    before = served.transport.writes
+    assert one.respond(HEAD, b"", b"x" * (sending.TURN - 1), TRAILERS)
+    assert served.transport.writes == before + 1
+    found = [kind for kind, _ in kinds(served.transport.take())]
+    assert (found[0], found[-1]) == (frames.HEADERS, frames.HEADERS)
+    assert {*found[1:-1]} == {frames.DATA}
+    assert not served.connection.streams
+
+
+async def test_a_fast_client_gets_longer_writes_and_a_slow_one_does_not() -> None:
+    served = with_room(1 << 25)
+    (one,) = streams_of(served, 1)
+    one.open(HEAD)
+    one.send(b"", b"x" * (1 << 23))
+    sizes = [sending.TURN << doubled for doubled in range(5)]
+    assert sizes[-1] == sending.LONGEST_TURN
+    assert served.connection._turn_bytes == sending.LONGEST_TURN
+    assert served.transport.writes <= len(sizes) + (1 << 23) // sending.LONGEST_TURN + 1  # and SETTINGS
+    assert len(served.transport.take()) > 1 << 23
+    served.transport.unsent = 1
+    one.send(b"", b"x" * (1 << 21))
+    assert served.connection._turn_bytes == sending.TURN
+
+
+async def test_the_head_of_a_large_response_waits_with_it_for_the_transport() -> None:
+    served = with_room()
+    one, two = streams_of(served, 2)
+    served.connection.pause_writing()
+    for stream in (one, two):
+        stream.remote_ended = True
+        stream.respond(HEAD, b"", b"x" * BIG, TRAILERS)
+    assert not served.transport.written
+    served.connection.resume_writing()
+    written = served.transport.take()
+    for stream in (1, 3):
+        of = [kind for kind, id in kinds(written) if id == stream]
+        assert (of[0], of[-1]) == (frames.HEADERS, frames.HEADERS)
+        assert {*of[1:-1]} == {frames.DATA}
+    assert not served.connection.streams
+
+
+async def test_a_head_that_waits_for_the_transport_does_not_wait_for_the_window() -> None:
+    served = opened(INITIAL_WINDOW_SIZE=0)
+    (one,) = streams_of(served, 1)
+    served.connection.pause_writing()
+    one.open(HEAD)
+    one.send(b"", b"x")
+    assert not served.transport.written
+    served.connection.resume_writing()
+    assert kinds(served.transport.take()) == [(frames.HEADERS, 1)]
+    assert kinds(served.feed(frames.window_update(1, 1))) == [(frames.DATA, 1)]
