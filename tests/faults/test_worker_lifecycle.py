@@ -106,7 +106,10 @@ def reason(server: Running, model: str) -> str:
 def test_a_model_that_crashes_while_all_are_loading_leaves_the_others_alone(started, folder) -> None:
     write_model(folder, "crashing", "crashing.Model", CRASHING)
     server = started()
-    eventually(lambda: httpx.get(f"{server.url}/v2/models/echo/ready").status_code == 200, 20)
+    for other in ("echo", "deadly"):  # each may have been in the worker that crashed, and is loaded again
+        eventually(
+            lambda other=other: httpx.get(f"{server.url}/v2/models/{other}/ready").status_code == 200, 20
+        )
     server.probe()
     assert "exited with status 7" in reason(server, "crashing")
     assert server.infer("deadly", text(parameters={"mode": "none"})).status_code == 200
