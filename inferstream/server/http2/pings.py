@@ -18,8 +18,8 @@ from ..standin import Hold
 from . import frames
 from .connection import Connection
 
-MOST_PEEKED = 256 * 1024
-"""Bytes at the beginning of a socket among which PINGs are found."""
+MOST_PEEKED = 1024 * 1024 + 64 * 1024
+"""Bytes at the beginning of a socket among which PINGs are found: more than a frame has by default."""
 
 MOST_ANSWERED = 64
 """PINGs of one connection that are acknowledged in one look."""
@@ -39,7 +39,7 @@ class PingResponder:
         self._walks: dict[int, Walk] = {}
         """The connections of this hold by their descriptors."""
         self._poll = select.poll()
-        self._buffer = bytearray(2 * MOST_PEEKED)
+        self._buffer = bytearray()
 
     def respond(self, hold: Hold) -> Iterator[None]:
         if hold is not self._hold:
@@ -49,6 +49,8 @@ class PingResponder:
                 self._begin(connection)
                 yield
         for descriptor, _ in self._poll.poll(0):
+            if not self._buffer:  # most servers never need it
+                self._buffer = bytearray(2 * MOST_PEEKED)
             self._walks[descriptor].respond(self._buffer)
             yield
 

@@ -7,7 +7,7 @@ from .errors import ConnectionFault, ErrorCode
 from .limits import Limits
 
 WORTH_A_VIEW = 64 * 1024
-"""Bytes of data of which a view costs less than a copy."""
+"""Bytes of data of which a view costs less than a copy. A view keeps all that was read with them."""
 
 MOST_CONTINUATIONS = 32
 """CONTINUATION frames of one header block, which may be empty."""
@@ -122,7 +122,7 @@ class FrameReader(ABC):
         if (left := self._data_left) and position < size:
             end = min(position + left, size)
             self._data_left = left = left - (end - position)
-            if end - position < WORTH_A_VIEW:
+            if end - position < max(WORTH_A_VIEW, size // 2):
                 self.on_data(data[position:end], self._data_end and not left)
             else:
                 self.on_data(memoryview(data)[position:end], self._data_end and not left)

@@ -235,7 +235,7 @@ class Receiving(Sender, FrameReader):
     def forget(self, stream: Stream, *, reset: bool) -> None:
         """A stream has ended; `reset` if its client may still send frames."""
         self.streams.pop(stream.id, None)
-        if self.waiting or self.ending:
+        if self.waiting or self.beginning or self.ending:
             self.leave(stream)
         if reset:
             self._remember(stream.id)

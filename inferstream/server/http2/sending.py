@@ -84,6 +84,8 @@ class Sender:
         """PINGs that are acknowledged and have not been read."""
         self.table_update = b""
         """What goes before the next header block, to tell a client with a smaller table that ours is empty."""
+        self.beginning: dict[Stream, None] = {}
+        """Streams of which the head waits for the transport. It needs no window."""
         self.ending: dict[Stream, None] = {}
         """Streams of which only the end waits, for the transport."""
         self.waiting: dict[Stream, None] = {}
@@ -215,6 +217,8 @@ class Sender:
     def flush(self, stream: "Stream") -> None:
         """Send what the windows allow of a stream that waits."""
         sent = False
+        if self.paused and stream.begins:
+            self.beginning[stream] = None
         while not self.paused and self._turn(stream, self._turn_bytes):
             sent = True
         self._note(stream, sent)
@@ -255,7 +259,7 @@ class Sender:
             self.waiting.pop(stream, None)
             stream.stalled_since = None
             return
-        if stream.send_window > 0 or stream.begins:
+        if stream.send_window > 0:
             self.waiting[stream] = None
         else:  # a client may have thousands of these, and change the connection's window all day
             self.waiting.pop(stream, None)
@@ -265,6 +269,7 @@ class Sender:
     def leave(self, stream: "Stream") -> None:
         """Nothing of a stream waits any more."""
         self.waiting.pop(stream, None)
+        self.beginning.pop(stream, None)
         self.ending.pop(stream, None)
 
     def headers(self, stream: int, block: bytes, end: bool) -> bytes:
@@ -279,6 +284,10 @@ class Sender:
     def resume_writing(self) -> None:
         self.paused = False
         self._unsent_control = 0
+        while self.beginning and not self.paused:
+            stream = next(iter(self.beginning))
+            del self.beginning[stream]
+            stream.head()
         while self.ending and not self.paused:
             stream = next(iter(self.ending))
             del self.ending[stream]

@@ -139,7 +139,11 @@ class Stream:
 
     def head(self) -> None:
         """Send the head now, if it has not left."""
-        if self._opening is not None and not self.ended:
+        if self._opening is None or self.ended:
+            return
+        if self.connection.paused:
+            self.connection.beginning[self] = None
+        else:
             self.connection.write(self._head())
 
     def _head(self) -> bytes:

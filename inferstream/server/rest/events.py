@@ -74,6 +74,7 @@ class EventStream:
         self._events: list[bytes] = []
         self._size = 0
         self._waited = False
+        self._lateness = Lateness()
         self._sending_since: float | None = None
         self._loop = asyncio.get_running_loop()
         self._last_sent = self._loop.time()
@@ -98,7 +99,7 @@ class EventStream:
 
     async def _run(self, reply: Source, asked: Writing) -> None:
         write = asked.events()
-        lateness = Lateness()
+        lateness = self._lateness
         last, turned = 0.0, perf_counter()  # the first event leaves alone, for the client waits for it
         async for response in reply:
             event = write(response)
@@ -120,6 +121,8 @@ class EventStream:
             elif now - turned > TURN_AFTER:
                 # A generator that never waits would otherwise keep the loop, and nobody could
                 # notice that its client has left.
+                if self._events:
+                    lateness.punctual()
                 if (full := self._flush()) is not None:
                     await full
                 await asyncio.sleep(0)
@@ -151,8 +154,11 @@ class EventStream:
             finally:
                 error = None  # its traceback refers to this frame, which would be a cycle
             try:
-                if self._events and (full := self._flush()) is not None:
-                    yield from full.__await__()
+                if self._events:
+                    if len(self._events) > 1:
+                        self._lateness.punctual()
+                    if (full := self._flush()) is not None:
+                        yield from full.__await__()
                 yield waited_for
                 self._waited = True
             except BaseException as interruption:  # `running` gets every one

@@ -185,6 +185,7 @@ class StreamingCall(Call):
         took, self._last = now - self._last, now
         if self._without_wait >= WITHOUT_WAIT:
             self._without_wait = 0
+            self._lateness.punctual()
             return asyncio.sleep(0) if self._send() else stream.sent()
         if took > SLOW or self._unsent_size > TOGETHER or self._lateness.apart(now):
             if took > HELD and len(unsent) > 2:

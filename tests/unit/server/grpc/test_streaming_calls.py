@@ -240,6 +240,17 @@ async def test_messages_leave_at_once_where_the_model_holds_the_loop(clock: Cloc
     assert found == ["head 0", "- 1", "- 2", "- 3", "-", "4", "-", "end"]
 
 
+async def test_a_long_stream_that_is_held_up_now_and_then_goes_on_gathering(clock: Clock) -> None:
+    async def behaviour(call: StreamingCall) -> None:
+        for _ in range(10):
+            for _ in range(3 * streaming.WITHOUT_WAIT + 4):  # the last ones wait
+                await call.write(b"-")
+            clock.now += 2 * streaming.HELD
+
+    found = await Served(behaviour).ended()
+    assert len(found) < 60
+
+
 async def test_metadata_do_not_follow_the_end(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
         call.fail(StatusCode.DEADLINE_EXCEEDED, "late")

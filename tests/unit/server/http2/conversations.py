@@ -21,7 +21,7 @@ class FakeTransport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written = bytearray()
-        self.writes = 0
+        self.times_written = 0
         self.unsent = 0
         """Bytes that the kernel has not taken, as far as the connection knows."""
         self.closed = False
@@ -38,7 +38,7 @@ class FakeTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         assert not self.closed, "a write after the close"
         self.written += data
-        self.writes += 1
+        self.times_written += 1
 
     def writelines(self, parts: list) -> None:
         self.write(b"".join(parts))

@@ -417,3 +417,16 @@ def test_the_transports_of_event_loops_give_what_the_responder_needs(kind: type 
         loop.run_until_complete(check())
     finally:
         loop.close()
+
+
+async def test_a_ping_behind_the_rest_of_a_frame_of_the_largest_size_is_acknowledged() -> None:
+    with connected() as client:
+        size = client.connection.limits.max_frame
+        frame = frames.frame(frames.DATA, 0, 1, bytes(size))
+        client.send(frames.headers(1, HEAD, False) + frame[:100])
+        client.loop_reads()
+        for sock in (client.sock, client.transport.get_extra_info("socket")):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * size)
+        client.send(frame[100:] + ping(7))
+        client.stand_in()
+        assert numbers(client.acknowledged()) == [7]

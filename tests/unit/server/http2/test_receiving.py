@@ -3,6 +3,7 @@
 from inferstream.server.http2 import frames
 from inferstream.server.http2.hpack import encode
 from inferstream.server.http2.limits import Limits
+from inferstream.server.http2.reader import WORTH_A_VIEW
 
 from .conversations import Served, read_frames
 
@@ -10,8 +11,8 @@ BLOCK = encode([(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/late
 LIMITS = Limits(stream_window=100_000, connection_window=400_000, max_held=800_000)
 
 
-def opened() -> Served:
-    served = Served(LIMITS)
+def opened(limits: Limits = LIMITS) -> Served:
+    served = Served(limits)
     served.feed(frames.PREFACE + frames.frame(frames.SETTINGS, 0, 0, b""))
     return served
 
@@ -56,3 +57,29 @@ async def test_what_all_streams_keep_unread_is_bounded() -> None:
         served.echoes[other].stream.consumed(100_000)
     window += offered(served.transport.take())
     assert window >= 100_000, "the window stays closed after the bytes were read"
+
+
+class Kinds:
+    """Receives a body, and keeps the pieces."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes | memoryview] = []
+
+    def received(self, data: bytes | memoryview, end: bool) -> None:
+        self.pieces.append(data)
+
+
+async def test_a_view_keeps_little_more_than_it_shows() -> None:
+    served = opened(Limits())
+    served.feed(frames.headers(1, BLOCK, False) + frames.headers(3, BLOCK, False))
+    kept = [Kinds(), Kinds()]
+    for stream, receiver in zip((1, 3), kept, strict=True):
+        served.connection.streams[stream].receiver = receiver
+    much = WORTH_A_VIEW
+    served.feed(frames.frame(frames.DATA, 0, 1, b"x" * much))
+    served.feed(frames.frame(frames.DATA, 0, 1, b"x" * (much - 1)))
+    served.feed(
+        frames.frame(frames.DATA, 0, 1, b"x" * much) + frames.frame(frames.DATA, 0, 3, b"y" * (much + 100))
+    )
+    assert [type(piece) for piece in kept[0].pieces] == [memoryview, bytes, bytes]
+    assert [type(piece) for piece in kept[1].pieces] == [memoryview]

@@ -311,9 +311,9 @@ async def test_a_large_response_is_one_write_from_its_head_to_its_end() -> None:
     served = with_room()
     (one,) = streams_of(served, 1)
     one.remote_ended = True
-    before = served.transport.writes
+    before = served.transport.times_written
     assert one.respond(HEAD, b"", b"x" * (sending.TURN - 1), TRAILERS)
-    assert served.transport.writes == before + 1
+    assert served.transport.times_written == before + 1
     found = [kind for kind, _ in kinds(served.transport.take())]
     assert (found[0], found[-1]) == (frames.HEADERS, frames.HEADERS)
     assert {*found[1:-1]} == {frames.DATA}
@@ -328,7 +328,9 @@ async def test_a_fast_client_gets_longer_writes_and_a_slow_one_does_not() -> Non
     sizes = [sending.TURN << doubled for doubled in range(5)]
     assert sizes[-1] == sending.LONGEST_TURN
     assert served.connection._turn_bytes == sending.LONGEST_TURN
-    assert served.transport.writes <= len(sizes) + (1 << 23) // sending.LONGEST_TURN + 1  # and SETTINGS
+    assert (
+        served.transport.times_written <= len(sizes) + (1 << 23) // sending.LONGEST_TURN + 1
+    )  # and SETTINGS
     assert len(served.transport.take()) > 1 << 23
     served.transport.unsent = 1
     one.send(b"", b"x" * (1 << 21))
@@ -342,6 +344,7 @@ async def test_the_head_of_a_large_response_waits_with_it_for_the_transport() ->
     for stream in (one, two):
         stream.remote_ended = True
         stream.respond(HEAD, b"", b"x" * BIG, TRAILERS)
+    await asyncio.sleep(0)
     assert not served.transport.written
     served.connection.resume_writing()
     written = served.transport.take()
@@ -350,6 +353,70 @@ async def test_the_head_of_a_large_response_waits_with_it_for_the_transport() ->
         assert (of[0], of[-1]) == (frames.HEADERS, frames.HEADERS)
         assert {*of[1:-1]} == {frames.DATA}
     assert not served.connection.streams
+
+
+async def test_heads_that_are_announced_wait_for_the_transport() -> None:
+    served = with_room()
+    one, _ = streams_of(served, 2)
+    served.connection.pause_writing()
+    one.open(HEAD)
+    one.head()
+    await asyncio.sleep(0)
+    assert not served.transport.written
+    served.connection.resume_writing()
+    await asyncio.sleep(0)
+    assert kinds(served.transport.take()) == [(frames.HEADERS, 1)]
+    one.send(b"", b"x")
+    await asyncio.sleep(0)
+    assert kinds(served.transport.take()) == [(frames.DATA, 1)]
+
+
+async def test_a_head_that_waits_for_the_transport_waits_for_no_window_of_the_connection() -> None:
+    served = opened()
+    one, two = streams_of(served, 2)
+    one.open(HEAD)
+    one.send(b"", b"x" * settings.DEFAULT_WINDOW)
+    served.transport.take()
+    served.connection.pause_writing()
+    two.open(HEAD)
+    two.send(b"", b"x")
+    await asyncio.sleep(0)
+    assert not served.transport.written
+    served.connection.resume_writing()
+    await asyncio.sleep(0)
+    assert kinds(served.transport.take()) == [(frames.HEADERS, 3)]
+    written = served.feed(frames.window_update(0, 1))
+    await asyncio.sleep(0)
+    assert kinds(written + served.transport.take()) == [(frames.DATA, 3)]
+
+
+async def test_streams_that_wait_together_take_short_turns_and_the_last_alone_long_ones() -> None:
+    served = with_room(1 << 25)
+    one, two = streams_of(served, 2)
+    connection = served.connection
+    for stream in (one, two):
+        stream.open(HEAD)
+    one.send(b"", b"x" * (1 << 23))
+    assert connection._turn_bytes == sending.LONGEST_TURN
+    served.transport.take()
+    connection.pause_writing()
+    one.send(b"", b"x" * (1 << 22))
+    two.send(b"", b"x" * (1 << 20))
+    sent, times = connection.sent, served.transport.times_written
+    connection.resume_writing()
+    assert served.transport.times_written - times < 50
+    of, sizes = [], []
+    for kind, _, id, payload in read_frames(served.transport.take()):
+        if kind == frames.DATA:
+            if of and of[-1] == id:
+                sizes[-1] += len(payload)
+            else:
+                of.append(id)
+                sizes.append(len(payload))
+    assert of == [1, 3] * (len(of) // 2) + [1]
+    assert {*sizes[:-1]} == {sending.TURN}
+    assert sizes[-1] > sending.LONGEST_TURN
+    assert connection.sent - sent >= (1 << 22) // sending.UNIT  # what lets the client send frames of control
 
 
 async def test_a_head_that_waits_for_the_transport_does_not_wait_for_the_window() -> None:
