@@ -112,7 +112,14 @@ def _rename(table: ModuleType, home: str) -> None:
         for name in (name for name, target in entries.items() if target == home):
             value = getattr(ours, name)
             if isinstance(value, type | FunctionType) and value.__module__ == ours.__name__:
-                value.__module__ = module
+                _move(value, module)
+
+
+def _move(value: type | FunctionType, module: str) -> None:
+    line = vars(value).get("__firstlineno__")
+    value.__module__ = module
+    if line is not None:  # from Python 3.13 on, a class forgets its line with its module, and nobody finds its source
+        value.__firstlineno__ = line  # type: ignore[union-attr]
 
 
 def _on_first_use(module: ModuleType, late: dict[str, Late]) -> Callable[[str], Any]:

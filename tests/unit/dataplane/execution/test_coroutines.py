@@ -568,6 +568,10 @@ class Connects(MLModel):
         self.connection.execute("select 1")
         return response(thread=here())
 
+    async def unload(self):
+        self.connection.close()
+        return True
+
 
 class ConnectsEarly(MLModel):
     def __init__(self, settings):
@@ -575,6 +579,7 @@ class ConnectsEarly(MLModel):
         self.connection = sqlite3.connect(":memory:")
 
     predict = Connects.predict
+    unload = Connects.unload
 
 
 @pytest.mark.parametrize("model", [Connects, ConnectsEarly])
