@@ -118,7 +118,9 @@ def _rename(table: ModuleType, home: str) -> None:
 def _move(value: type | FunctionType, module: str) -> None:
     line = vars(value).get("__firstlineno__")
     value.__module__ = module
-    if line is not None:  # from Python 3.13 on, a class forgets its line with its module, and nobody finds its source
+    if (
+        line is not None
+    ):  # from Python 3.13 on, a class forgets its line with its module, and nobody finds its source
         value.__firstlineno__ = line  # type: ignore[union-attr]
 
 

@@ -4,6 +4,8 @@ from collections import deque
 from struct import Struct
 from typing import cast
 
+import numpy as np
+
 from ...errors import InvalidRequest, PayloadTooLarge, Unsupported
 from ..compression import DEFLATE, GZIP, deflate, inflate
 
@@ -20,6 +22,12 @@ COMPRESSED = 1
 WORTH_A_VIEW = 64 * 1024
 """Bytes of a message above which a view costs less than a copy."""
 
+WORTH_ROOM = 1024 * 1024
+"""Bytes of a message that is put together as it arrives, so that it and its pieces are not kept at once."""
+
+AHEAD = 16
+"""Times the bytes that have arrived of such a message for which there is room: a prefix alone takes no memory."""
+
 SMALL_PIECE = 1024
 """Bytes of a piece that is joined with the one before it."""
 
@@ -30,7 +38,7 @@ class MessageBuffer:
     A message above `limit` bytes is refused when its prefix has arrived, before its content.
     """
 
-    __slots__ = ("_length", "_limit", "_pieces", "_start", "compressed", "size")
+    __slots__ = ("_filled", "_length", "_limit", "_pieces", "_start", "_whole", "compressed", "size")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -39,6 +47,9 @@ class MessageBuffer:
         """Where in the first piece the next byte is."""
         self._length = -1
         """Bytes of the message after its prefix has been taken, else -1."""
+        self._whole: memoryview | None = None
+        """A large message of which the first `_filled` bytes have arrived."""
+        self._filled = 0
         self.size = 0
         """Bytes that have been fed and not been taken."""
         self.compressed = False
@@ -48,6 +59,8 @@ class MessageBuffer:
         if not data:
             return
         self.size += len(data)
+        if self._whole is not None and not (data := self._fill(self._whole, data)):
+            return
         pieces = self._pieces
         if pieces and len(data) < SMALL_PIECE and len(pieces[-1]) < SMALL_PIECE:
             # An object for each byte would take many times as much.
@@ -55,14 +68,35 @@ class MessageBuffer:
         else:
             pieces.append(data)
 
+    def _fill(self, whole: memoryview, data: bytes | memoryview) -> bytes | memoryview:
+        """Copy what belongs to a large message. What follows it."""
+        begin = self._filled
+        self._filled = end = min(begin + len(data), len(whole))
+        whole[begin:end] = data[: end - begin]
+        return data[end - begin :]
+
+    def _make_room(self) -> None:
+        """Begin to put the next message together, if it is large and enough of it has arrived."""
+        if self._whole is None and WORTH_ROOM <= self._length <= self.size * AHEAD:
+            size = self.size
+            part = self._cut(size) if size else b""
+            self.size = size
+            self._whole, self._filled = np.empty(self._length, np.uint8).data, 0
+            self._fill(self._whole, part)
+
     def take(self) -> bytes | None:
         """The next message as it was sent, or None if it is not complete. Raises PayloadTooLarge, InvalidRequest."""
         if self._length < 0 and not self._take_prefix():
             return None
         length = self._length
         if self.size < length:
+            self._make_room()
             return None
         self._length = -1
+        if self._whole is not None:
+            whole, self._whole = self._whole, None
+            self.size -= length
+            return cast(bytes, whole.toreadonly())
         return self._cut(length) if length else b""
 
     def _take_prefix(self) -> bool:

@@ -1,7 +1,9 @@
 """Messages of RPCs out of bytes in any pieces, and their compression."""
 
 import gzip
+import tracemalloc
 import zlib
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 
 from inferstream.errors import InvalidRequest, PayloadTooLarge, Unsupported
 from inferstream.server.grpc.messages import (
+    AHEAD,
     WORTH_A_VIEW,
+    WORTH_ROOM,
     MessageBuffer,
     accepts,
     check_encoding,
@@ -42,6 +46,47 @@ def test_messages_come_out_of_bytes_in_any_pieces(messages, cuts: list[int], at_
     assert found + taken(buffer) == messages
     assert buffer.size == 0
     assert buffer.between_messages
+
+
+@given(
+    messages=st.lists(st.tuples(st.booleans(), st.binary(max_size=60)), max_size=8),
+    cuts=st.lists(st.integers(1, 20), max_size=60),
+    views=st.booleans(),
+)
+def test_messages_that_are_put_together_as_they_arrive(messages, cuts: list[int], views: bool) -> None:
+    stream = b"".join(bytes([flag]) + len(data).to_bytes(4, "big") + data for flag, data in messages)
+    buffer, found, start = MessageBuffer(100), [], 0
+    with (
+        patch("inferstream.server.grpc.messages.WORTH_ROOM", 8),
+        patch("inferstream.server.grpc.messages.AHEAD", 4),
+    ):
+        for cut in [*cuts, len(stream)]:
+            piece = stream[start : start + cut]
+            buffer.feed(memoryview(piece) if views else piece)
+            start += cut
+            found += taken(buffer)
+            assert buffer.between_messages == (
+                sum(5 + len(data) for _, data in found) == min(start, len(stream))
+            )
+    assert found == messages
+    assert buffer.size == 0
+
+
+def test_a_large_message_and_its_pieces_are_not_kept_at_once() -> None:
+    size = 8 * WORTH_ROOM
+    buffer = MessageBuffer(size)
+    buffer.feed(prefixed(bytes(size))[: 5 + size // AHEAD - 1])
+    assert buffer.take() is None
+    assert buffer._whole is None, "too little has arrived"
+    tracemalloc.start()
+    for _ in range(size // 65_536 + 1):
+        buffer.feed(b"x" * 65_536)
+        buffer.take()
+        if buffer._length < 0:
+            break
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1.3 * size
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
