@@ -116,11 +116,10 @@ def _rename(table: ModuleType, home: str) -> None:
 
 
 def _move(value: type | FunctionType, module: str) -> None:
+    """Set `__module__`. From Python 3.13 on, a class then forgets its first line, and nobody finds its source."""
     line = vars(value).get("__firstlineno__")
     value.__module__ = module
-    if (
-        line is not None
-    ):  # from Python 3.13 on, a class forgets its line with its module, and nobody finds its source
+    if line is not None:
         value.__firstlineno__ = line  # type: ignore[union-attr]
 
 
