@@ -113,6 +113,16 @@ def ping(number: int) -> bytes:
     return frames.ping(number.to_bytes(8, "big"), ack=False)
 
 
+def gather(client: Client) -> None:
+    """Let one of two streams write, so that its frames wait for the end of the turn."""
+    for id in (1, 3):
+        client.send(frames.headers(id, HEAD, False))
+    client.loop_reads()
+    stream = client.served.echoes[1].stream
+    stream.open(RESPONSE)
+    stream.send(b"", b"x")
+
+
 def numbers(payloads: list[bytes]) -> list[int]:
     return [int.from_bytes(payload, "big") for payload in payloads]
 
@@ -134,12 +144,7 @@ async def test_a_ping_is_acknowledged_once_whoever_reads_it() -> None:
 
 async def test_messages_that_streams_have_written_leave_before_the_acknowledgements() -> None:
     with connected() as client:
-        for id in (1, 3):
-            client.send(frames.headers(id, HEAD, False))
-        client.loop_reads()
-        stream = client.served.echoes[1].stream
-        stream.open(RESPONSE)
-        stream.send(b"", b"x")
+        gather(client)
         assert client.received() == []
         client.send(ping(1))
         client.stand_in()
@@ -162,12 +167,7 @@ async def test_a_connection_without_a_descriptor_to_spare_is_no_obstacle(
             raise OSError(24, "Too many open files")
 
     with connected() as client:
-        for id in (1, 3):
-            client.send(frames.headers(id, HEAD, False))
-        client.loop_reads()
-        stream = client.served.echoes[1].stream
-        stream.open(RESPONSE)
-        stream.send(b"", b"x")
+        gather(client)
         monkeypatch.setattr(client.transport, "get_extra_info", lambda *_: NoMore(client._ours))
         client.stand_in()
         await asyncio.sleep(0)
