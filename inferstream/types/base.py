@@ -1,7 +1,7 @@
 """The base class of V2 types: pydantic, with the dump defaults and older methods that model code uses."""
 
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import pydantic
 from pydantic import ConfigDict
@@ -57,25 +57,30 @@ class BaseModel(OlderNames):
     @classmethod
     def trusted(cls, names: FieldValues, extra: FieldValues | None = None) -> Self:
         """An instance of checked values, without validation. It costs less than half of `model_construct`."""
-        model = _new(cls)
-        _set_fields_set(model, set(names))
-        _set_dict(model, cls.__absent__ | names)
-        _set_extra(model, extra)
+        model = new(cls)
+        set_fields_set(model, set(names))
+        set_dict(model, cls.__absent__ | names)
+        set_extra(model, extra)
         _set_private(model, None)
         return model
 
     @classmethod
-    def filled(cls, fields: FieldValues, names: set[str], extra: FieldValues | None = None) -> Self:
+    def filled(cls, fields: FieldValues, names: set[str]) -> Self:
         """An instance with all its `fields`. `names` are the fields that count as set. Neither is copied.
 
-        It costs 0.6 to 0.8 µs; `trusted` costs 1.1 to 1.4 µs.
+        It costs a third of `trusted`, in part because slots that would hold None stay empty.
         """
-        model = _new(cls)
-        _set_fields_set(model, names)
-        _set_dict(model, fields)
-        _set_extra(model, extra)
-        _set_private(model, None)
+        model = new(cls)
+        set_fields_set(model, names)
+        set_dict(model, fields)
         return model
+
+    if not TYPE_CHECKING:  # as in pydantic: otherwise every attribute would exist for type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _EMPTY:
+                return None
+            return super().__getattr__(name)
 
     __absent__: ClassVar[FieldValues] = {}
 
@@ -88,10 +93,13 @@ class BaseModel(OlderNames):
         }
 
 
+_EMPTY = {"__pydantic_extra__", "__pydantic_private__"}
+"""Slots that `filled` leaves empty. None of these models has private attributes."""
+
 assign = object.__setattr__
-_new = object.__new__
+new = object.__new__
 # The slots themselves: `assign` looks each slot up by name, which takes a fifth of an instance's time.
-_set_fields_set, _set_dict, _set_extra, _set_private = (
+set_fields_set, set_dict, set_extra, _set_private = (
     vars(pydantic.BaseModel)[slot].__set__
     for slot in ("__pydantic_fields_set__", "__dict__", "__pydantic_extra__", "__pydantic_private__")
 )

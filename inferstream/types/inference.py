@@ -1,7 +1,7 @@
 """Inference requests and responses (Open Inference Protocol, "Inference Request JSON Object" and on)."""
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, Self
 
 from pydantic import (
     BeforeValidator,
@@ -14,7 +14,7 @@ from pydantic import (
     field_serializer,
 )
 
-from .base import BaseModel, FieldValues, assign
+from .base import BaseModel, FieldValues, assign, new, set_dict, set_extra, set_fields_set
 from .datatypes import NAMES, Datatype
 from .tensor import TensorData
 
@@ -130,6 +130,18 @@ class Parameters(BaseModel):
 
     # Slots and not fields, so that comparisons, dumps and copies omit them. The first name is MLServer's.
     __slots__ = ("_decoded_from", "_decoded_payload")
+
+    @classmethod
+    def trusted(cls, names: FieldValues, extra: FieldValues | None = None) -> Self:
+        return super().trusted(names, {} if extra is None else extra)
+
+    @classmethod
+    def filled(cls, fields: FieldValues, names: set[str], extra: FieldValues | None = None) -> Self:
+        model = new(cls)
+        set_fields_set(model, names)
+        set_dict(model, fields)
+        set_extra(model, {} if extra is None else extra)  # where further keys go
+        return model
 
     @property
     def has_decoded(self) -> bool:

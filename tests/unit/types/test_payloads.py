@@ -1,9 +1,14 @@
 """The types behave as MLServer's do: dumps, older calls, null, extra parameters."""
 
+import copy
+import pickle
+
+import numpy as np
 import pydantic
 import pytest
 
-from inferstream.types import Headers, InferenceRequest, Parameters, RequestInput, ResponseOutput
+from inferstream.codecs import NumpyCodec, StringCodec, StringRequestCodec
+from inferstream.types import Headers, InferenceRequest, Parameters, RequestInput, ResponseOutput, TensorData
 
 TENSOR = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1.0]}
 
@@ -47,3 +52,83 @@ def test_an_unknown_datatype_is_refused_with_the_known_ones() -> None:
 def test_headers_are_decoded_case_insensitively_and_last_wins() -> None:
     headers = Headers([(b"X-A", b"1"), (b"x-a", b"2")])
     assert dict(headers) == {"x-a": "2"}
+
+
+PARAMETERS = Parameters.filled({"content_type": "str", "headers": None}, {"content_type"})
+
+FILLED = {
+    "parameters": (PARAMETERS, Parameters(content_type="str")),
+    "extra parameters": (
+        Parameters.filled({"content_type": None, "headers": None}, {"content_type"}, {"more": [1]}),
+        Parameters(content_type=None, more=[1]),
+    ),
+    "tensor": (
+        ResponseOutput.filled(
+            {
+                "name": "x",
+                "shape": [1],
+                "datatype": "FP32",
+                "parameters": PARAMETERS,
+                "data": TensorData([1.0]),
+            },
+            {"name", "shape", "datatype", "parameters", "data"},
+        ),
+        ResponseOutput(**TENSOR, parameters=Parameters(content_type="str")),
+    ),
+    "request": (
+        InferenceRequest.filled(
+            {"id": "1", "parameters": None, "inputs": [], "outputs": None}, {"id", "inputs"}
+        ),
+        InferenceRequest(id="1", parameters=None, inputs=[]),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FILLED)
+def test_filled_instances_are_like_validated_ones(kind: str) -> None:
+    """Slots that pydantic sets to None are empty in them."""
+    filled, validated = FILLED[kind]
+    for made in (
+        filled,
+        copy.copy(filled),
+        copy.deepcopy(filled),
+        filled.model_copy(deep=True),
+        pickle.loads(pickle.dumps(filled)),  # its own bytes
+        type(filled).model_validate(filled),
+    ):
+        assert made == validated
+        assert validated == made
+        assert repr(made) == repr(validated)
+        assert made.model_dump() == validated.model_dump()
+        assert made.model_dump_json() == validated.model_dump_json()
+        assert made.dict() == validated.dict()
+        assert (made.model_extra or None) == (validated.model_extra or None)
+        assert made.__pydantic_private__ is None
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        lambda: Parameters(content_type="str"),
+        lambda: Parameters.trusted({"content_type": "str"}),
+        lambda: Parameters.filled({"content_type": "str", "headers": None}, {"content_type"}),
+        lambda: StringCodec.encode_output("x", ["a"]).parameters,
+        lambda: NumpyCodec.encode_output("x", np.zeros(1)).parameters,
+        lambda: StringRequestCodec.encode_response("m", ["a"]).parameters,
+    ],
+)
+def test_further_parameters_can_be_set(parameters) -> None:
+    made = parameters()
+    before = made.model_dump()
+    made.score = 0.5
+    assert made.score == 0.5
+    assert made.model_dump() == {**before, "score": 0.5}
+
+
+def test_filled_instances_have_no_other_attributes() -> None:
+    filled, _ = FILLED["tensor"]
+    with pytest.raises(AttributeError, match="unknown"):
+        filled.unknown  # noqa: B018
+    assert not hasattr(filled, "__pydantic_unknown__")
+    filled.name = "other"
+    assert filled.model_copy(update={"shape": [2]}).model_dump()["name"] == "other"
