@@ -133,7 +133,7 @@ async def _only(response: InferenceResponse | None) -> AsyncIterator[InferenceRe
 
 
 class StreamReply(Reply):
-    """The start of a stream and the rest of it; `first` is None without any response.
+    """The start of a stream and the rest of it; `first` is None without any response, and after it has been read.
 
     The end of its `async with` closes the model's generator, which runs its `finally`, and then ends each watcher once.
     """
@@ -214,8 +214,9 @@ class StreamReply(Reply):
     async def __anext__(self) -> InferenceResponse:
         if not self._first_read:
             self._first_read = True
-            assert self.first is not None
-            return self.first
+            first, self.first = self.first, None  # a stream may be long, and its first response large
+            assert first is not None
+            return first
         if self._closed:
             if self._failure is not None:  # of `end`
                 raise self._failed()

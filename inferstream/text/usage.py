@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from ..types import InferenceResponse
+from ..types import Parameters
 
 
 class ToldUsage(NamedTuple):
@@ -16,9 +16,8 @@ class ToldUsage(NamedTuple):
 UNKNOWN = ToldUsage()
 
 
-def usage_of(response: InferenceResponse | None) -> ToldUsage:
-    """What a response tells by its parameters. Parameters of another kind are ignored."""
-    parameters = None if response is None else response.parameters
+def usage_of(parameters: Parameters | None) -> ToldUsage:
+    """What the parameters of a response tell. Others are ignored."""
     said = None if parameters is None else parameters.__pydantic_extra__
     if not said:
         return UNKNOWN

@@ -263,15 +263,15 @@ class Local:
     async def _only_response(self, call: Call) -> Reply:
         """A single response from a model that only streams, if its stream has exactly one."""
         async with await open_reply(self._responses(call)) as reply:
-            responses = 0
+            first, responses = reply.first, 0
             async for _ in reply:
                 responses += 1
                 if responses > 1:
                     break
-            if reply.first is None or responses > 1:
+            if first is None or responses > 1:
                 many = "more than one response" if responses else "no response"
                 raise Unsupported(f"Model {self._name} answered {many}; call it as a stream.")
-            return Reply(reply.first)
+            return Reply(first)
 
     async def _start(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
         """Call the model's `predict_stream`, in any of its forms, and return an async iterator."""

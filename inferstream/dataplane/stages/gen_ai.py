@@ -7,7 +7,7 @@ from ...telemetry.tokens import PROVIDER
 from ...text.inputs import MESSAGES
 from ...text.interface import TextInterface
 from ...text.usage import usage_of
-from ...types import InferenceRequest, InferenceResponse
+from ...types import InferenceRequest, InferenceResponse, Parameters
 from ..call import Call, Operation
 from ..reply import Watcher
 
@@ -57,8 +57,8 @@ class GenAi:
         return found
 
 
-def responded(last: InferenceResponse | None, items: int | None) -> Values:
-    """What the last response of a call tells. `items` is the number of responses of a stream."""
+def responded(last: Parameters | None, items: int | None) -> Values:
+    """What the parameters of the last response of a call tell. `items` is the number of responses of a stream."""
     usage = usage_of(last)
     found: Values = {}
     if usage.prompt_tokens is not None:
@@ -83,15 +83,15 @@ def _parameters(request: InferenceRequest) -> dict[str, Any]:
     return found
 
 
-class LastResponse(Watcher):
-    """Keeps the last response of a stream, and counts all."""
+class LastParameters(Watcher):
+    """Keeps the parameters of the last response of a stream, and counts all responses."""
 
-    __slots__ = ("items", "response")
+    __slots__ = ("items", "parameters")
 
     def __init__(self) -> None:
-        self.response: InferenceResponse | None = None
+        self.parameters: Parameters | None = None
         self.items = 0
 
     def item(self, response: InferenceResponse) -> None:
-        self.response = response
+        self.parameters = response.parameters
         self.items += 1

@@ -6,7 +6,7 @@ from ...errors import Abandoned, InferstreamError
 from ...telemetry.metrics import ModelMeters
 from ...telemetry.tokens import TokenMeters
 from ...text.usage import usage_of
-from ...types import InferenceResponse
+from ...types import InferenceResponse, Parameters
 from ..call import Call
 from ..handler import Handler
 from ..reply import Reply, Watcher
@@ -36,7 +36,7 @@ class Metrics:
             meters.in_flight -= 1
             meters.ended(perf_counter() - started, "success", call.waited)
             if self._tokens is not None:
-                self._tokens.ended(reply.first, None)
+                self._tokens.ended(None if reply.first is None else reply.first.parameters, None)
             return reply
         if self._tokens is None:
             return reply.watch(MeteredStream(meters, started, call.waited))
@@ -53,8 +53,8 @@ class Tokens:
         self._meters = meters
         self._item_is_token = item_is_token
 
-    def ended(self, last: InferenceResponse | None, items: int | None) -> None:
-        """Count a call by its last response, and the number of responses in its stream."""
+    def ended(self, last: Parameters | None, items: int | None) -> None:
+        """Count a call by the parameters of its last response, and the number of responses in its stream."""
         usage = usage_of(last)
         written = usage.completion_tokens
         if written is None and self._item_is_token:
@@ -92,13 +92,13 @@ class MeteredStream(Watcher):
 class MeteredText(MeteredStream):
     """Counts the tokens of a stream of text too."""
 
-    __slots__ = ("_items", "_response", "_tokens")
+    __slots__ = ("_items", "_parameters", "_tokens")
 
     def __init__(self, meters: ModelMeters, started: float, waited: float, tokens: Tokens) -> None:
         super().__init__(meters, started, waited)
         self._tokens = tokens
         self._items = 0
-        self._response: InferenceResponse | None = None
+        self._parameters: Parameters | None = None
 
     def item(self, response: InferenceResponse) -> None:
         now = perf_counter()  # as in the base, whose call would cost 80 ns a token
@@ -110,11 +110,11 @@ class MeteredText(MeteredStream):
             streams.first.observe(now - self._started)
         self._last = now
         self._items += 1
-        self._response = response  # its reader keeps it until the next one too
+        self._parameters = response.parameters
 
     def end(self, error: BaseException | None) -> None:
         MeteredStream.end(self, error)
-        self._tokens.ended(self._response, self._items)
+        self._tokens.ended(self._parameters, self._items)
 
 
 def kind_of(error: BaseException | None) -> str:

@@ -9,7 +9,7 @@ from ..call import Call
 from ..handler import Handler
 from ..reply import AtEnd, Reply
 from .base import Pipeline, Shared
-from .gen_ai import GenAi, LastResponse, operation_of, responded
+from .gen_ai import GenAi, LastParameters, operation_of, responded
 from .metrics import kind_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Tracing:
             raise
         if reply.single:
             if gen_ai is not None:
-                span.note(responded(reply.first, None))
+                span.note(responded(None if reply.first is None else reply.first.parameters, None))
             _end(span, None)
             return reply
         if reply.first is not None:
@@ -52,7 +52,7 @@ class Tracing:
         return reply.watch(TracedText(span))
 
 
-class TracedText(LastResponse):
+class TracedText(LastParameters):
     """Ends the span of a stream of text."""
 
     __slots__ = ("_span",)
@@ -62,7 +62,7 @@ class TracedText(LastResponse):
         self._span = span
 
     def end(self, error: BaseException | None) -> None:
-        self._span.note(responded(self.response, self.items))
+        self._span.note(responded(self.parameters, self.items))
         _end_stream(self._span, error)
 
 

@@ -212,6 +212,7 @@ class ResponseSender:
                     before = self._arena.written
                     size = self._send(Item(self.number, pack_response(response, self._arena.put)))
                     size += self._arena.written - before
+                del response  # a model may take its time for the next one
                 self._sizes.append(size)
                 self._unread += size
                 self._room -= 1

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ...dataplane.cloudevents import CloudEvents
 from ...dataplane.priority import header_priority
-from ...types import Headers, InferenceResponse
+from ...types import Headers, Parameters
 from ..headers import EventHeaders, model_headers
 
 logger = logging.getLogger("inferstream.grpc")
@@ -70,11 +70,11 @@ class TrailingHeaders:
     def __init__(self, events: CloudEvents | None) -> None:
         self._events = None if events is None else EventHeaders(events, str)
 
-    def send(self, context: RpcContext, response: InferenceResponse, model: str) -> None:
-        """Send the headers of a response of `model` as trailing metadata."""
-        found = [] if self._events is None else self._events.of(model, response.id)
-        if response.parameters is not None and response.parameters.headers is not None:
-            own = _sendable(model_headers(response.parameters))
+    def send(self, context: RpcContext, model: str, id: str | None, parameters: Parameters | None) -> None:
+        """Send the headers of a response of `model`, of which these are id and parameters, as trailing metadata."""
+        found = [] if self._events is None else self._events.of(model, id)
+        if parameters is not None and parameters.headers is not None:
+            own = _sendable(model_headers(parameters))
             names = {name for name, _ in own}
             found = [pair for pair in found if pair[0] not in names] + own
         if found:

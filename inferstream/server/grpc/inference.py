@@ -68,5 +68,5 @@ class InferenceService:
         response = reply.first
         assert response is not None
         message = dump_response(response, wants_typed(request))
-        self._headers.send(context, response, model)
+        self._headers.send(context, model, response.id, response.parameters)
         return message

@@ -50,7 +50,7 @@ class TypedRpc:
         response = reply.first
         assert response is not None
         message = self._writer.write(response)
-        self._headers.send(context, response, model)
+        self._headers.send(context, model, response.id, response.parameters)
         return message
 
     async def stream(self, exchange: RpcExchange[bytes]) -> None:
@@ -70,7 +70,7 @@ class TypedRpc:
                 async for response in reply:
                     await exchange.write(write(response))
         if response is not None:
-            self._headers.send(exchange.context, response, admission.model)
+            self._headers.send(exchange.context, admission.model, response.id, response.parameters)
 
     def _call(
         self,

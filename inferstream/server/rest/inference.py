@@ -213,9 +213,10 @@ class InferenceDoor:
             if gathering is None:
                 await self._stream(exchange, reply, asked)
                 return
+            first = reply.first
             await _gather(reply, gathering)
         headers, text = gathering.end()
-        if (waiting := self._respond(exchange, reply.first, asked, headers, text)) is not None:
+        if (waiting := self._respond(exchange, first, asked, headers, text)) is not None:
             await waiting
 
     async def _stream(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:

@@ -120,5 +120,5 @@ async def test_a_model_without_texts_has_no_tokens() -> None:
 )
 def test_parameters_of_another_kind_are_ignored(parameters: dict | None, expected: ToldUsage) -> None:
     response = InferenceResponse(model_name="m", outputs=[], parameters=parameters)
-    assert usage_of(response) == expected
+    assert usage_of(response.parameters) == expected
     assert usage_of(None) == ToldUsage()

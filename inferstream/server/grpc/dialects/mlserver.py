@@ -6,8 +6,8 @@ from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.dataplane import DataPlane
 from ....protos.grpc import request_from, wants_typed
+from ....protos.grpc_messages import MessageWriter
 from ....protos.grpc_requests import InferMessage
-from ....protos.grpc_responses import dump_response
 from ....types import Headers, InferenceRequest
 from ...status import Profile
 from ..context import TrailingHeaders, priority_of
@@ -40,15 +40,19 @@ class MLServerDialect(StreamDialect):
             priority=priority_of(metadata),
         )
         call.face = "grpc"
-        typed = wants_typed(first.message)
-        response = None
+        dump = MessageWriter(wants_typed(first.message)).write
+        answered, parameters = False, None
         async with await admission.open(call) as reply:
             # Not before the first response: a client may retry a call that fails without metadata.
             await self.announce(exchange)
             async for response in reply:
-                await exchange.write(dump_response(response, typed))
-        if response is not None:
-            self._headers.send(exchange.context, response, admission.model)
+                answered, parameters = True, response.parameters
+                await exchange.write(dump(response))
+                del (
+                    response
+                )  # freed at once: with many streams it would leave the core's caches before the next
+        if answered:
+            self._headers.send(exchange.context, admission.model, request.id, parameters)
 
 
 async def _requests_after(

@@ -8,6 +8,7 @@ from ....dataplane.dataplane import DataPlane
 from ....errors import InvalidRequest
 from ....protos.dataplane_pb2 import InferParameter, ModelInferResponse, ModelStreamInferResponse
 from ....protos.grpc import request_from
+from ....protos.grpc_messages import MessageWriter
 from ....protos.grpc_requests import InferMessage
 from ....protos.grpc_responses import dump_response, length
 from ....types import Headers
@@ -160,9 +161,11 @@ class TritonStream:
     async def _stream(self, message: InferMessage, admission: Admission) -> None:
         try:
             empty_final = _take_empty_final(message)
+            dump = MessageWriter(typed=False).write
             async with await admission.open(self._call(admission, message, Operation.STREAM)) as reply:
                 async for response in reply:
-                    await self._send(_part(dump_response(response, typed=False), final=False))
+                    await self._send(_part(dump(response), final=False))
+                    del response  # as in MLServer's dialect
             if empty_final:
                 await self._send(_part(_empty(message).SerializeToString(), final=True))
         except Exception as error:

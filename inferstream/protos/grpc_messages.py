@@ -1,0 +1,76 @@
+"""Writes the responses of one stream as the bytes of ModelInferResponses, and caches the parts that repeat."""
+
+from typing import Any
+
+from ..types import InferenceResponse
+from ..types.value_response import ValueResponse
+from .grpc_responses import dump_response
+
+MOST_SIZES = 32
+"""Sizes of texts for which a stream keeps the bytes before the text."""
+
+
+class MessageWriter:
+    """Writes each response as a message, with typed or raw contents.
+
+    The responses of a stream of texts usually differ in the text only. While they do, the bytes before the text depend
+    on its size alone.
+    """
+
+    __slots__ = ("_before", "_facts", "_shape", "_typed")
+
+    def __init__(self, typed: bool) -> None:
+        self._typed = typed
+        self._facts: tuple[Any, ...] | None = None
+        self._shape: list[int] = []
+        self._before: dict[int, bytes] = {}
+        """What precedes a text, by its size in bytes."""
+
+    def write(self, response: InferenceResponse) -> bytes:
+        """The bytes of the message. Raises InvalidOutput for an output that cannot be written."""
+        facts: tuple[Any, ...]
+        if type(response) is InferenceResponse:
+            fields = response.__dict__  # an attribute of a pydantic model costs three times as much
+            outputs = fields["outputs"]
+            if len(outputs) != 1 or fields["parameters"] is not None:
+                return dump_response(response, self._typed)
+            tensor = outputs[0].__dict__
+            values, shape, parameters = tensor["data"].values, tensor["shape"], tensor["parameters"]
+            if type(values) is not list or len(values) != 1 or tensor["datatype"] != "BYTES":
+                return dump_response(response, self._typed)
+            content_type = None
+            if parameters is not None:
+                if parameters.__pydantic_extra__:
+                    return dump_response(response, self._typed)
+                content_type = parameters.__dict__["content_type"]
+            text = values[0]
+            facts = (
+                tensor["name"],
+                content_type,
+                fields["id"],
+                fields["model_name"],
+                fields["model_version"],
+            )
+        elif type(response) is ValueResponse and response.form.datatype == "BYTES":
+            text, shape = response.value, response.form.shape
+            facts = (response.form, response.id)
+        else:
+            return dump_response(response, self._typed)
+        if type(text) is str:
+            try:
+                text = text.encode()
+            except UnicodeEncodeError:
+                return dump_response(response, self._typed)
+        elif type(text) is not bytes:
+            return dump_response(response, self._typed)
+        if facts != self._facts or shape != self._shape:
+            self._facts, self._shape = facts, [*shape]
+            self._before.clear()
+        before = self._before.get(len(text))
+        if before is not None:
+            return before + text
+        message = dump_response(response, self._typed)
+        if len(self._before) == MOST_SIZES:
+            self._before.clear()
+        self._before[len(text)] = message[: len(message) - len(text)]
+        return message

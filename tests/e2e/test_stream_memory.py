@@ -1,0 +1,83 @@
+"""A streamed response is freed before its model makes the next one. Kept ones leave the caches of the core."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+from httpx_sse import connect_sse
+from websockets.sync.client import connect
+
+from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelStreamInferResponse
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.serving import Running, tensor, write_model
+
+RESPONSES = 12
+
+COUNTS = f"""
+import asyncio
+import weakref
+
+from inferstream import InferenceResponse, MLModel
+from inferstream.codecs import StringCodec
+
+
+class Counts(MLModel):
+    async def predict_stream(self, payloads):
+        made = []
+        for _ in range({RESPONSES}):
+            await asyncio.sleep(0)
+            left = sum(each() is not None for each in made)
+            output = StringCodec.encode_output("left", [str(left)])
+            response = InferenceResponse(model_name=self.name, outputs=[output])
+            made.append(weakref.ref(response))
+            yield response
+            del response
+"""
+
+PROMPT = tensor("x", "BYTES", ["a"])
+
+
+def over_sse(server: Running) -> list[str]:
+    url = f"{server.url}/v2/models/counts/infer_stream"
+    with (
+        httpx.Client(timeout=20) as client,
+        connect_sse(client, "POST", url, json={"inputs": [PROMPT]}) as source,
+    ):
+        return [event.json()["outputs"][0]["data"][0] for event in source.iter_sse()]
+
+
+def over_websocket(server: Running) -> list[str]:
+    with connect(f"ws://127.0.0.1:{server.http_port}/v2/models/counts/stream") as socket:
+        socket.send(json.dumps({"id": "x", "inputs": [PROMPT]}))
+        return [json.loads(socket.recv(20))["outputs"][0]["data"][0] for _ in range(RESPONSES)]
+
+
+def over_grpc(server: Running, dialect: str) -> list:
+    request = ModelInferRequest(model_name="counts")
+    request.inputs.add(name="x", datatype="BYTES", shape=[1]).contents.bytes_contents.append(b"a")
+    with grpc.insecure_channel(server.grpc) as channel:
+        metadata = (("x-stream-dialect", dialect),)
+        stub = GRPCInferenceServiceStub(channel)
+        return list(stub.ModelStreamInfer(iter([request]), timeout=20, metadata=metadata))
+
+
+def as_mlserver(server: Running) -> list[str]:
+    return [each.outputs[0].contents.bytes_contents[0].decode() for each in over_grpc(server, "mlserver")]
+
+
+def as_triton(server: Running) -> list[str]:
+    written = [each.SerializeToString() for each in over_grpc(server, "triton")]
+    responses = [ModelStreamInferResponse.FromString(each).infer_response for each in written]
+    return [each.raw_output_contents[0][4:].decode() for each in responses]
+
+
+@pytest.mark.parametrize("stream", [over_sse, over_websocket, as_mlserver, as_triton])
+def test_no_response_outlives_its_message(
+    serve: Callable[..., Running], tmp_path: Path, stream: Callable[[Running], list[str]]
+) -> None:
+    write_model(tmp_path / "models", "counts", "counts.Counts", COUNTS, name="counts")
+    server = serve(tmp_path / "models")
+    assert stream(server) == ["0"] * RESPONSES

@@ -1,0 +1,99 @@
+"""Messages written from what the last one left are the bytes that writing each by itself gives."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferstream.codecs import NumpyCodec, StringCodec
+from inferstream.errors import InvalidOutput
+from inferstream.protos.grpc_messages import MOST_SIZES, MessageWriter
+from inferstream.protos.grpc_responses import dump_response
+from inferstream.types import InferenceResponse, Parameters, ResponseOutput
+from inferstream.types.value_response import OutputForm, ValueResponse
+
+FORM = OutputForm("m", "1", "text", "BYTES", [1])
+NUMBER = OutputForm("m", "1", "number", "INT64", [1])
+
+
+def response(*outputs: ResponseOutput, **fields) -> InferenceResponse:
+    return InferenceResponse(model_name=fields.pop("model_name", "m"), outputs=list(outputs), **fields)
+
+
+def text(values: list, name: str = "token", **fields) -> ResponseOutput:
+    return ResponseOutput(name=name, shape=[len(values)], datatype="BYTES", data=values, **fields)
+
+
+class Subclass(InferenceResponse):
+    pass
+
+
+VARIANTS = [
+    response(text(["a"])),
+    response(text(["b"])),
+    response(text([""])),
+    response(text(["é"])),
+    response(text([b"\xff\x00"])),
+    response(text(["a" * 200])),
+    response(text(["b" * 20_000])),
+    response(text([None])),
+    response(text([])),
+    response(text(["a", "b"])),
+    response(ResponseOutput(name="token", shape=[1, 1], datatype="BYTES", data=[["a"]])),
+    response(ResponseOutput(name="token", shape=[1, 1], datatype="BYTES", data=["a"])),
+    response(ResponseOutput(name="token", shape=[1], datatype="BYTES", data=np.array(["a"], object))),
+    response(text(["a"], name="other")),
+    response(text(["a"]), id="1"),
+    response(text(["a"]), id="2"),
+    response(text(["a"]), model_name="n"),
+    response(text(["a"]), model_version="2"),
+    response(text(["a"], parameters=Parameters(score=0.5))),
+    response(text(["a"], parameters=Parameters(score=0.7))),
+    response(text(["a"], parameters=Parameters())),
+    response(text(["a"]), parameters=Parameters(done=True)),
+    response(StringCodec.encode_output("token", ["a"])),
+    response(StringCodec.encode_output("token", ["b"])),
+    response(text(["a"]), text(["b"], "second")),
+    response(),
+    response(NumpyCodec.encode_output("token", np.array([[1.5]], np.float32))),
+    response(NumpyCodec.encode_output("token", np.array([[1.5]], np.float16))),
+    Subclass(model_name="m", outputs=[text(["a"])]),
+    ValueResponse(FORM, "a", "1"),
+    ValueResponse(FORM, "b", "1"),
+    ValueResponse(FORM, b"\xff", "2"),
+    ValueResponse(OutputForm("m", "1", "other", "BYTES", [1]), "a", "1"),
+    ValueResponse(NUMBER, 3, "1"),
+    ValueResponse(NUMBER, -3, "1"),
+]
+
+
+@given(st.lists(st.sampled_from(VARIANTS), max_size=30), st.booleans())
+def test_a_message_owes_nothing_to_those_before_it(stream: list[InferenceResponse], typed: bool) -> None:
+    write = MessageWriter(typed).write
+    assert [write(each) for each in stream] == [dump_response(each, typed) for each in stream]
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_what_precedes_texts_is_kept_for_few_sizes(typed: bool) -> None:
+    writer = MessageWriter(typed)
+    sizes = [*range(3 * MOST_SIZES), *range(3 * MOST_SIZES)]
+    for size in sizes:
+        item = response(text(["x" * size]), id="1")
+        assert writer.write(item) == dump_response(item, typed)
+        assert len(writer._before) <= MOST_SIZES
+    assert writer._before
+
+
+def test_a_shape_changed_in_place_is_written_as_it_is() -> None:
+    write = MessageWriter(True).write
+    item = response(text(["a"]))
+    write(item)
+    item.outputs[0].shape.append(1)
+    assert write(item) == dump_response(item, True) != dump_response(response(text(["a"])), True)
+
+
+def test_a_text_that_is_no_unicode_is_refused_by_name() -> None:
+    write = MessageWriter(True).write
+    for item in (response(text(["\ud800"])), ValueResponse(FORM, "\ud800", None)):
+        with pytest.raises(InvalidOutput, match="cannot be written"):
+            write(item)
