@@ -45,6 +45,11 @@ class ListCodec(InputCodec, Generic[T]):
         raise NotImplementedError
 
     @classmethod
+    def to_bytes(cls, values: list[Any]) -> list[Any]:
+        """Values as bytes or None. Text is UTF-8."""
+        return [value.encode() if isinstance(value, str) else value for value in cls.to_elements(values)]
+
+    @classmethod
     def from_elements(cls, elements: list[Element]) -> list[T]:
         """Text, bytes or None as values."""
         raise NotImplementedError
@@ -73,11 +78,13 @@ class ListCodec(InputCodec, Generic[T]):
     @classmethod
     def _fields(cls, kind: str, name: str, payload: Any, use_bytes: bool) -> dict[str, Any]:
         try:
-            elements = cls.to_elements(payload if type(payload) is list else as_list(payload))
+            values = payload if type(payload) is list else as_list(payload)
             if use_bytes:
-                elements = [value.encode() if isinstance(value, str) else value for value in elements]
+                elements = cls.to_bytes(values)
             else:
-                elements = [value.decode() if isinstance(value, bytes) else value for value in elements]
+                elements = [
+                    value.decode() if isinstance(value, bytes) else value for value in cls.to_elements(values)
+                ]
         except (TypeError, ValueError) as error:
             raise CodecError(f'{kind} "{name}": cannot be encoded as "{cls.ContentType}": {error}') from None
         return {

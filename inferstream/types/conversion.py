@@ -177,8 +177,11 @@ def cast_loosely(values: Any, datatype: str) -> npt.NDArray[Any]:
 
 def check_bytes(values: Any) -> int:
     """The number of BYTES elements. Raises ValueError unless each is text, bytes or None."""
-    if type(values) is list and _TEXT.issuperset(map(type, values)):
-        return len(values)  # the usual case; saves half a microsecond per token
+    if type(values) is list:  # the usual cases; saves half a microsecond per token
+        if len(values) == 1 and type(values[0]) in _TEXT:
+            return 1
+        if _TEXT.issuperset(map(type, values)):
+            return len(values)
     flat, kinds = _flatten(values)
     if not kinds <= _TEXT:
         for value in flat:

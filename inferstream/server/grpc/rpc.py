@@ -133,8 +133,8 @@ def streaming(
 ) -> Rpc:
     """An RPC with a stream in one direction or both; one with a single request reads the first message."""
 
-    async def serve(_: bytes | None, context: RpcContext) -> None:
-        await behaviour(RpcExchange(context, request, meters))
+    def serve(_: bytes | None, context: RpcContext) -> Awaitable[None]:
+        return behaviour(RpcExchange(context, request, meters))
 
     client, server = meters.kind != "SERVER_STREAMING", meters.kind != "CLIENT_STREAMING"
     return Rpc(meters.path, client, server, around(_ended(serve, meters, profile)))

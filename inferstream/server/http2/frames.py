@@ -39,9 +39,13 @@ read_head = _HEAD.unpack_from
 """High and low bits of the length (16 and 8), type, flags, and stream with its reserved bit, at an offset."""
 
 
+pack_head = _HEAD.pack
+"""The inverse of `read_head`."""
+
+
 def head(size: int, kind: int, flags: int, stream: int) -> bytes:
     """The head of a frame with `size` bytes of payload."""
-    return _HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream)
+    return pack_head(size >> 8, size & 0xFF, kind, flags, stream)
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:

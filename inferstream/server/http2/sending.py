@@ -49,6 +49,9 @@ class Sender:
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.clock = self.loop.time
+        self.no_wait: asyncio.Future[None] = self.loop.create_future()
+        """An awaitable that is done. It costs a third of a coroutine."""
+        self.no_wait.set_result(None)
         self.peername: Any = None
         """The client's address, as a socket gives it."""
         self.send_window = DEFAULT_WINDOW
@@ -93,11 +96,12 @@ class Sender:
 
     def write(self, data: bytes) -> None:
         """Write frames of a response: at once, or with those of other streams in this turn of the event loop."""
-        self.sent += 1 + len(data) // UNIT
-        if len(self.streams) > 1 and (self._gathering or self._gather()):
+        size = len(data)
+        self.sent += 1 + size // UNIT
+        if self._gathering or (len(self.streams) > 1 and self._gather()):
             self._unwritten.append(data)
             self._gathered += 1
-            self._gathered_bytes += len(data)
+            self._gathered_bytes += size
             if self._gathered_bytes < TOGETHER:
                 return
             data = self._take()

@@ -184,12 +184,18 @@ class Stream:
         """Send the next bytes of the body, in two parts. Whether nothing of it waits for the client."""
         if self.ended:
             return True
-        size = len(prefix) + len(body)
-        if size <= JOINED and self._fits(size):
-            connection = self.connection
+        connection, size = self.connection, len(prefix) + len(body)
+        if (  # as in `_fits`, whose call would cost as much as the comparisons
+            size <= self.send_window
+            and size <= connection.send_window
+            and size <= connection.largest_frame
+            and size <= JOINED
+            and not self._pending
+            and not connection.paused
+        ):
             self.send_window -= size
             connection.send_window -= size
-            data = frames.head(size, frames.DATA, 0, self.id), prefix, body
+            data = frames.pack_head(size >> 8, size & 0xFF, frames.DATA, 0, self.id), prefix, body
             connection.write(b"".join((self._head(), *data) if self._opening is not None else data))
             return True
         self._send_in_turns(prefix, body)

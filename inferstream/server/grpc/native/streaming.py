@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable
 from time import perf_counter
 
 from ....errors import InferstreamError
@@ -27,19 +27,6 @@ MOST_WAITING = 64
 """Messages of a stream that are cut out before the RPC reads them. The others wait as the bytes that arrived."""
 
 _PREFIX = PREFIX.size
-
-
-class _Nothing:
-    """An awaitable that is done."""
-
-    __slots__ = ()
-
-    def __await__(self) -> Generator[None, None, None]:
-        return
-        yield
-
-
-_DONE = _Nothing()
 
 
 class StreamingCall(Call):
@@ -176,39 +163,41 @@ class StreamingCall(Call):
         if not self._opened:
             self._opened = True
             stream.open(OPENED if self._encoding is None else opened((), self._encoding))
-        if len(body) > TOGETHER:
-            self._send()  # so that this one is not copied
-        unsent += prefix, body
-        self._unsent_size += len(body)
         self._without_wait += 1
         now = perf_counter()
         took, self._last = now - self._last, now
-        if self._without_wait >= WITHOUT_WAIT:
+        turns = self._without_wait >= WITHOUT_WAIT
+        if turns:
             self._without_wait = 0
             self._lateness.punctual()
-            return asyncio.sleep(0) if self._send() else stream.sent()
-        if took > SLOW or self._unsent_size > TOGETHER or self._lateness.apart(now):
-            if took > HELD and len(unsent) > 2:
-                self._lateness.late(now)
-            return _DONE if self._send() else stream.sent()
-        if len(unsent) == 2:
-            stream.connection.later(self._send)
-        return _DONE
+        elif took <= SLOW and self._unsent_size + len(body) <= TOGETHER and not self._lateness.apart(now):
+            if not unsent:
+                stream.connection.later(self._send)
+            unsent += prefix, body
+            self._unsent_size += len(body)
+            return stream.connection.no_wait
+        elif took > HELD and unsent:
+            self._lateness.late(now)
+        if unsent:
+            if len(body) <= TOGETHER:
+                prefix, body = b"", self._take() + prefix + body
+            else:
+                self._send()  # apart from this one, which is not copied
+        if not stream.send(prefix, body):
+            return stream.sent()
+        return asyncio.sleep(0) if turns else stream.connection.no_wait
 
-    def _send(self) -> bool:
-        """Send the messages that are about to leave. Whether nothing waits for the client."""
-        unsent = self._unsent
-        if not unsent:
-            return True
-        if len(unsent) == 2:
-            prefix, body = unsent
-        else:
-            prefix, body = b"", b"".join(unsent)
-        unsent.clear()
+    def _send(self) -> None:
+        """Send the messages that are about to leave."""
+        if self._unsent:
+            self._stream.send(b"", self._take())
+
+    def _take(self) -> bytes:
+        """The messages that are about to leave."""
+        taken = b"".join(self._unsent)
+        self._unsent.clear()
         self._unsent_size = 0
-        return self._stream.send(prefix, body)
+        return taken
 
     def _finish(self, trailers: bytes) -> None:
-        rest = b"".join(self._unsent)
-        self._unsent.clear()
-        self._stream.finish(trailers, rest)
+        self._stream.finish(trailers, self._take())
