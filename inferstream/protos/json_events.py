@@ -32,29 +32,32 @@ class EventWriter:
             if form is not self._form:
                 self._begin(form, response.id)
             return b"%b%b%b" % (self._opening, json_value(form, response.value), self._closing)
-        outputs = response.outputs
-        if len(outputs) != 1 or response.parameters is not None:
+        fields = response.__dict__  # an attribute of a pydantic model costs as much
+        outputs = fields["outputs"]
+        if len(outputs) != 1 or fields["parameters"] is not None:
             return _whole(response)
-        tensor = outputs[0]
-        parameters = tensor.parameters
-        if parameters is not None and parameters.__pydantic_extra__:
-            return _whole(response)
-        datatype = tensor.datatype
-        values, encoded = json_values(tensor.data, datatype)
+        tensor = outputs[0].__dict__
+        parameters, datatype, shape = tensor["parameters"], tensor["datatype"], tensor["shape"]
+        content_type = None
+        if parameters is not None:
+            if parameters.__pydantic_extra__:
+                return _whole(response)
+            content_type = parameters.content_type
+        values, encoded = json_values(tensor["data"], datatype)
         if encoded:
             return _whole(response)
         facts = (
-            response.id,
-            response.model_name,
-            response.model_version,
-            tensor.name,
+            fields["id"],
+            fields["model_name"],
+            fields["model_version"],
+            tensor["name"],
             datatype,
-            None if parameters is None else parameters.content_type,
+            content_type,
         )
-        if facts != self._facts or tensor.shape != self._shape:
-            self._prepare(response, tensor, parameters)
+        if facts != self._facts or shape != self._shape:
+            self._prepare(response, outputs[0], parameters)
             self._form = None
-            self._facts, self._shape = facts, [*tensor.shape]
+            self._facts, self._shape = facts, [*shape]
         return b"".join((self._opening, dump(values), self._closing))
 
     def end(self) -> bytes:

@@ -98,7 +98,8 @@ class EventStream:
             await full
 
     async def _run(self, reply: Source, asked: Writing) -> None:
-        write = asked.events()
+        writer = asked.events()
+        write = writer.__call__  # a method, because a call of an object costs 40 ns more
         lateness = self._lateness
         last, turned = 0.0, perf_counter()  # the first event leaves alone, for the client waits for it
         async for response in reply:
@@ -108,7 +109,7 @@ class EventStream:
                 self._events.append(event)
                 self._size += len(event)
             elif event is None:
-                await self._leave(reply, write)
+                await self._leave(reply, writer)
                 return
             now = perf_counter()
             took = now - last
@@ -130,12 +131,12 @@ class EventStream:
                 self._waited = False
                 turned = now = perf_counter()
             last = now
-        if closing := write.end():
+        if closing := writer.end():
             self._events.append(closing)
 
-    async def _leave(self, reply: Source, write: Writer) -> None:
+    async def _leave(self, reply: Source, writer: Writer) -> None:
         """End a stream before its model does, because the client has all that it wants."""
-        self._events.append(write.end())
+        self._events.append(writer.end())
         if (full := self._flush()) is not None:
             await full
         await reply.aclose(None)

@@ -27,6 +27,7 @@ MOST_WAITING = 64
 """Messages of a stream that are cut out before the RPC reads them. The others wait as the bytes that arrived."""
 
 _PREFIX = PREFIX.size
+_pack_prefix = PREFIX.pack
 
 
 class StreamingCall(Call):
@@ -43,6 +44,7 @@ class StreamingCall(Call):
         "_lateness",
         "_messages",
         "_owed",
+        "_plain",
         "_reader",
         "_unsent",
         "_unsent_size",
@@ -65,6 +67,8 @@ class StreamingCall(Call):
         """When the RPC wrote its last message, on the clock of `perf_counter`."""
         self._lateness = Lateness()
         self._without_wait = 0
+        self._plain = self._encoding is None and limits.max_send is None
+        """Whether messages are sent as they are, however large."""
 
     def start(self) -> None:
         self._task = self._stream.connection.loop.create_task(self._serve())
@@ -158,7 +162,7 @@ class StreamingCall(Call):
     def write(self, message: bytes, /) -> Awaitable[None]:
         if self._over:
             raise ClientLeft
-        prefix, body = self._framed(message)
+        prefix, body = (_pack_prefix(0, len(message)), message) if self._plain else self._framed(message)
         stream, unsent = self._stream, self._unsent
         if not self._opened:
             self._opened = True
