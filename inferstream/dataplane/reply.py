@@ -27,7 +27,10 @@ class Watcher:
         cls.sees_items = cls.item is not Watcher.item
 
     def item(self, response: InferenceResponse) -> None:
-        """Called with the first response when the watcher is added, with each other one before the reader gets it."""
+        """Called with the first response when the watcher is added, with each other one before the reader gets it.
+
+        A watcher that is added after the first read does not get the first response.
+        """
 
     def end(self, error: BaseException | None) -> None:
         """Called once at the end: with None after the last response, with `Abandoned` if the reader left."""
