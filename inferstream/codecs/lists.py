@@ -45,11 +45,6 @@ class ListCodec(InputCodec, Generic[T]):
         raise NotImplementedError
 
     @classmethod
-    def to_bytes(cls, values: list[Any]) -> list[Any]:
-        """Values as bytes or None. Text is UTF-8."""
-        return [value.encode() if isinstance(value, str) else value for value in cls.to_elements(values)]
-
-    @classmethod
     def from_elements(cls, elements: list[Element]) -> list[T]:
         """Text, bytes or None as values."""
         raise NotImplementedError
@@ -78,13 +73,11 @@ class ListCodec(InputCodec, Generic[T]):
     @classmethod
     def _fields(cls, kind: str, name: str, payload: Any, use_bytes: bool) -> dict[str, Any]:
         try:
-            values = payload if type(payload) is list else as_list(payload)
+            elements = cls.to_elements(payload if type(payload) is list else as_list(payload))
             if use_bytes:
-                elements = cls.to_bytes(values)
+                elements = [value.encode() if isinstance(value, str) else value for value in elements]
             else:
-                elements = [
-                    value.decode() if isinstance(value, bytes) else value for value in cls.to_elements(values)
-                ]
+                elements = [value.decode() if isinstance(value, bytes) else value for value in elements]
         except (TypeError, ValueError) as error:
             raise CodecError(f'{kind} "{name}": cannot be encoded as "{cls.ContentType}": {error}') from None
         return {

@@ -49,13 +49,6 @@ class StringCodec(ListCodec[str | None]):
         return values
 
     @classmethod
-    def to_bytes(cls, values: list[Any]) -> list[Any]:
-        try:
-            return [*map(str.encode, values)]
-        except TypeError:  # not all are texts
-            return super().to_bytes(values)
-
-    @classmethod
     def from_elements(cls, elements: list[Element]) -> list[str | None]:
         return decode_strings(elements)
 

@@ -163,7 +163,7 @@ def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameter
     parameters = request.parameters
     if parameters is None:
         parameters = request.__dict__["parameters"] = Parameters.filled(
-            {"content_type": None, "headers": headers}, {"headers"}, {}
+            {"content_type": None, "headers": headers}, {"headers"}
         )
     else:
         parameters.__dict__["headers"] = headers

@@ -21,7 +21,7 @@ from .checks import Strictness, counts_characters, duplicate, fits
 
 logger = logging.getLogger("inferstream.dataplane")
 
-_COMPLETED = {"id", "model_name", "model_version"}
+_COMPLETED = frozenset(("id", "model_name", "model_version"))
 
 
 class OutputWriter(Protocol):
@@ -86,8 +86,8 @@ class Finish:
             return value  # of `predict`, called for a stream; it has been here
         written = self._writer.write(value, request.id)
         if written is not None:
-            fits = self._fits and not request.outputs
-            return written if type(written) is ValueResponse and fits else whole(written)
+            needs_no_check = type(written) is ValueResponse and self._fits and not request.outputs
+            return written if needs_no_check else whole(written)
         if not isinstance(value, InferenceResponse):
             raise InvalidOutput(
                 f"Model {self._model} answered a {type(value).__name__} instead of an InferenceResponse."
@@ -116,7 +116,7 @@ class Finish:
             fields["model_name"] = name or self._model
             fields["model_version"] = version or self._version
             given = response.__pydantic_fields_set__
-            given |= _COMPLETED
+            given |= _COMPLETED  # in place
             return response
         response_fields: dict[str, object] = {
             "model_name": name or self._model,
@@ -132,25 +132,25 @@ class Finish:
         """The same for the items of one stream. What depends on the request is looked up once."""
         kind, form, request_id, wanted = self._kind, self._form, request.id, request.outputs
         complete = self._complete  # a method, because a call of an object costs 40 ns more
-        if kind is None or form is None or wanted:
-            return lambda item: (
-                complete(item, request_id, wanted) if type(item) is InferenceResponse else self(item, request)
-            )
 
         def finish(item: Any) -> InferenceResponse:
-            if type(item) is kind:
-                return ValueResponse(form, item, request_id)
             if type(item) is InferenceResponse:
                 return complete(item, request_id, wanted)
             return self(item, request)
 
-        return finish
+        if kind is None or form is None or wanted:
+            return finish
+
+        def finish_value(item: Any) -> InferenceResponse:
+            return ValueResponse(form, item, request_id) if type(item) is kind else finish(item)
+
+        return finish_value
 
     def check(self, tensor: object) -> None:
         """Raise InvalidOutput unless what the model put into `outputs` is a sound tensor."""
         if not isinstance(tensor, ResponseOutput):
             raise InvalidOutput(f"Model {self._model} answered an output that is a {type(tensor).__name__}.")
-        fields = tensor.__dict__  # each attribute of a pydantic model costs as much
+        fields = tensor.__dict__  # one attribute of a pydantic model costs as much as all of these
         name, datatype = fields["name"], fields["datatype"]
         if not isinstance(name, str):
             raise InvalidOutput(f"Model {self._model} answered an output of name {name!r}, which is no text.")

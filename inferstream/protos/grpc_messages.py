@@ -28,41 +28,10 @@ class MessageWriter:
 
     def write(self, response: InferenceResponse) -> bytes:
         """The bytes of the message. Raises InvalidOutput for an output that cannot be written."""
-        facts: tuple[Any, ...]
-        if type(response) is InferenceResponse:
-            fields = response.__dict__  # an attribute of a pydantic model costs three times as much
-            outputs = fields["outputs"]
-            if len(outputs) != 1 or fields["parameters"] is not None:
-                return dump_response(response, self._typed)
-            tensor = outputs[0].__dict__
-            values, shape, parameters = tensor["data"].values, tensor["shape"], tensor["parameters"]
-            if type(values) is not list or len(values) != 1 or tensor["datatype"] != "BYTES":
-                return dump_response(response, self._typed)
-            content_type = None
-            if parameters is not None:
-                if parameters.__pydantic_extra__:
-                    return dump_response(response, self._typed)
-                content_type = parameters.__dict__["content_type"]
-            text = values[0]
-            facts = (
-                tensor["name"],
-                content_type,
-                fields["id"],
-                fields["model_name"],
-                fields["model_version"],
-            )
-        elif type(response) is ValueResponse and response.form.datatype == "BYTES":
-            text, shape = response.value, response.form.shape
-            facts = (response.form, response.id)
-        else:
+        found = _text_of(response)
+        if found is None:
             return dump_response(response, self._typed)
-        if type(text) is str:
-            try:
-                text = text.encode()
-            except UnicodeEncodeError:
-                return dump_response(response, self._typed)
-        elif type(text) is not bytes:
-            return dump_response(response, self._typed)
+        text, shape, facts = found
         if facts != self._facts or shape != self._shape:
             self._facts, self._shape = facts, [*shape]
             self._before.clear()
@@ -74,3 +43,34 @@ class MessageWriter:
             self._before.clear()
         self._before[len(text)] = message[: len(message) - len(text)]
         return message
+
+
+def _text_of(response: InferenceResponse) -> tuple[bytes, list[int], tuple[Any, ...]] | None:
+    """The only text of a response, its shape, and all else that its message depends on; None for other responses."""
+    facts: tuple[Any, ...]
+    if type(response) is InferenceResponse:
+        fields = response.__dict__  # one attribute of a pydantic model costs as much as all of these
+        outputs = fields["outputs"]
+        if len(outputs) != 1 or fields["parameters"] is not None:
+            return None
+        tensor = outputs[0].__dict__
+        values, parameters, content_type = tensor["data"].values, tensor["parameters"], None
+        if type(values) is not list or len(values) != 1 or tensor["datatype"] != "BYTES":
+            return None
+        if parameters is not None:
+            if parameters.__pydantic_extra__:
+                return None
+            content_type = parameters.content_type
+        text, shape = values[0], tensor["shape"]
+        facts = (tensor["name"], content_type, fields["id"], fields["model_name"], fields["model_version"])
+    elif type(response) is ValueResponse and response.form.datatype == "BYTES":
+        text, shape = response.value, response.form.shape
+        facts = (response.form, response.id)
+    else:
+        return None
+    if type(text) is str:
+        try:
+            text = text.encode()
+        except UnicodeEncodeError:
+            return None
+    return (text, shape, facts) if type(text) is bytes else None

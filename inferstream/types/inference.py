@@ -225,7 +225,7 @@ class ResponseOutput(Tensor):
 
 def _no_parameters() -> Parameters:
     """Parameters of a request that has none. Model code may read the headers there."""
-    return Parameters.filled({"content_type": None, "headers": Headers(())}, set(), {})
+    return Parameters.filled({"content_type": None, "headers": Headers(())}, set())
 
 
 class InferenceRequest(BaseModel):

@@ -91,7 +91,7 @@ else:
         def parameters(self) -> Parameters:
             if self.kept is None:
                 fields = {"content_type": None, "headers": self.headers}
-                self.kept = Parameters.filled(fields, {"headers"}, {})
+                self.kept = Parameters.filled(fields, {"headers"})
             return self.kept
 
 

@@ -40,13 +40,19 @@ class Counts(MLModel):
 PROMPT = tensor("x", "BYTES", ["a"])
 
 
-def over_sse(server: Running) -> list[str]:
+def over_sse(server: Running, **headers: str) -> list[str]:
     url = f"{server.url}/v2/models/counts/infer_stream"
     with (
         httpx.Client(timeout=20) as client,
-        connect_sse(client, "POST", url, json={"inputs": [PROMPT]}) as source,
+        connect_sse(client, "POST", url, json={"inputs": [PROMPT]}, headers=headers) as source,
     ):
-        return [event.json()["outputs"][0]["data"][0] for event in source.iter_sse()]
+        return [
+            event.json()["outputs"][0]["data"][0] for event in source.iter_sse() if "outputs" in event.data
+        ]
+
+
+def resumable(server: Running) -> list[str]:
+    return over_sse(server, prefer="resumable")
 
 
 def over_websocket(server: Running) -> list[str]:
@@ -74,7 +80,7 @@ def as_triton(server: Running) -> list[str]:
     return [each.raw_output_contents[0][4:].decode() for each in responses]
 
 
-@pytest.mark.parametrize("stream", [over_sse, over_websocket, as_mlserver, as_triton])
+@pytest.mark.parametrize("stream", [over_sse, resumable, over_websocket, as_mlserver, as_triton])
 def test_no_response_outlives_its_message(
     serve: Callable[..., Running], tmp_path: Path, stream: Callable[[Running], list[str]]
 ) -> None:

@@ -70,9 +70,11 @@ class TrailingHeaders:
     def __init__(self, events: CloudEvents | None) -> None:
         self._events = None if events is None else EventHeaders(events, str)
 
-    def send(self, context: RpcContext, model: str, id: str | None, parameters: Parameters | None) -> None:
-        """Send the headers of a response of `model`, of which these are id and parameters, as trailing metadata."""
-        found = [] if self._events is None else self._events.of(model, id)
+    def send(
+        self, context: RpcContext, model: str, request_id: str | None, parameters: Parameters | None
+    ) -> None:
+        """Send the headers of a response of `model` with these parameters as trailing metadata."""
+        found = [] if self._events is None else self._events.of(model, request_id)
         if parameters is not None and parameters.headers is not None:
             own = _sendable(model_headers(parameters))
             names = {name for name, _ in own}

@@ -15,7 +15,7 @@ from ...protos.typed_files import classes_of, pool_of
 from ...protos.typed_requests import RequestReader
 from ...protos.typed_responses import ResponseWriter
 from ...signature import Signature
-from ...types import InferenceRequest
+from ...types import InferenceRequest, Parameters
 from .context import RpcContext, TrailingHeaders, headers_of, priority_of
 from .rpc import Rpc, RpcExchange
 
@@ -64,13 +64,16 @@ class TypedRpc:
         request = self._reader.read(data)
         more = None if self.method.stream is None else self._later(admission, exchange, request)
         call = self._call(Operation.STREAM, admission, request, exchange.context, more)
-        response, write = None, self._writer.write
+        write = self._writer.write
+        last: tuple[str | None, Parameters | None] | None = None
         with Reminder():
             async with await admission.open(call) as reply:
                 async for response in reply:
+                    last = response.id, response.parameters
                     await exchange.write(write(response))
-        if response is not None:
-            self._headers.send(exchange.context, admission.model, response.id, response.parameters)
+                    del response  # freed now, while the core has it in its caches
+        if last is not None:
+            self._headers.send(exchange.context, admission.model, *last)
 
     def _call(
         self,

@@ -98,7 +98,7 @@ class Sender:
         """Write frames of a response: at once, or with those of other streams in this turn of the event loop."""
         size = len(data)
         self.sent += 1 + size // UNIT
-        if self._gathering or (len(self.streams) > 1 and self._gather()):
+        if len(self.streams) > 1 and (self._gathering or self._gather()):
             self._unwritten.append(data)
             self._gathered += 1
             self._gathered_bytes += size

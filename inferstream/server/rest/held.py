@@ -67,7 +67,7 @@ class HeldStream:
         return b"retry: %d\n%b0\n\n" % (RETRY, self._prefix)
 
     async def run(
-        self, asked: ParsedRequest, call: Call, opened: "asyncio.Future[InferenceResponse | None]"
+        self, asked: ParsedRequest, call: Call, opened: "asyncio.Future[InferenceResponse | None] | None"
     ) -> None:
         """Record all responses of a call. `opened` gets the first one, or the error before it."""
         self._call = call
@@ -76,11 +76,12 @@ class HeldStream:
             if self._expired:
                 raise Abandoned
             async with await asked.open(call) as reply:
-                if not opened.done():
+                if opened is not None and not opened.done():
                     opened.set_result(reply.first)
+                opened = None  # it keeps the first response
                 await self._record(reply, asked)
         except Exception as error:
-            if opened.done():
+            if opened is None or opened.done():
                 self._add(asked.failure(wrap(error)))
             else:
                 opened.set_exception(error)
@@ -95,6 +96,7 @@ class HeldStream:
         turned = perf_counter()
         async for response in reply:
             event = write(response)
+            del response  # freed now, while the core has it in its caches
             if event is None:
                 await reply.aclose(None)
                 break

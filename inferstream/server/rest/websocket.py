@@ -254,7 +254,7 @@ class Conversation:
         turned = clock()
         async for response in reply:
             await self._send(messages.dump(response, final=False))
-            del response  # as in `events`
+            del response  # freed now, while the core has it in its caches
             if clock() - turned > TURN_AFTER:
                 # A generator that never awaits would block the loop.
                 await asyncio.sleep(0)

@@ -43,6 +43,9 @@ def test_a_response_above_the_limit(engine: str, interop: Interop) -> None:
             fails(
                 lambda: client.unary(message(sizes=[10_001]), timeout=20), grpc.StatusCode.RESOURCE_EXHAUSTED
             )
+            call = client.duplex(iter([message(sizes=[10_000, 10_001])]), timeout=20)
+            assert len(next(call)) == 10_000
+            fails(lambda: next(call), grpc.StatusCode.RESOURCE_EXHAUSTED)
             assert client.empty(b"", timeout=20) == b""
 
 

@@ -1,5 +1,8 @@
 """Messages written from what the last one left are the bytes that writing each by itself gives."""
 
+from collections.abc import Sequence
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +10,7 @@ from hypothesis import strategies as st
 
 from inferstream.codecs import NumpyCodec, StringCodec
 from inferstream.errors import InvalidOutput
+from inferstream.protos import grpc_messages
 from inferstream.protos.grpc_messages import MOST_SIZES, MessageWriter
 from inferstream.protos.grpc_responses import dump_response
 from inferstream.types import InferenceResponse, Parameters, ResponseOutput
@@ -67,10 +71,35 @@ VARIANTS = [
 ]
 
 
-@given(st.lists(st.sampled_from(VARIANTS), max_size=30), st.booleans())
-def test_a_message_owes_nothing_to_those_before_it(stream: list[InferenceResponse], typed: bool) -> None:
+def check(stream: Sequence[InferenceResponse], typed: bool) -> None:
     write = MessageWriter(typed).write
     assert [write(each) for each in stream] == [dump_response(each, typed) for each in stream]
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_a_message_owes_nothing_to_the_one_before_it(typed: bool) -> None:
+    for before, after in product(VARIANTS, repeat=2):
+        check([before, after, before], typed)
+
+
+@given(st.lists(st.sampled_from(VARIANTS), max_size=30), st.booleans())
+def test_a_message_owes_nothing_to_many_before_it(stream: list[InferenceResponse], typed: bool) -> None:
+    check(stream, typed)
+
+
+def test_what_precedes_a_text_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[InferenceResponse] = []
+
+    def dumped(response: InferenceResponse, typed: bool) -> bytes:
+        written.append(response)
+        return dump_response(response, typed)
+
+    monkeypatch.setattr(grpc_messages, "dump_response", dumped)
+    write = MessageWriter(True).write
+    stream = [response(text([item]), id="1") for item in ("a", "b", "cc", "a", "dd", "é")]
+    for item in stream:
+        write(item)
+    assert written == [stream[0], stream[2]]
 
 
 @pytest.mark.parametrize("typed", [False, True])

@@ -8,7 +8,7 @@ from ....dataplane.dataplane import DataPlane
 from ....protos.grpc import request_from, wants_typed
 from ....protos.grpc_messages import MessageWriter
 from ....protos.grpc_requests import InferMessage
-from ....types import Headers, InferenceRequest
+from ....types import Headers, InferenceRequest, Parameters
 from ...status import Profile
 from ..context import TrailingHeaders, priority_of
 from .dialect import StreamDialect, StreamExchange, StreamRequest
@@ -41,18 +41,17 @@ class MLServerDialect(StreamDialect):
         )
         call.face = "grpc"
         dump = MessageWriter(wants_typed(first.message)).write
-        answered, parameters = False, None
+        last: tuple[str | None, Parameters | None] | None = None
         async with await admission.open(call) as reply:
             # Not before the first response: a client may retry a call that fails without metadata.
             await self.announce(exchange)
             async for response in reply:
-                answered, parameters = True, response.parameters
+                last = response.id, response.parameters
                 await exchange.write(dump(response))
-                del (
-                    response
-                )  # freed at once: with many streams it would leave the core's caches before the next
-        if answered:
-            self._headers.send(exchange.context, admission.model, request.id, parameters)
+                # Freed now: with hundreds of streams it would leave the core's caches before the next one.
+                del response
+        if last is not None:
+            self._headers.send(exchange.context, admission.model, *last)
 
 
 async def _requests_after(

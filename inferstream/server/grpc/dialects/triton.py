@@ -165,7 +165,7 @@ class TritonStream:
             async with await admission.open(self._call(admission, message, Operation.STREAM)) as reply:
                 async for response in reply:
                     await self._send(_part(dump(response), final=False))
-                    del response  # as in MLServer's dialect
+                    del response  # freed now, while the core has it in its caches
             if empty_final:
                 await self._send(_part(_empty(message).SerializeToString(), final=True))
         except Exception as error:

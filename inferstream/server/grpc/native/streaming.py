@@ -184,7 +184,8 @@ class StreamingCall(Call):
             self._lateness.late(now)
         if unsent:
             if len(body) <= TOGETHER:
-                prefix, body = b"", self._take() + prefix + body
+                unsent += prefix, body
+                prefix, body = b"", self._take()
             else:
                 self._send()  # apart from this one, which is not copied
         if not stream.send(prefix, body):

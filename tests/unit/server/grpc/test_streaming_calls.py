@@ -76,6 +76,7 @@ class Served:
 
     def __init__(self, behaviour: Behaviour, window: int = DEFAULT_WINDOW) -> None:
         self._behaviour = behaviour
+        self._wrong: AssertionError | None = None
         self.wire = Wire()
         self.done = asyncio.Event()
         self.connection = Connection(self._accept, lambda _: None, Limits(), lambda _: True, lambda _: None)
@@ -96,6 +97,9 @@ class Served:
     async def _serve(self, _: bytes | None, call: StreamingCall) -> None:  # type: ignore[override]
         try:
             await self._behaviour(call)
+        except AssertionError as wrong:  # the call ends with a status, as for every other error
+            self._wrong = wrong
+            raise
         finally:
             self.done.set()
 
@@ -104,6 +108,8 @@ class Served:
         async with asyncio.timeout(10):
             await self.done.wait()
         await asyncio.sleep(0)
+        if self._wrong is not None:
+            raise self._wrong
         return self.wire.writes
 
 
@@ -165,10 +171,10 @@ async def test_a_stream_that_never_waits_lets_others_run(clock: Clock) -> None:
         for _ in range(streaming.WITHOUT_WAIT):
             assert not others
             await call.write(b"x")
+        assert others == ["ran"]
 
     others: list[str] = []
     writes = await Served(behaviour).ended()
-    assert others == ["ran"]
     assert writes == ["head x", "x " * (streaming.WITHOUT_WAIT - 2) + "x", "end"]
 
 
@@ -181,6 +187,33 @@ async def test_a_message_without_bytes_and_large_ones_keep_their_places(clock: C
 
     found = " ".join(await Served(behaviour, 1 << 20).ended())
     assert found.replace(large, "large") == "head a - b large c end"
+
+
+async def test_so_many_bytes_leave_together(clock: Clock) -> None:
+    third = "x" * (streaming.TOGETHER // 3)
+
+    async def behaviour(call: StreamingCall) -> None:
+        await call.write(b"a")
+        for _ in range(5):
+            await call.write(third.encode())
+
+    found = [write.replace(third, "x") for write in await Served(behaviour, 1 << 20).ended()]
+    assert found == ["head a", "x x x x", "x end"]
+
+
+async def test_a_message_above_the_limit_ends_the_stream(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Served, "max_send", 3)
+    sizes: list[int] = []
+
+    async def behaviour(call: StreamingCall) -> None:
+        for size in (3, 4):
+            await call.write(b"x" * size)
+            sizes.append(size)
+
+    assert await Served(behaviour).ended() == ["head xxx", "end"]
+    assert sizes == [3]
 
 
 async def test_a_failure_follows_the_messages_before_it(clock: Clock) -> None:
@@ -240,6 +273,22 @@ async def test_messages_leave_at_once_where_the_model_holds_the_loop(clock: Cloc
     assert found == ["head 0", "- 1", "- 2", "- 3", "-", "4", "-", "end"]
 
 
+async def test_messages_that_waited_for_a_large_one_were_late_too(clock: Clock) -> None:
+    large = "l" * (streaming.TOGETHER + 1)
+
+    async def behaviour(call: StreamingCall) -> None:
+        for _ in range(4):
+            await call.write(b"a")
+            await call.write(b"b")
+            clock.now += 2 * streaming.HELD
+            await call.write(large.encode())
+
+    served = Served(behaviour, 1 << 20)
+    served.connection.data_received(frames.window_update(0, 1 << 20))
+    found = [write.replace(large, "large") for write in await served.ended()]
+    assert found == ["head a", "b", "large", "a b", "large", "a b", "large", "a", "b", "large", "end"]
+
+
 async def test_a_long_stream_that_is_held_up_now_and_then_goes_on_gathering(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
         for _ in range(10):
@@ -265,7 +314,7 @@ async def test_a_message_waits_for_one_turn_beside_other_streams(clock: Clock) -
         for name in "ab":
             await call.write(name.encode())
         await asyncio.sleep(0)
-        assert served.wire.writes == ["head a b"]
+        assert served.wire.writes == ["head a head a b b"]  # of both streams
 
     served = Served(behaviour)
     served.connection.data_received(frames.headers(3, REQUEST, False))

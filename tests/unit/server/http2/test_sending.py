@@ -69,6 +69,42 @@ async def test_ends_that_wait_for_the_transport_come_when_the_client_reads() -> 
     assert not served.connection.ending
 
 
+async def test_the_last_stream_of_a_connection_writes_at_once_what_was_gathered_too() -> None:
+    served = Served(silent=True)
+    served.feed(frames.PREFACE + settings.settings_frame({}))
+    served.feed(frames.headers(1, request(b"/"), True) + frames.headers(3, request(b"/"), True))
+    first, last = served.echoes[1].stream, served.echoes[3].stream
+    for stream in (first, last):
+        stream.open(HEAD)
+        stream.send(b"", b"x")
+    first.finish(TRAILERS)
+    assert not served.transport.take()
+    last.send(b"", b"y")
+    written = [(frames.HEADERS, 1), (frames.DATA, 1), (frames.HEADERS, 3), (frames.DATA, 3)]
+    assert kinds(served.transport.take()) == [*written, (frames.HEADERS, 1), (frames.DATA, 3)]
+
+
+async def test_a_message_waits_for_the_transport_however_small() -> None:
+    served = opened()
+    served.connection.pause_writing()
+    served.feed(call(1, b"/stream", b"small"))
+    assert not served.transport.take()
+    served.connection.resume_writing()
+    assert kinds(served.transport.take()) == [(frames.HEADERS, 1), (frames.DATA, 1), (frames.HEADERS, 1)]
+
+
+async def test_a_message_is_sent_in_frames_that_the_client_accepts() -> None:
+    served = Served(silent=True)
+    served.feed(frames.PREFACE + settings.settings_frame({}) + frames.headers(1, request(b"/"), False))
+    stream = served.echoes[1].stream
+    stream.open(HEAD)
+    assert stream.send(b"12345", bytes(frames.SMALLEST_MAX_FRAME))
+    sizes = [
+        len(payload) for kind, _, _, payload in read_frames(served.transport.take()) if kind == frames.DATA
+    ]
+    assert sizes == [frames.SMALLEST_MAX_FRAME, 5]
+
+
 async def test_the_last_response_of_a_connection_that_drains_is_whole() -> None:
     served = opened()
     written = served.feed(call(1, body=b"x" * BIG))
