@@ -42,6 +42,8 @@ class StringCodec(ListCodec[str | None]):
 
     @classmethod
     def to_elements(cls, values: list[Any]) -> list[Any]:
+        if len(values) == 1 and type(values[0]) is str:
+            return values  # a token
         if not _TEXT.issuperset(map(type, values)):
             for value in values:
                 if not isinstance(value, (str, bytes, NoneType)):

@@ -11,7 +11,7 @@ import orjson
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from .conversion import array_from_values, cast_exactly, check_bytes, flatten, join_bytes, split_bytes
+from .conversion import TEXT, array_from_values, cast_exactly, check_bytes, flatten, join_bytes, split_bytes
 from .datatypes import DTYPES, WIRE_SIZES, narrow_bf16, widen_bf16
 
 _Schema = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
@@ -175,10 +175,13 @@ class TensorData:
         """Raise ValueError unless the number of values fits `shape` and each value fits `datatype`."""
         expected = prod(shape)
         if datatype == "BYTES":
-            if self._root is None and self._raw is not None:
-                self._root = split_bytes(self._raw)
-            if self._root is not None or self._array is None:
-                found = check_bytes(self._root)
+            values = self._root
+            if values is None and self._raw is not None:
+                values = self._root = split_bytes(self._raw)
+            if type(values) is list and len(values) == 1 and type(values[0]) in TEXT:
+                found = 1  # a token
+            elif values is not None or self._array is None:
+                found = check_bytes(values)
             elif self._array.dtype.kind in "SU":
                 found = self._array.size
             else:
