@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -91,16 +92,13 @@ def run(rounds: int, seconds: float, mlserver: bool) -> dict[str, Any]:
         with_streams = {name: (each, RESPONSES) for name, each in start.items() if name != "LitServe"}
         with_streams["`str`"] = (start["inferstream"], TEXTS)
         with_streams["function"] = (lambda: [start_functions(servers)], FUNCTION)
-        found["streams"] = {
-            name: streams(runner, each, paced, seconds) for name, (each, paced) in with_streams.items()
-        }
+        found["streams"] = streams(runner, with_streams, rounds, seconds)
         with_grpc = {name: each for name, each in start.items() if name in ("inferstream", "MLServer")}
         for engine in ENGINES:
             with_grpc[f"inferstream, {engine}"] = lambda engine=engine: [start_engine(servers, engine)]
         bare: dict[str, Start] = {"bare": lambda: start_bare(servers, "grpc")}
-        found["messages"] = {
-            name: streams(runner, each, MESSAGES, seconds) for name, each in (bare | with_grpc).items()
-        }
+        with_messages = {name: (each, MESSAGES) for name, each in (bare | with_grpc).items()}
+        found["messages"] = streams(runner, with_messages, rounds, seconds)
         bare = {"bare": lambda: start_bare(servers, "grpc-sync")}
         found["raw_memory"] = {name: raw_memory(runner, each) for name, each in (bare | with_grpc).items()}
         with serving(start["inferstream"]) as (ours,):
@@ -131,8 +129,21 @@ def serving(*starts: Start) -> Iterator[list[Target]]:
         stop(targets)
 
 
-def streams(runner: asyncio.Runner, start: Start, paced: Paced, seconds: float) -> dict[str, float]:
-    """The paced streams of a fresh server, and its first events."""
+def streams(
+    runner: asyncio.Runner, starts: dict[str, tuple[Start, Paced]], rounds: int, seconds: float
+) -> dict[str, dict[str, float]]:
+    """The paced streams of fresh servers, and their first events: medians of interleaved rounds."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in starts}
+    for _ in range(rounds):
+        for name, (start, paced) in starts.items():
+            found[name].append(streams_once(runner, start, paced, seconds))
+    return {
+        name: {figure: statistics.median(once[figure] for once in each) for figure in each[0]}
+        for name, each in found.items()
+    }
+
+
+def streams_once(runner: asyncio.Runner, start: Start, paced: Paced, seconds: float) -> dict[str, float]:
     with serving(start) as (target,):
         found = footprint.paced_streams(runner, target, paced, STREAMS, max(seconds, 4.0))
         if paced.first:
