@@ -150,7 +150,7 @@ class Finish:
         """Raise InvalidOutput unless what the model put into `outputs` is a sound tensor."""
         if not isinstance(tensor, ResponseOutput):
             raise InvalidOutput(f"Model {self._model} answered an output that is a {type(tensor).__name__}.")
-        fields = tensor.__dict__  # one attribute of a pydantic model costs as much as all of these
+        fields = tensor.__dict__  # once, because pydantic's __getattr__ makes each attribute dear
         name, datatype = fields["name"], fields["datatype"]
         if not isinstance(name, str):
             raise InvalidOutput(f"Model {self._model} answered an output of name {name!r}, which is no text.")

@@ -49,7 +49,7 @@ def _text_of(response: InferenceResponse) -> tuple[bytes, list[int], tuple[Any, 
     """The only text of a response, its shape, and all else that its message depends on; None for other responses."""
     facts: tuple[Any, ...]
     if type(response) is InferenceResponse:
-        fields = response.__dict__  # one attribute of a pydantic model costs as much as all of these
+        fields = response.__dict__  # once, because pydantic's __getattr__ makes each attribute dear
         outputs = fields["outputs"]
         if len(outputs) != 1 or fields["parameters"] is not None:
             return None

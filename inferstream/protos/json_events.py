@@ -32,7 +32,7 @@ class EventWriter:
             if form is not self._form:
                 self._begin(form, response.id)
             return b"%b%b%b" % (self._opening, json_value(form, response.value), self._closing)
-        fields = response.__dict__  # one attribute of a pydantic model costs as much as all of these
+        fields = response.__dict__  # once, because pydantic's __getattr__ makes each attribute dear
         outputs = fields["outputs"]
         if len(outputs) != 1 or fields["parameters"] is not None:
             return _whole(response)
