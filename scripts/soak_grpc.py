@@ -157,7 +157,7 @@ async def look(pid: int, client: httpx.AsyncClient, url: str) -> dict[str, int]:
         **json.loads(response.json()["text"]),
         "fds": len(list((proc / "fd").iterdir())),
         "threads": int(re.findall(r"Threads:\s+(\d+)", (proc / "status").read_text())[0]),
-        "KiB": sum(map(int, re.findall(r"Private_\w+:\s+(\d+)", memory))),
+        "KiB": sum(map(int, re.findall(r"Private_Dirty:\s+(\d+)", memory))),
     }
 
 
