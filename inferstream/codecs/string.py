@@ -3,6 +3,7 @@
 from types import NoneType
 from typing import Any
 
+from ..types.conversion import TEXT
 from .base import SingleInputRequestCodec
 from .lists import Element, ListCodec, is_list_of
 from .registry import register_input_codec, register_request_codec
@@ -20,9 +21,6 @@ def decode_strings(elements: list[Element]) -> list[str | None]:
         return [decode_str(element) for element in elements]
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 text ({error})") from None
-
-
-_TEXT = {str, bytes, NoneType}
 
 
 @register_input_codec
@@ -44,7 +42,7 @@ class StringCodec(ListCodec[str | None]):
     def to_elements(cls, values: list[Any]) -> list[Any]:
         if len(values) == 1 and type(values[0]) is str:
             return values  # a token
-        if not _TEXT.issuperset(map(type, values)):
+        if not TEXT.issuperset(map(type, values)):
             for value in values:
                 if not isinstance(value, (str, bytes, NoneType)):
                     raise TypeError(f"needs text, got {type(value).__name__}")
