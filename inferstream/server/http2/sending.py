@@ -29,6 +29,9 @@ LONGEST_TURN = 1024 * 1024
 TOGETHER = 32 * 1024
 """Bytes of the frames of several streams that leave together."""
 
+LONGEST_WAIT = 0.001
+"""Seconds after which they leave with the next frame. A turn of the event loop is long where much is due at once."""
+
 SLOW = 0.001
 """Seconds for each of these frames after which they were late, because code of a model held the event loop."""
 
@@ -102,8 +105,10 @@ class Sender:
             self._unwritten.append(data)
             self._gathered += 1
             self._gathered_bytes += size
-            if self._gathered_bytes < TOGETHER:
+            now = monotonic()
+            if self._gathered_bytes < TOGETHER and now - self._gathered_since < LONGEST_WAIT:
                 return
+            self._stop_gathering(now)
             data = self._take()
         elif self._unwritten:
             self._unwritten.append(data)
@@ -126,6 +131,13 @@ class Sender:
         self._turn_soon()
         return True
 
+    def _stop_gathering(self, now: float) -> None:
+        self._gathering = False
+        if now - self._gathered_since > min(SLOW * self._gathered, SLOWEST):
+            self._lateness.late(now)
+        else:
+            self._lateness.punctual()
+
     def _turn_soon(self) -> None:
         if not self._turning:
             self._turning = True
@@ -136,12 +148,7 @@ class Sender:
         self.send_later()
         self._turning = False
         if self._gathering:
-            self._gathering = False
-            now = monotonic()
-            if now - self._gathered_since > min(SLOW * self._gathered, SLOWEST):
-                self._lateness.late(now)
-            else:
-                self._lateness.punctual()
+            self._stop_gathering(monotonic())
         if self._unwritten and not self.ended:
             self.transport.write(self._take())
 

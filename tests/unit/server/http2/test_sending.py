@@ -294,6 +294,48 @@ async def test_streams_write_on_their_own_where_code_holds_the_loop(monkeypatch:
     assert await turn(0)
 
 
+async def test_frames_do_not_wait_for_the_end_of_a_long_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1.0]
+    monkeypatch.setattr(sending, "monotonic", lambda: clock[0])
+    served = opened()
+    one, two = streams_of(served, 2)
+
+    def send(stream: Stream, seconds: float) -> list[int]:
+        """Which streams' frames leave at once when one sends so many seconds later."""
+        clock[0] += seconds
+        stream.send(b"", b"x")
+        return [id for kind, id in kinds(served.transport.take()) if kind == frames.DATA]
+
+    wait = sending.LONGEST_WAIT
+    for stream in (one, two):
+        stream.open(HEAD)
+    assert send(one, 0) == []
+    assert send(two, 0.9 * wait) == []
+    assert send(one, 0.2 * wait) == [1, 3, 1]
+    assert send(two, 2 * wait) == []  # nothing has waited, so it may
+    assert send(one, 1.1 * wait) == [3, 1]
+    assert send(two, 0) == []
+    await asyncio.sleep(0)
+    assert kinds(served.transport.take()) == [(frames.DATA, 3)]
+
+
+async def test_each_wait_within_a_turn_counts_where_code_holds_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [1.0]
+    monkeypatch.setattr(sending, "monotonic", lambda: clock[0])
+    served = opened()
+    one, two = streams_of(served, 2)
+    waited = []
+    for _ in range(4):
+        one.send(b"", b"x")
+        waited.append(not served.transport.take())
+        clock[0] += 3 * sending.SLOW
+        two.send(b"", b"x")
+        served.transport.take()
+    assert waited == [True, True, True, False]
+
+
 @pytest.mark.parametrize("size", [16_000, 100_000])  # written at once, and in turns
 async def test_a_client_that_gives_its_windows_back_often_is_no_flood(size: int) -> None:
     served = with_room()
