@@ -168,13 +168,9 @@ def _only(tensors: list[Any], kind: str, content: str) -> Any:
     return tensors[0]
 
 
-FIELDS = {"name", "shape", "datatype", "parameters", "data"}
-"""Every field of a tensor. A codec sets all of them."""
-
-
 def content_type(name: str) -> Parameters:
     """Parameters that name a codec."""
-    return Parameters.filled({"content_type": name, "headers": None}, {"content_type"})
+    return Parameters.filled({"content_type": name, "headers": None})
 
 
 def response_of(

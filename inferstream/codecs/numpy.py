@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..errors import CodecError
 from ..types import Datatype, MetadataTensor, RequestInput, ResponseOutput, TensorData
 from ..types.datatypes import DTYPES
-from .base import FIELDS, InputCodec, SingleInputRequestCodec, content_type
+from .base import InputCodec, SingleInputRequestCodec, content_type
 from .registry import register_input_codec, register_request_codec
 
 Array = npt.NDArray[Any]
@@ -104,7 +104,7 @@ class NumpyCodec(InputCodec):
     def encode_output(cls, name: str, payload: Array, **_: Any) -> ResponseOutput:
         fields = encoded(name, payload, "output")
         fields["parameters"] = content_type(cls.ContentType)
-        return ResponseOutput.filled(fields, FIELDS.copy())
+        return ResponseOutput.filled(fields)
 
     @classmethod
     def decode_output(cls, response_output: ResponseOutput) -> Array:
@@ -114,7 +114,7 @@ class NumpyCodec(InputCodec):
     def encode_input(cls, name: str, payload: Array, **_: Any) -> RequestInput:
         fields = encoded(name, payload, "input")
         fields["parameters"] = content_type(cls.ContentType)
-        return RequestInput.filled(fields, FIELDS.copy())
+        return RequestInput.filled(fields)
 
     @classmethod
     def decode_input(cls, request_input: RequestInput) -> Array:

@@ -162,9 +162,8 @@ def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameter
         request.__dict__["id"] = new_id()
     parameters = request.parameters
     if parameters is None:
-        parameters = request.__dict__["parameters"] = Parameters.filled(
-            {"content_type": None, "headers": headers}, {"headers"}
-        )
+        parameters = Parameters.filled({"content_type": None, "headers": headers})
+        request.__dict__["parameters"] = parameters
     else:
         parameters.__dict__["headers"] = headers
     return parameters

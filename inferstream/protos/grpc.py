@@ -174,11 +174,9 @@ def _tensor_from(
         "parameters": None,
         "data": data,
     }
-    present = {"name", "datatype", "shape", "data"}
     if message.parameters:
         fields["parameters"] = parameters_from(message.parameters)
-        present.add("parameters")
-    return kind.filled(fields, present)
+    return kind.filled(fields)
 
 
 def _contents_from(what: str, message: TensorMessage, datatype: str) -> TensorData:

@@ -167,10 +167,8 @@ def _input(
         raise InvalidRequest(f'input "{name}": shape must be a list of sizes, got {_kind(shape)}')
     values = item.get("data")
     parameters, count, size = None, 0, None
-    present = {"name", "datatype", "shape", "data"}
     if (sent := item.get("parameters")) is not None:
         parameters, count = _parameters(sent, f'input "{name}": parameters', nested)
-        present.add("parameters")
         size = (parameters.__pydantic_extra__ or {}).pop("binary_data_size", None)
     if size is not None:
         if values is not None:
@@ -187,7 +185,7 @@ def _input(
     else:
         data = TensorData(values)
     fields = {"name": name, "shape": shape, "datatype": datatype, "parameters": parameters, "data": data}
-    return RequestInput.filled(fields, present), position, count
+    return RequestInput.filled(fields), position, count
 
 
 def _slice(name: str, size: Any, tail: memoryview | None, position: int) -> memoryview:

@@ -12,8 +12,6 @@ from .grpc_requests import LARGE
 from .typed import DATATYPES, DTYPES, TENSOR, Field, Method
 from .typed_wire import Large, fields_of, take_large
 
-_INPUT = {"name", "shape", "datatype", "data"}
-
 Read = Callable[[Message], RequestInput | None]
 """Reads the input that a field of a message holds; None if it holds none."""
 
@@ -180,4 +178,4 @@ def _input(field: Field, shape: list[int], data: TensorData, datatype: str | Non
         "parameters": None,
         "data": data,
     }
-    return RequestInput.filled(fields, _INPUT.copy())
+    return RequestInput.filled(fields)

@@ -65,13 +65,15 @@ class BaseModel(OlderNames):
         return model
 
     @classmethod
-    def filled(cls, fields: FieldValues, names: set[str]) -> Self:
+    def filled(cls, fields: FieldValues, names: set[str] | None = None) -> Self:
         """An instance with all its `fields`. `names` are the fields that count as set. Neither is copied.
 
-        It costs two fifths of `trusted`, in part because slots that would hold None stay empty.
+        Without `names`, the fields that are not None count as set, and their set is made when it is first read: it
+        would take a tenth to a third of an instance's time. Slots that would hold None stay empty.
         """
         model = new(cls)
-        set_fields_set(model, names)
+        if names is not None:
+            set_fields_set(model, names)
         set_dict(model, fields)
         return model
 
@@ -80,6 +82,10 @@ class BaseModel(OlderNames):
         def __getattr__(self, name: str) -> Any:
             if name in _EMPTY:
                 return None
+            if name == "__pydantic_fields_set__":  # of `filled`
+                names = {name for name, value in self.__dict__.items() if value is not None}
+                set_fields_set(self, names)
+                return names
             return super().__getattr__(name)
 
     __absent__: ClassVar[FieldValues] = {}

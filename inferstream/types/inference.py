@@ -136,9 +136,12 @@ class Parameters(BaseModel):
         return super().trusted(names, {} if extra is None else extra)
 
     @classmethod
-    def filled(cls, fields: FieldValues, names: set[str], extra: FieldValues | None = None) -> Self:
+    def filled(
+        cls, fields: FieldValues, names: set[str] | None = None, extra: FieldValues | None = None
+    ) -> Self:
         model = new(cls)
-        set_fields_set(model, names)
+        if names is not None:
+            set_fields_set(model, names)
         set_dict(model, fields)
         set_extra(model, {} if extra is None else extra)  # where further keys go
         return model

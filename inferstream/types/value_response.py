@@ -10,9 +10,6 @@ from .tensor import BinaryData, TensorData
 
 _numbers = count()
 
-_TENSOR = {"name", "shape", "datatype", "data"}
-_RESPONSE = {"model_name", "model_version", "id", "outputs"}
-
 
 class OutputForm:
     """Everything of a response of one value but the value and the request's id. Made once, when the model loads.
@@ -49,7 +46,7 @@ class OutputForm:
             "parameters": None,
             "data": BinaryData([value]) if self.base64 else TensorData([value]),
         }
-        return ResponseOutput.filled(fields, _TENSOR.copy())
+        return ResponseOutput.filled(fields)
 
 
 if TYPE_CHECKING:
@@ -110,4 +107,4 @@ def whole(response: InferenceResponse) -> InferenceResponse:
         "parameters": None,
         "outputs": response.outputs,
     }
-    return InferenceResponse.filled(fields, _RESPONSE.copy())
+    return InferenceResponse.filled(fields)

@@ -13,8 +13,6 @@ KINDS: dict[str, type[Any]] = {"INT64": int, "FP64": float, "BYTES": str, "BOOL"
 
 LEAST, LARGEST = -(2**63), 2**63 - 1
 
-_TENSOR = {"name", "shape", "datatype", "data"}
-
 
 class InputsForm:
     """The inputs of a model that are all single values. Made once, when the model loads."""
@@ -45,8 +43,7 @@ class InputsForm:
                     "datatype": self.datatypes[name],
                     "parameters": None,
                     "data": TensorData([value]),
-                },
-                _TENSOR.copy(),
+                }
             )
             for name, value in values.items()
         ]
@@ -90,8 +87,7 @@ else:
         @property
         def parameters(self) -> Parameters:
             if self.kept is None:
-                fields = {"content_type": None, "headers": self.headers}
-                self.kept = Parameters.filled(fields, {"headers"})
+                self.kept = Parameters.filled({"content_type": None, "headers": self.headers})
             return self.kept
 
 
@@ -100,4 +96,4 @@ def whole_request(request: InferenceRequest) -> InferenceRequest:
     if type(request) is not ValuesRequest:
         return request
     fields = {"id": request.id, "parameters": request.parameters, "inputs": request.inputs, "outputs": None}
-    return InferenceRequest.filled(fields, {"id", "parameters", "inputs"})
+    return InferenceRequest.filled(fields)

@@ -109,10 +109,9 @@ def split(response: InferenceResponse, requests: Sequence[InferenceRequest]) -> 
         "model_version": response.model_version,
         "parameters": response.parameters,
     }
-    content = {"id", "outputs", *_present(shared)}
     return [
         InferenceResponse.filled(
-            {**shared, "id": request.id, "outputs": [column[index] for column in columns]}, content
+            {**shared, "id": request.id, "outputs": [column[index] for column in columns]}
         )
         for index, request in enumerate(requests)
     ]
@@ -135,12 +134,7 @@ def _cut(output: ResponseOutput, rows: list[int], model: str) -> list[ResponseOu
     width = prod(row)
     parts = output.data.split(datatype, [count * width for count in rows])
     shared: dict[str, Any] = {"name": output.name, "datatype": datatype, "parameters": output.parameters}
-    content = {"shape", "data", *_present(shared)}
     return [
-        ResponseOutput.filled({**shared, "shape": [count, *row], "data": part}, content)
+        ResponseOutput.filled({**shared, "shape": [count, *row], "data": part})
         for count, part in zip(rows, parts, strict=True)
     ]
-
-
-def _present(fields: dict[str, Any]) -> list[str]:
-    return [name for name, value in fields.items() if value is not None]

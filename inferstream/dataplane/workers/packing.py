@@ -69,7 +69,7 @@ def unpack_request(frame: PackedRequest, view: View) -> InferenceRequest:
     """Unpack a request; its tensors refer to shared memory."""
     content: dict[str, Any] = {
         "id": frame.id,
-        "inputs": [RequestInput.filled(*_tensor_fields(tensor, view)) for tensor in frame.inputs],
+        "inputs": [RequestInput.filled(_tensor_fields(tensor, view)) for tensor in frame.inputs],
     }
     if frame.parameters is not None:
         content["parameters"] = _unpack_parameters(frame.parameters)
@@ -97,12 +97,9 @@ def unpack_response(frame: PackedResponse, view: View) -> InferenceResponse:
         "model_version": frame.model_version,
         "id": frame.id,
         "parameters": None if packed is None else _unpack_parameters(packed),
-        "outputs": [ResponseOutput.filled(*_tensor_fields(tensor, view)) for tensor in frame.outputs],
+        "outputs": [ResponseOutput.filled(_tensor_fields(tensor, view)) for tensor in frame.outputs],
     }
-    content = {"model_name", "model_version", "id", "outputs"}
-    if packed is not None:
-        content.add("parameters")
-    return InferenceResponse.filled(fields, content)
+    return InferenceResponse.filled(fields)
 
 
 def places_in(tensors: list[PackedTensor]) -> list[int]:
@@ -140,8 +137,7 @@ def _pack_data(data: TensorData, datatype: str, shape: list[int], put: Put) -> t
     return form, raw
 
 
-def _tensor_fields(frame: PackedTensor, view: View) -> tuple[dict[str, Any], set[str]]:
-    """All fields of a tensor, and the names of those that are set."""
+def _tensor_fields(frame: PackedTensor, view: View) -> dict[str, Any]:
     form, data = frame.form & FORM, frame.data
     if form != VALUES:
         shared = not isinstance(data, bytes)
@@ -159,17 +155,13 @@ def _tensor_fields(frame: PackedTensor, view: View) -> tuple[dict[str, Any], set
     elif frame.form & BINARY:
         data.__class__ = BinaryData
     packed = frame.parameters
-    fields = {
+    return {
         "name": frame.name,
         "shape": frame.shape,
         "datatype": frame.datatype,
         "parameters": None if packed is None else _unpack_parameters(packed),
         "data": data,
     }
-    content = {"name", "shape", "datatype", "data"}
-    if packed is not None:
-        content.add("parameters")
-    return fields, content
 
 
 def _unpack_wanted(name: str, parameters: dict[str, Any] | None) -> RequestOutput:
@@ -195,5 +187,4 @@ def _unpack_parameters(packed: dict[str, Any]) -> Parameters:
     fields = {"content_type": packed.pop("content_type", None), "headers": packed.pop("headers", None)}
     if isinstance(fields["headers"], list):
         fields["headers"] = Headers(fields["headers"])
-    content = {name for name, value in fields.items() if value is not None}
-    return Parameters.filled(fields, content, packed)
+    return Parameters.filled(fields, extra=packed)

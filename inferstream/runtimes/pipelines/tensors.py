@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...codecs.base import FIELDS, content_type
+from ...codecs.base import content_type
 from ...codecs.decoded import get_decoded, has_decoded
 from ...codecs.json import JSONEncoderWithArray
 from ...codecs.numpy import NumpyCodec
@@ -104,7 +104,7 @@ def output_of(results: list[Any]) -> ResponseOutput:
         "parameters": content_type(LISTS),
         "data": TensorData(elements),
     }
-    return ResponseOutput.filled(fields, FIELDS.copy())
+    return ResponseOutput.filled(fields)
 
 
 class _Encoder(JSONEncoderWithArray):

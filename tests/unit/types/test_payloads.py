@@ -1,6 +1,7 @@
 """The types behave as MLServer's do: dumps, older calls, null, extra parameters."""
 
 import copy
+import json
 import pickle
 
 import numpy as np
@@ -8,7 +9,15 @@ import pydantic
 import pytest
 
 from inferstream.codecs import NumpyCodec, StringCodec, StringRequestCodec
-from inferstream.types import Headers, InferenceRequest, Parameters, RequestInput, ResponseOutput, TensorData
+from inferstream.types import (
+    Headers,
+    InferenceRequest,
+    InferenceResponse,
+    Parameters,
+    RequestInput,
+    ResponseOutput,
+    TensorData,
+)
 
 TENSOR = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1.0]}
 
@@ -54,7 +63,7 @@ def test_headers_are_decoded_case_insensitively_and_last_wins() -> None:
     assert dict(headers) == {"x-a": "2"}
 
 
-PARAMETERS = Parameters.filled({"content_type": "str", "headers": None}, {"content_type"})
+PARAMETERS = Parameters.filled({"content_type": "str", "headers": None})
 
 FILLED = {
     "parameters": (PARAMETERS, Parameters(content_type="str")),
@@ -70,8 +79,7 @@ FILLED = {
                 "datatype": "FP32",
                 "parameters": PARAMETERS,
                 "data": TensorData([1.0]),
-            },
-            {"name", "shape", "datatype", "parameters", "data"},
+            }
         ),
         ResponseOutput(**TENSOR, parameters=Parameters(content_type="str")),
     ),
@@ -111,7 +119,7 @@ def test_filled_instances_are_like_validated_ones(kind: str) -> None:
     [
         lambda: Parameters(content_type="str"),
         lambda: Parameters.trusted({"content_type": "str"}),
-        lambda: Parameters.filled({"content_type": "str", "headers": None}, {"content_type"}),
+        lambda: Parameters.filled({"content_type": "str", "headers": None}),
         lambda: StringCodec.encode_output("x", ["a"]).parameters,
         lambda: NumpyCodec.encode_output("x", np.zeros(1)).parameters,
         lambda: StringRequestCodec.encode_response("m", ["a"]).parameters,
@@ -123,6 +131,34 @@ def test_further_parameters_can_be_set(parameters) -> None:
     made.score = 0.5
     assert made.score == 0.5
     assert made.model_dump() == {**before, "score": 0.5}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda made: made.model_fields_set,
+        lambda made: made.model_dump().keys(),
+        lambda made: json.loads(made.model_dump_json()).keys(),
+        lambda made: InferenceResponse(model_name="m", outputs=[made]).model_dump()["outputs"][0].keys(),
+        lambda made: copy.copy(made).model_fields_set,
+        lambda made: copy.deepcopy(made).model_fields_set,
+        lambda made: made.model_copy(update={"name": "y"}).model_fields_set,
+        lambda made: pickle.loads(pickle.dumps(made)).model_fields_set,  # its own bytes
+    ],
+)
+def test_whatever_reads_a_filled_instance_first_knows_what_is_set(read) -> None:
+    fields = {"name": "x", "shape": [1], "datatype": "FP32", "parameters": None, "data": TensorData([1.0])}
+    made = ResponseOutput.filled(fields)
+    assert read(made) == {"name", "shape", "datatype", "data"}
+    made.parameters = Parameters()
+    assert made.model_fields_set == {"name", "shape", "datatype", "data", "parameters"}
+    assert read(made) >= {"name", "parameters"}
+
+
+def test_an_assigned_none_counts_as_set_after_all() -> None:
+    made = Parameters.filled({"content_type": "str", "headers": None})
+    made.headers = None
+    assert made.model_fields_set == {"content_type", "headers"}
 
 
 def test_filled_instances_have_no_other_attributes() -> None:
