@@ -3,6 +3,7 @@
 The library supports several processes by files: each process writes its numbers, and a scrape adds them up.
 """
 
+import fcntl
 import logging
 import os
 import shutil
@@ -22,6 +23,9 @@ logger = logging.getLogger("inferstream.telemetry")
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
+PREFIX = "inferstream-metrics-"
+"""With this a folder's name begins."""
+
 
 class MetricFiles:
     """A folder for the workers of one server. A new worker continues the numbers of one that has ended.
@@ -32,19 +36,30 @@ class MetricFiles:
     def __init__(self, root: str | None) -> None:
         self._root = root
         self._folder: Path | None = None
+        self._lock: int | None = None
         self._ended: set[int] = set()
 
     def variables(self) -> dict[str, str]:
         """Environment variables for workers; empty if no file can be written. Makes the folder."""
         if self._folder is None:
             try:
-                if self._root is not None:
-                    Path(self._root).mkdir(parents=True, exist_ok=True)
-                self._folder = Path(tempfile.mkdtemp(prefix="inferstream-metrics-", dir=self._root))
+                self._make(Path(self._root or tempfile.gettempdir()))
             except OSError as error:
                 logger.warning("metrics that model code in workers makes itself are not shown: %s", error)
                 return {}
         return {VARIABLE: str(self._folder)}
+
+    def _make(self, root: Path) -> None:
+        """Make the folder, and remove those of servers that were killed: nobody has locked them. Raises OSError."""
+        root.mkdir(parents=True, exist_ok=True)
+        making = Path(tempfile.mkdtemp(prefix=f"making-{PREFIX}", dir=root))
+        self._lock = _lock(making)
+        self._folder = making.rename(root / making.name.removeprefix("making-"))
+        for folder in root.glob(f"{PREFIX}*"):
+            lock = _lock(folder)
+            if lock is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)
 
     def started(self, pid: int) -> None:
         """A worker has started and runs no model's code yet."""
@@ -78,6 +93,9 @@ class MetricFiles:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def _of(self, pid: int) -> list[Path]:
         return [] if self._folder is None else list(self._folder.glob(f"*_{pid}.db"))
@@ -109,6 +127,25 @@ def _summed(samples: list[Sample]) -> list[Sample]:
         before = found.get(key)
         found[key] = sample if before is None else sample._replace(value=before.value + sample.value)
     return list(found.values())
+
+
+def _lock(folder: Path) -> int | None:
+    """Lock a folder of this user for as long as the process lives, whatever ends it; None if it cannot be had.
+
+    A process id would not do, because containers may share the folder's parent.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        if os.fstat(descriptor).st_uid == os.getuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+    except OSError:  # another server has it, or the file system has no locks
+        pass
+    os.close(descriptor)
+    return None
 
 
 def _lives(pid: int) -> bool:

@@ -69,6 +69,37 @@ def test_workers_beside_each_other_are_added_up(files: MetricFiles) -> None:
     assert samples(files)["test_files_depth"] == 14
 
 
+SERVER = """
+import sys
+from inferstream.telemetry.files import MetricFiles
+files = MetricFiles(sys.argv[1])
+print(files.variables()["PROMETHEUS_MULTIPROC_DIR"], flush=True)
+sys.stdin.read()
+"""
+
+
+def server(root: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", SERVER, str(root)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_the_folder_of_a_killed_server_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    with server(tmp_path) as killed, server(tmp_path) as living:
+        gone, kept = (Path(each.stdout.readline().strip()) for each in (killed, living))
+        (gone / "counter_1.db").write_bytes(b"x")
+        killed.kill()
+        killed.wait(10)
+        others = [tmp_path / "inferstream-metrics-file", tmp_path / "inferstream-metrics-link"]
+        others[0].touch()
+        others[1].symlink_to(kept)
+        files = MetricFiles(str(tmp_path))
+        own = Path(files.variables()["PROMETHEUS_MULTIPROC_DIR"])
+        assert {*tmp_path.iterdir()} == {kept, own, *others}
+        files.close()
+        assert not own.exists()
+        living.communicate(timeout=10)
+
+
 @pytest.mark.parametrize(
     "damage", [b"", b"\x64" + bytes(3) + b"\xff" * 96, b"\x64" + bytes(7) + b"\x08" + bytes(99)]
 )
