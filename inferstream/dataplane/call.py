@@ -162,8 +162,9 @@ def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameter
         request.__dict__["id"] = new_id()
     parameters = request.parameters
     if parameters is None:
-        parameters = Parameters.filled({"content_type": None, "headers": headers})
-        request.__dict__["parameters"] = parameters
+        parameters = request.__dict__["parameters"] = Parameters.filled(
+            {"content_type": None, "headers": headers}, {"headers"}
+        )
     else:
         parameters.__dict__["headers"] = headers
     return parameters

@@ -77,13 +77,17 @@ class BaseModel(OlderNames):
         set_dict(model, fields)
         return model
 
+    def _given(self) -> set[str]:
+        """The fields that count as set in an instance that was not told."""
+        return {name for name, value in self.__dict__.items() if value is not None}
+
     if not TYPE_CHECKING:  # as in pydantic: otherwise every attribute would exist for type checkers
 
         def __getattr__(self, name: str) -> Any:
             if name in _EMPTY:
                 return None
-            if name == "__pydantic_fields_set__":  # of `filled`
-                names = {name for name, value in self.__dict__.items() if value is not None}
+            if name == "__pydantic_fields_set__" and len(self.__dict__) == len(type(self).model_fields):
+                names = self._given()  # of `filled`
                 set_fields_set(self, names)
                 return names
             return super().__getattr__(name)

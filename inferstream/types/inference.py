@@ -146,6 +146,10 @@ class Parameters(BaseModel):
         set_extra(model, {} if extra is None else extra)  # where further keys go
         return model
 
+    def _given(self) -> set[str]:
+        # Without the headers, which the server adds to what a client gave, and which no dump may show then.
+        return set() if self.__dict__["content_type"] is None else {"content_type"}
+
     @property
     def has_decoded(self) -> bool:
         """Whether a decoded form of the tensor or request is stored here. It is never sent."""

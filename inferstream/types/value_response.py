@@ -107,4 +107,4 @@ def whole(response: InferenceResponse) -> InferenceResponse:
         "parameters": None,
         "outputs": response.outputs,
     }
-    return InferenceResponse.filled(fields)
+    return InferenceResponse.filled(fields, {"model_name", "model_version", "id", "outputs"})

@@ -87,7 +87,8 @@ else:
         @property
         def parameters(self) -> Parameters:
             if self.kept is None:
-                self.kept = Parameters.filled({"content_type": None, "headers": self.headers})
+                fields = {"content_type": None, "headers": self.headers}
+                self.kept = Parameters.filled(fields, {"headers"})
             return self.kept
 
 
@@ -96,4 +97,4 @@ def whole_request(request: InferenceRequest) -> InferenceRequest:
     if type(request) is not ValuesRequest:
         return request
     fields = {"id": request.id, "parameters": request.parameters, "inputs": request.inputs, "outputs": None}
-    return InferenceRequest.filled(fields)
+    return InferenceRequest.filled(fields, {"id", "parameters", "inputs"})

@@ -99,7 +99,10 @@ def unpack_response(frame: PackedResponse, view: View) -> InferenceResponse:
         "parameters": None if packed is None else _unpack_parameters(packed),
         "outputs": [ResponseOutput.filled(_tensor_fields(tensor, view)) for tensor in frame.outputs],
     }
-    return InferenceResponse.filled(fields)
+    content = {"model_name", "model_version", "id", "outputs"}
+    if packed is not None:
+        content.add("parameters")
+    return InferenceResponse.filled(fields, content)
 
 
 def places_in(tensors: list[PackedTensor]) -> list[int]:
@@ -187,4 +190,5 @@ def _unpack_parameters(packed: dict[str, Any]) -> Parameters:
     fields = {"content_type": packed.pop("content_type", None), "headers": packed.pop("headers", None)}
     if isinstance(fields["headers"], list):
         fields["headers"] = Headers(fields["headers"])
-    return Parameters.filled(fields, extra=packed)
+    content = {name for name, value in fields.items() if value is not None}
+    return Parameters.filled(fields, content, packed)

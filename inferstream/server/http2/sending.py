@@ -85,6 +85,8 @@ class Sender:
         """Whether frames of responses wait for the end of this turn."""
         self._gathered = self._gathered_bytes = 0
         self._gathered_since = 0.0
+        self._left_at = 0.0
+        """When gathered frames last left in this turn, or the first of them came."""
         self._lateness = Lateness()
         self.answered_pings = 0
         """PINGs that are acknowledged and have not been read."""
@@ -106,9 +108,9 @@ class Sender:
             self._gathered += 1
             self._gathered_bytes += size
             now = monotonic()
-            if self._gathered_bytes < TOGETHER and now - self._gathered_since < LONGEST_WAIT:
+            if self._gathered_bytes < TOGETHER and now - self._left_at < LONGEST_WAIT:
                 return
-            self._stop_gathering(now)
+            self._left_at = now
             data = self._take()
         elif self._unwritten:
             self._unwritten.append(data)
@@ -127,16 +129,9 @@ class Sender:
             return False
         self._gathering = True
         self._gathered = self._gathered_bytes = 0
-        self._gathered_since = now
+        self._gathered_since = self._left_at = now
         self._turn_soon()
         return True
-
-    def _stop_gathering(self, now: float) -> None:
-        self._gathering = False
-        if now - self._gathered_since > min(SLOW * self._gathered, SLOWEST):
-            self._lateness.late(now)
-        else:
-            self._lateness.punctual()
 
     def _turn_soon(self) -> None:
         if not self._turning:
@@ -148,7 +143,12 @@ class Sender:
         self.send_later()
         self._turning = False
         if self._gathering:
-            self._stop_gathering(monotonic())
+            self._gathering = False
+            now = monotonic()
+            if now - self._gathered_since > min(SLOW * self._gathered, SLOWEST):
+                self._lateness.late(now)
+            else:
+                self._lateness.punctual()
         if self._unwritten and not self.ended:
             self.transport.write(self._take())
 

@@ -5,12 +5,13 @@ import logging
 import pytest
 
 from inferstream.dataplane.outputs import finish_of
-from inferstream.errors import InvalidOutput
+from inferstream.errors import InvalidOutput, InvalidRequest
 from inferstream.types import (
     InferenceRequest,
     InferenceResponse,
     MetadataTensor,
     RequestInput,
+    RequestOutput,
     ResponseOutput,
 )
 from inferstream.types.unchecked import UncheckedData
@@ -73,3 +74,15 @@ def test_an_unchecked_output_is_a_tensor_all_the_same() -> None:
     odd.outputs[0].shape = [1.5]  # type: ignore[list-item]  # as model code may
     with pytest.raises(InvalidOutput, match="not a size"):
         finish(odd, REQUEST)
+
+
+@pytest.mark.parametrize("item", ["a", response([2])])
+def test_items_of_a_stream_have_the_outputs_that_were_asked_for(item: object) -> None:
+    finish = finish_of("m", None, None, (), "declared")
+    asked = [RequestOutput(name="none such")]
+    names = [tensor.name for tensor in finish.of(REQUEST)(item).outputs]
+    wanted = REQUEST.model_copy(update={"outputs": [RequestOutput(name=names[0])]})
+    assert [tensor.name for tensor in finish.of(wanted)(item).outputs] == names
+    refusing = finish_of("m", None, False, (), "declared")
+    with pytest.raises(InvalidRequest, match="none such"):
+        refusing.of(REQUEST.model_copy(update={"outputs": asked}))(item)

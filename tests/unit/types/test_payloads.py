@@ -155,6 +155,21 @@ def test_whatever_reads_a_filled_instance_first_knows_what_is_set(read) -> None:
     assert read(made) >= {"name", "parameters"}
 
 
+def test_headers_that_are_added_later_are_in_no_dump() -> None:
+    for read_first in (False, True):
+        request = StringRequestCodec.encode_request(["a"])
+        if read_first:
+            request.model_dump()
+        request.parameters.__dict__["headers"] = {"authorization": "secret"}
+        assert request.model_dump()["parameters"] == {"content_type": "str"}
+        assert "secret" not in request.model_dump_json()
+
+
+def test_an_instance_that_nobody_filled_has_no_set() -> None:
+    with pytest.raises(AttributeError):
+        ResponseOutput.__new__(ResponseOutput).model_fields_set  # noqa: B018
+
+
 def test_an_assigned_none_counts_as_set_after_all() -> None:
     made = Parameters.filled({"content_type": "str", "headers": None})
     made.headers = None

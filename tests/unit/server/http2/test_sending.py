@@ -312,28 +312,59 @@ async def test_frames_do_not_wait_for_the_end_of_a_long_turn(monkeypatch: pytest
     assert send(one, 0) == []
     assert send(two, 0.9 * wait) == []
     assert send(one, 0.2 * wait) == [1, 3, 1]
-    assert send(two, 2 * wait) == []  # nothing has waited, so it may
-    assert send(one, 1.1 * wait) == [3, 1]
+    assert send(two, 0.9 * wait) == []
+    assert send(one, 0.2 * wait) == [3, 1]
     assert send(two, 0) == []
     await asyncio.sleep(0)
     assert kinds(served.transport.take()) == [(frames.DATA, 3)]
 
 
-async def test_each_wait_within_a_turn_counts_where_code_holds_the_loop(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("after", [1, 40])
+async def test_a_turn_that_is_held_counts_once_however_much_follows(
+    monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     clock = [1.0]
     monkeypatch.setattr(sending, "monotonic", lambda: clock[0])
-    served = opened()
+    served = with_room(1 << 22)
     one, two = streams_of(served, 2)
-    waited = []
-    for _ in range(4):
+
+    async def turn(holds: int) -> bool:
+        """Whether the first frame of a turn waits while code holds the loop so many times, and others follow."""
         one.send(b"", b"x")
-        waited.append(not served.transport.take())
-        clock[0] += 3 * sending.SLOW
-        two.send(b"", b"x")
+        waits = not served.transport.take()
+        for _ in range(holds):
+            clock[0] += 2 * sending.SLOWEST
+            for _ in range(after):
+                two.send(b"", b"x" * 8_000)
+        await asyncio.sleep(0)
         served.transport.take()
-    assert waited == [True, True, True, False]
+        return waits
+
+    assert [await turn(holds) for holds in (3, 1, 1)] == [True] * 3
+    assert not await turn(1)
+
+
+async def test_many_frames_in_a_turn_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1.0]
+    monkeypatch.setattr(sending, "monotonic", lambda: clock[0])
+    served = opened()
+    one, _ = streams_of(served, 2)
+
+    async def turn(frames: int, seconds: float) -> bool:
+        waits = True
+        for index in range(frames):
+            one.send(b"", b"x")
+            waits = waits and (index > 0 or not served.transport.written)
+            clock[0] += seconds
+        await asyncio.sleep(0)
+        served.transport.take()
+        return waits
+
+    assert all([await turn(20, 0.9 * sending.SLOW) for _ in range(10)])
+    assert [await turn(20, 1.1 * sending.SLOW) for _ in range(4)] == [True] * 3 + [False]
+    clock[0] += lateness.APART
+    most = int(sending.SLOWEST / sending.SLOW)
+    assert [await turn(2 * most, 0.6 * sending.SLOW) for _ in range(4)] == [True] * 3 + [False]
 
 
 @pytest.mark.parametrize("size", [16_000, 100_000])  # written at once, and in turns
