@@ -1,7 +1,8 @@
 """A streamed response is freed before its model makes the next one. Kept ones leave the caches of the core."""
 
+import importlib.util
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import grpc
@@ -10,6 +11,8 @@ import pytest
 from httpx_sse import connect_sse
 from websockets.sync.client import connect
 
+from inferstream import AsyncClient
+from inferstream.clients.typed import TypedClient
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelStreamInferResponse
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.serving import Running, tensor, write_model
@@ -35,6 +38,29 @@ class Counts(MLModel):
             made.append(weakref.ref(response))
             yield response
             del response
+"""
+
+APP = f"""
+import asyncio
+import weakref
+from collections.abc import AsyncIterator
+
+import numpy as np
+from inferstream import App
+from numpy.typing import NDArray
+
+app = App()
+
+
+@app.model
+async def counts() -> AsyncIterator[NDArray[np.int64]]:
+    made = []
+    for _ in range({RESPONSES}):
+        await asyncio.sleep(0)
+        array = np.array([sum(each() is not None for each in made)])
+        made.append(weakref.ref(array))
+        yield array
+        del array
 """
 
 PROMPT = tensor("x", "BYTES", ["a"])
@@ -87,3 +113,30 @@ def test_no_response_outlives_its_message(
     write_model(tmp_path / "models", "counts", "counts.Counts", COUNTS, name="counts")
     server = serve(tmp_path / "models")
     assert stream(server) == ["0"] * RESPONSES
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    file = tmp_path / "counts_app.py"
+    file.write_text(APP)
+    return file
+
+
+def over_rest(server: Running, file: Path) -> AsyncClient:
+    return AsyncClient(server.url, timeout=20)
+
+
+def typed(server: Running, file: Path) -> AsyncClient:
+    spec = importlib.util.spec_from_file_location("counts_app", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return TypedClient(f"grpc://{server.grpc}", app=module.app, timeout=20)
+
+
+@pytest.mark.parametrize("client", [over_rest, typed])
+async def test_no_array_of_a_function_outlives_its_message(
+    serve: Callable[..., Running], app: Path, client: Callable[[Running, Path], AsyncClient]
+) -> None:
+    async with client(serve(app), app) as connected:
+        items: AsyncIterator = connected.stream("counts")
+        assert [array.tolist() async for array in items] == [[0]] * RESPONSES
