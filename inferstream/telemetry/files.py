@@ -52,8 +52,10 @@ class MetricFiles:
     def _make(self, root: Path) -> None:
         """Make the folder, and remove those of servers that were killed: nobody has locked them. Raises OSError."""
         root.mkdir(parents=True, exist_ok=True)
-        making = Path(tempfile.mkdtemp(prefix=f"making-{PREFIX}", dir=root))
+        self._folder = making = Path(tempfile.mkdtemp(prefix=f"making-{PREFIX}", dir=root))
         self._lock = _lock(making)
+        if self._lock is None:
+            return  # without its lock it keeps a name that no other server removes
         self._folder = making.rename(root / making.name.removeprefix("making-"))
         for folder in root.glob(f"{PREFIX}*"):
             lock = _lock(folder)

@@ -87,7 +87,9 @@ class BaseModel(OlderNames):
             if name in _EMPTY:
                 return None
             if name == "__pydantic_fields_set__" and len(self.__dict__) == len(type(self).model_fields):
-                names = self._given()  # of `filled`
+                names = (
+                    self._given()
+                )  # of `filled`, which has all fields; any other without a set is half-made
                 set_fields_set(self, names)
                 return names
             return super().__getattr__(name)

@@ -1,11 +1,18 @@
 """What a request is given on its way in."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from uuid import UUID
 
+import pytest
+
 from inferstream.dataplane.call import identify, new_id
-from inferstream.types import InferenceRequest
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.protos.grpc import request_from
+from inferstream.protos.json_requests import build_request
+from inferstream.types import InferenceRequest, Parameters
 
 FORK = """
 import os
@@ -25,6 +32,35 @@ def test_a_model_may_set_parameters_on_a_request_that_came_without() -> None:
     assert request.parameters is not None
     request.parameters.seen = True
     assert dict(request.parameters.items()) == {"seen": True}
+
+
+def from_json(given: bool) -> InferenceRequest:
+    document = {"inputs": [], "parameters": {"by": 1}} if given else {"inputs": []}
+    return build_request(document, json.dumps(document).encode(), None)[0]
+
+
+def from_grpc(given: bool) -> InferenceRequest:
+    message = ModelInferRequest(model_name="m")
+    if given:
+        message.parameters["by"].int64_param = 1
+    return request_from(message)
+
+
+def from_code(given: bool) -> InferenceRequest:
+    return InferenceRequest(inputs=[], **({"parameters": Parameters(by=1)} if given else {}))
+
+
+@pytest.mark.parametrize("request_of", [from_json, from_grpc, from_code])
+def test_a_dump_shows_the_parameters_that_a_client_gave_and_no_headers(
+    request_of: Callable[[bool], InferenceRequest],
+) -> None:
+    without, given = request_of(False), request_of(True)
+    for request in (without, given):
+        identify(request, {"authorization": "secret"})
+    assert without.model_dump().keys() <= {"id", "inputs"}
+    assert given.model_dump()["parameters"] == {"by": 1}
+    for request in (without, given):
+        assert "secret" not in request.model_dump_json()
 
 
 def test_ids_are_uuids_and_each_is_another() -> None:

@@ -1,5 +1,7 @@
 """Metrics that processes of their own write, added up."""
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -98,6 +100,24 @@ def test_the_folder_of_a_killed_server_is_removed_by_the_next_one(tmp_path: Path
         files.close()
         assert not own.exists()
         living.communicate(timeout=10)
+
+
+def test_a_folder_that_cannot_be_locked_is_nobody_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EBADF, "no locks here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", refuse)
+        unlocked = MetricFiles(str(tmp_path))
+        kept = Path(unlocked.variables()["PROMETHEUS_MULTIPROC_DIR"])
+    other = MetricFiles(str(tmp_path))
+    other.variables()
+    assert kept.exists()
+    for files in (unlocked, other):
+        files.close()
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(
