@@ -5,6 +5,7 @@ from math import prod
 from typing import Literal, Protocol
 
 from ..errors import InvalidRequest
+from ..protos.counts import expect_tensors
 from ..settings import ModelSettings
 from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, RequestInput, RequestOutput, ResponseOutput
@@ -13,7 +14,6 @@ from ..types.values_request import ValuesRequest
 
 Strictness = Literal["declared", "strict", "off"]
 
-MAX_TENSORS = 256
 MAX_NAME_BYTES = 256
 MAX_RANK = 32
 MAX_ELEMENTS = 2**48
@@ -72,8 +72,7 @@ class OfFunction:
         if type(request) is ValuesRequest:
             return  # its values fit the inputs, each given once
         inputs = request.inputs
-        if len(inputs) > MAX_TENSORS:
-            raise InvalidRequest(f"{len(inputs)} inputs are more than the {MAX_TENSORS} allowed")
+        expect_tensors(len(inputs), "inputs")
         for tensor in inputs:
             if tensor.shape != [1]:
                 check_shape(tensor)
@@ -98,8 +97,7 @@ class NoDeclaration:
 
     def check(self, request: InferenceRequest) -> None:
         inputs = request.inputs
-        if len(inputs) > MAX_TENSORS:
-            raise InvalidRequest(f"{len(inputs)} inputs are more than the {MAX_TENSORS} allowed")
+        expect_tensors(len(inputs), "inputs")
         for tensor in inputs:
             UncheckedData.take(tensor.data)
             check_input(tensor, strict=True)
@@ -138,8 +136,7 @@ class Declaration:
 
     def check(self, request: InferenceRequest) -> None:
         inputs = request.inputs
-        if len(inputs) > MAX_TENSORS:
-            raise InvalidRequest(f"{len(inputs)} inputs are more than the {MAX_TENSORS} allowed")
+        expect_tensors(len(inputs), "inputs")
         names = set()
         for tensor in inputs:
             check_input(tensor, self._strict)
@@ -191,8 +188,7 @@ def check_outputs(outputs: Sequence[RequestOutput], known: frozenset[str]) -> No
 
 
 def _check_wanted(outputs: Sequence[RequestOutput]) -> set[str]:
-    if len(outputs) > MAX_TENSORS:
-        raise InvalidRequest(f"{len(outputs)} outputs are more than the {MAX_TENSORS} allowed")
+    expect_tensors(len(outputs), "outputs")
     names = {output.name for output in outputs}
     if len(names) != len(outputs):
         raise InvalidRequest(f'output "{duplicate(outputs)}" is requested twice')

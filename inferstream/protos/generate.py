@@ -6,15 +6,18 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import InvalidOutput, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestInput, TensorData
+from ..types.datatypes import FLOATS, INTEGERS
+from ..types.json_numbers import NOT_NUMBERS, Numbers
 from ..types.value_response import OutputForm, ValueResponse
 from .duplicate_keys import keys_of, refuse_duplicate_keys
 from .flat_values import columns_of, fits, flattened, guessed
+from .json_arrays import plain
 from .json_requests import check_id
 from .json_responses import dump, json_value, json_values
-from .json_tensors import Document
 
 
 def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
@@ -37,8 +40,7 @@ def arguments_of(document: Any, text: bytes, names: Sequence[str]) -> tuple[dict
     """
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object.")
-    if not isinstance(document, Document):
-        refuse_duplicate_keys(text, keys_of(document))
+    refuse_duplicate_keys(text, keys_of(document))
     values = dict(document)
     if "parameters" not in names and isinstance(values.get("parameters"), dict):
         for name, value in values.pop("parameters").items():
@@ -75,8 +77,7 @@ def parse_flat(
         return InferenceRequest.trusted({"inputs": found})
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object, or a list of objects.")
-    if not isinstance(document, Document):
-        refuse_duplicate_keys(text, _keys(document))
+    refuse_duplicate_keys(text, _keys(document))
     values = dict(document)
     nested = values.pop("parameters", None)
     if nested is not None:
@@ -118,6 +119,10 @@ def _keys(document: dict[str, Any]) -> int:
 
 def _undeclared(name: str, value: Any, described: MetadataTensor | None) -> RequestInput:
     """The tensor of a value that no input declares."""
+    if type(value) is Numbers:
+        if not value.literals:
+            return _long(name, value, described)
+        value = plain(value, name)
     values, shape = flattened(name, value)
     if described is not None and fits(described.datatype, set(map(type, values))):
         shape = _sized(described, shape, len(values)) or shape
@@ -130,6 +135,14 @@ def _undeclared(name: str, value: Any, described: MetadataTensor | None) -> Requ
 
 def _tensor(declared: MetadataTensor, value: Any) -> RequestInput:
     name, datatype = declared.name, declared.datatype
+    if type(value) is Numbers:
+        if datatype not in NOT_NUMBERS:
+            shape = value.shape if len(value.shape) > 1 else _shape(declared, value.shape[0])
+            try:
+                return _built(name, datatype, shape, value.array(datatype))
+            except ValueError as error:
+                raise InvalidRequest(f'input "{name}": {error}') from None
+        value = plain(value, name)
     values, shape = flattened(name, value)
     if datatype == "BYTES" and not all(isinstance(item, str) for item in values):
         raise InvalidRequest(f'input "{name}" takes strings')
@@ -138,7 +151,25 @@ def _tensor(declared: MetadataTensor, value: Any) -> RequestInput:
     return _built(name, datatype, shape, values)
 
 
-def _built(name: str, datatype: str, shape: list[int], values: list[Any]) -> RequestInput:
+def _long(name: str, numbers: Numbers, described: MetadataTensor | None) -> RequestInput:
+    """The tensor of a long list of numbers that no input declares."""
+    shape = numbers.shape
+    if described is not None and described.datatype in (FLOATS | INTEGERS if numbers.whole else FLOATS):
+        try:
+            array = numbers.array(described.datatype)
+        except ValueError:
+            pass  # a description enforces nothing
+        else:
+            return _built(name, described.datatype, _sized(described, shape, array.size) or shape, array)
+    for datatype in ("INT64", "FP64") if numbers.begins_whole else ("FP64",):
+        try:
+            return _built(name, datatype, shape, numbers.array(datatype))
+        except ValueError as error:
+            fault = error
+    raise InvalidRequest(f'input "{name}": {fault}')
+
+
+def _built(name: str, datatype: str, shape: list[int], values: list[Any] | npt.NDArray[Any]) -> RequestInput:
     return RequestInput.trusted(
         {"name": name, "datatype": datatype, "shape": shape, "data": TensorData(values)}
     )

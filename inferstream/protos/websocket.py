@@ -8,6 +8,7 @@ from ..errors import InferstreamError, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, Parameters
 from ..types.value_response import whole
 from .generate import FlatValues, dump_flat
+from .json_limits import JsonLimits
 from .json_requests import BinaryOutputs, build_request, check_id, load_request
 from .json_responses import dump_response
 
@@ -26,15 +27,16 @@ class SocketMessage:
     """One message of a client, parsed as far as its id.
 
     `part` is the position of the message in a request of several messages, and None for a whole request.
-    Raises InvalidRequest for a message without a usable id or part.
+    Raises InvalidRequest for a message without a usable id or part, and what `limits` raise.
     """
 
     __slots__ = ("_document", "_is_text", "_tail", "_text", "cancel", "id", "part", "size")
 
-    def __init__(self, message: bytes, text: bool) -> None:
+    def __init__(self, message: bytes, text: bool, limits: JsonLimits) -> None:
         self._is_text = text
-        self._text, self._tail = _split(message, text)
-        self._document = load_request(self._text)
+        body, self._tail = _split(message, text)
+        limits.check(body)
+        self._document, self._text = load_request(body)
         if not isinstance(self._document, dict):
             raise InvalidRequest("A message must hold a JSON object.")
         id_value = self._document.get("id")
@@ -60,7 +62,7 @@ class SocketMessage:
 
     @property
     def text(self) -> bytes:
-        """The JSON as it arrived."""
+        """The JSON as it arrived, without long lists of numbers."""
         return self._text
 
     @property

@@ -90,6 +90,17 @@ class Settings(EnvironmentModel):
     max_body_bytes: int = Field(
         64 * 2**20, ge=1, description="Largest request body, also after decompression."
     )
+    max_json_bytes: int | None = Field(
+        None, ge=1, description="Largest JSON of a request in bytes. If absent: `max_body_bytes`."
+    )
+    max_json_depth: int = Field(
+        128, ge=1, description="Levels of lists and objects in the JSON of a request."
+    )
+    max_json_values: int = Field(
+        1_000_000,
+        ge=1,
+        description="Keys, strings, objects, lists and literals in the JSON of a request; numbers do not count.",
+    )
     grpc_max_message_length: int | None = Field(None, description="Largest gRPC message in bytes, both ways.")
     gzip_enabled: bool = Field(True, description="Compress large responses for clients that ask for it.")
     gzip_min_bytes: int = Field(500, ge=0, description="Responses of fewer bytes are never compressed.")

@@ -8,6 +8,7 @@ import orjson
 
 from ..errors import InvalidRequest
 from ..protos.duplicate_keys import has_keys, refuse_duplicate_keys
+from ..protos.json_arrays import parse
 
 DEEPEST = 100
 """Levels of lists and objects in a body at most. All that is made of it can be written as JSON then."""
@@ -43,12 +44,12 @@ class Fields:
     def read(cls, body: bytes) -> Self:
         """The fields of the JSON object in `body`. Raises InvalidRequest for anything that is not one."""
         try:
-            document = orjson.loads(body)
+            document, text = parse(body)
         except orjson.JSONDecodeError as error:
             raise InvalidRequest(f"The body is not valid JSON: {error}") from None
         fields = cls(document)
-        if not _plain(body, document):
-            refuse_duplicate_keys(body, _keys(document))
+        if not _plain(text, document):
+            refuse_duplicate_keys(text, _keys(document))
         return fields
 
     def path(self, name: str) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from ...errors import CodecError, InvalidOutput, InvalidRequest
 from ...signature import Signature
 from ...types import InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
+from ...types.json_numbers import Numbers
 from ...types.value_response import ValueResponse
 from .arrays import Array
 from .base import NULLABLE, OPTIONAL, STREAM, Value, fault_of, reason
@@ -77,6 +78,11 @@ class FlatArguments:
         try:
             if isinstance(kind, Array) and (array := array_of_object(value)) is not None:
                 return kind.encode_input(name, array)
+            if type(value) is Numbers:
+                if isinstance(kind, Array):
+                    array = value.array(kind.datatype).reshape(value.shape)
+                    return kind.encode_input(name, array)
+                value = value.values()
             if not self._strict and isinstance(kind, ListOf) and not isinstance(value, list):
                 value = [value]
             return kind.input_from_flat(name, value)

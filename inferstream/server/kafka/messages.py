@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 from ...dataplane.admission import Admission
 from ...dataplane.call import Call, Operation
 from ...dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
-from ...errors import InferstreamError, InvalidRequest, PayloadTooLarge, Unsupported
+from ...errors import InferstreamError, InvalidRequest, Unsupported
 from ...protos import json_requests
+from ...protos.json_limits import JsonLimits
 from ...protos.json_responses import dump, dump_response
 from ...types import Headers, InferenceResponse
 from ..headers import model_headers
@@ -27,8 +28,8 @@ class KafkaMessage(NamedTuple):
     headers: Pairs
 
 
-def call_of(record: Any, limit: int, admit: Admit) -> tuple[Admission, Call]:
-    """The call of a record whose value has at most `limit` bytes, and the admission to its model.
+def call_of(record: Any, limits: JsonLimits, admit: Admit) -> tuple[Admission, Call]:
+    """The call of a record whose value is within `limits`, and the admission to its model.
 
     Raises InvalidRequest, PayloadTooLarge, Unsupported, and the errors of `admit`.
     """
@@ -40,12 +41,10 @@ def call_of(record: Any, limit: int, admit: Admit) -> tuple[Admission, Call]:
     if method != "infer":
         raise Unsupported(f'The method "{method}" is not known here; "infer" is.')
     value = record.value or b""
-    if len(value) > limit:
-        raise PayloadTooLarge(f"The message is larger than the {limit} bytes allowed.")
+    limits.check(value)
     admission = admit(model, _header(headers, "version"))
-    request, _ = json_requests.build_request(
-        json_requests.load(value), value, None, nested=admission.takes_any
-    )
+    document, text = json_requests.load_request(value)
+    request, _ = json_requests.build_request(document, text, None, nested=admission.takes_any)
     if (key := key_of(record)) is not None:
         request.id = json_requests.check_id(key)
     call = admission.call(Operation.INFER, request, Headers(record.headers))

@@ -13,6 +13,7 @@ from ...dataplane.dataplane import DataPlane
 from ...errors import Draining, InferstreamError, PayloadTooLarge
 from ...settings import Settings
 from ...types import Headers
+from ..json_limits import json_limits
 from .messages import KafkaMessage, call_of, refusal, response_message
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     ) -> None:
         self._tracing = tracing
         self._dataplane = dataplane
-        self._limit = settings.max_body_bytes
+        self._limits = json_limits(settings)
         self._most = settings.kafka_max_in_flight
         self._topic = settings.kafka_topic_output
         self._consumer = consumer
@@ -132,7 +133,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     async def _respond(self, record: Any, offsets: Offsets) -> None:
         where = f"{record.topic}[{record.partition}]:{record.offset}"
         try:
-            admission, call = call_of(record, self._limit, self._dataplane.admit)
+            admission, call = call_of(record, self._limits, self._dataplane.admit)
             async with await admission.open(call) as reply:
                 assert reply.first is not None
                 message = response_message(call, reply.first, self._dataplane.events)

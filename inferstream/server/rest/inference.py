@@ -20,11 +20,23 @@ from ...errors import InferstreamError, ModelError
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
+from ..json_limits import json_limits
 from .dialects.base import Gathering, ParsedRequest, Route
 from .events import TURN_AFTER, EventStream
 from .exchange import Exchange
 from .headers import ResponseHeaders
-from .messages import JSON, ClientLeft, RawHeaders, accepted, compress, expect_body, plain, wrap
+from .messages import (
+    INFLATE_IN_THREAD,
+    JSON,
+    PARSE_IN_THREAD,
+    ClientLeft,
+    RawHeaders,
+    accepted,
+    compress,
+    expect_body,
+    plain,
+    wrap,
+)
 from .origins import Origins, gets_run_models
 from .query import arguments_of
 from .resuming import Reader, Resuming
@@ -44,6 +56,7 @@ class InferenceDoor:
         self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
         self._heartbeat = settings.sse_heartbeat
         self._stall = settings.stream_stall_timeout
+        self._json = json_limits(settings)
         self._headers = ResponseHeaders(dataplane.events)
         self._get_streams = gets_run_models(settings)
         self._origins = Origins(settings)
@@ -69,7 +82,11 @@ class InferenceDoor:
                     await self._read(exchange, reader, headers)
                     status = 200
                     return status
-                asked = route.dialect.parse(exchange, plain(exchange.head, body, self._limit), route)
+                asked = (
+                    await asyncio.to_thread(self._parse, exchange, body, route)
+                    if len(body) > (INFLATE_IN_THREAD if exchange.head.encoding else PARSE_IN_THREAD)
+                    else self._parse(exchange, body, route)
+                )
                 if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
                     call = self._call(exchange, route, asked)
                     opened = True
@@ -111,6 +128,13 @@ class InferenceDoor:
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("POST %s of %s %d, %.6f s", route.template, route.model, status, seconds)
         return status
+
+    def _parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
+        """The request in a body as it came. Raises what there is to refuse."""
+        head = exchange.head
+        text = plain(head, body, self._limit)
+        self._json.check(text if head.json_length is None else text[: head.header_length(len(text))])
+        return route.dialect.parse(exchange, text, route)
 
     def serves(self, route: Route, method: str, headers: RawHeaders) -> bool:
         """Whether a request with a method other than POST is for a stream."""

@@ -22,6 +22,12 @@ PREFIX = "inferstream.prefix"
 """The key of the application's mount prefix in a scope."""
 
 JSON = (b"content-type", b"application/json")
+PARSE_IN_THREAD = 256 * 1024
+"""Bodies and messages larger than this are inflated, counted and parsed off the event loop."""
+
+INFLATE_IN_THREAD = 4 * 1024
+"""The same for compressed bodies, which become a thousand times larger at most."""
+
 COMPRESS_IN_THREAD = 64 * 1024
 """Bodies larger than this are compressed off the event loop."""
 

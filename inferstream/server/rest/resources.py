@@ -11,6 +11,7 @@ from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, InvalidRequest
 from ...settings import Settings
 from ..custom import bare_application
+from ..json_limits import json_limits
 from ..status import http_headers, status_of
 from .access_log import add_access_log
 from .custom import CustomRoutes
@@ -47,6 +48,7 @@ def build_resources(dataplane: DataPlane, settings: Settings) -> FastAPI:
 
 def _add_repository(app: FastAPI, dataplane: DataPlane, settings: Settings) -> None:
     origins = Origins(settings)
+    limits = json_limits(settings)
 
     async def document(request: Request) -> dict[str, Any]:
         """The optional JSON object of a repository call, of any content type."""
@@ -54,6 +56,7 @@ def _add_repository(app: FastAPI, dataplane: DataPlane, settings: Settings) -> N
         body = await read_body(Head(request.scope["headers"]), fetch, settings.max_body_bytes)
         if not body.strip():
             return {}
+        limits.check(body)
         try:
             found = orjson.loads(body)
         except orjson.JSONDecodeError as error:

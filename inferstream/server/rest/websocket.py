@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import deque
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
@@ -29,11 +30,12 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ...types.inference import Origin
+from ..json_limits import json_limits
 from ..request_ids import RequestIds, enter
 from ..status import status_of
 from .deflate import Inflating
 from .events import TURN_AFTER
-from .messages import Head, wrap
+from .messages import PARSE_IN_THREAD, Head, wrap
 from .origins import Origins
 from .request_stream import Holdable, RequestStream
 from .socket_requests import read_message
@@ -41,6 +43,9 @@ from .socket_requests import read_message
 ROUTE = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/stream")
 PLAIN = "/v2/models/{model_name}/stream"
 VERSIONED = "/v2/models/{model_name}/versions/{model_version}/stream"
+
+PARSING = object()
+"""The reason for which a socket is not read while a large message is parsed in a thread."""
 
 AT_ONCE = 64
 """Requests of one socket that may run at once. The next is refused, not queued, so that a cancel is always read."""
@@ -71,11 +76,12 @@ class WebSocketDoor:
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         self.profile = settings.status_profile
         self.max_message = settings.max_body_bytes
+        self.json_limits = json_limits(settings)
         self.silence = settings.websocket_silence_timeout
         self.stall = settings.stream_stall_timeout
         self.extensions = [Inflating()]
         self.request_ids = RequestIds.of(settings)
-        self._dataplane = dataplane
+        self.dataplane = dataplane
         self._meters = meters
         self._origins = Origins(settings)
 
@@ -95,14 +101,14 @@ class WebSocketDoor:
             self._origins.check(headers)
             head = Head(headers)
             limits = head.seconds(), header_priority(head.priority)
-            if not self._dataplane.model_ready(name, version):
+            if not self.dataplane.model_ready(name, version):
                 raise ModelNotReady(name, version)
         except InferstreamError as error:
             self._meters.rest.ended("GET", template, str(status_of(error, self.profile).http), 0.0)
-            refused(self._dataplane.lines, "websocket", "stream", name, perf_counter(), error)
+            refused(self.dataplane.lines, "websocket", "stream", name, perf_counter(), error)
             raise
         return Conversation(
-            self._dataplane, self._meters, socket, (name, version), headers, limits, template, request_id
+            self, self._meters, socket, (name, version), headers, limits, template, request_id
         )
 
 
@@ -123,7 +129,7 @@ class Conversation:
 
     def __init__(
         self,
-        dataplane: DataPlane,
+        door: WebSocketDoor,
         meters: Meters,
         socket: Socket,
         model: tuple[str, str | None],
@@ -132,7 +138,8 @@ class Conversation:
         template: str,
         request_id: bytes | None,
     ) -> None:
-        self._dataplane = dataplane
+        self._dataplane = door.dataplane
+        self._limits = door.json_limits
         self._meters = meters
         self._socket = socket
         self._model, self._version = model
@@ -144,7 +151,9 @@ class Conversation:
         self._loop = asyncio.get_running_loop()
         self._running: dict[str, SocketCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._lost = False
+        self._lost = self._parsing = False
+        self._unread: deque[tuple[bytes, bool]] = deque()
+        """Messages that came behind a large one, from the piece that was read with its end."""
         meters.sockets.open += 1
         meters.rest.in_progress += 1
 
@@ -165,17 +174,53 @@ class Conversation:
     def received(self, message: bytes, text: bool) -> None:
         """Handle a message; an error in it is sent as a message and does not end the conversation."""
         self._meters.sockets.received += 1
+        self._unread.append((message, text))
+        if not self._parsing:
+            self._read()
+
+    def _read(self) -> None:
+        """Handle the messages that have come, up to a large one, which a thread parses first."""
+        while self._unread and not self._parsing:
+            message, text = self._unread.popleft()
+            if len(message) > PARSE_IN_THREAD:
+                self._parsing = True
+                self._socket.reading.hold(PARSING)  # so that few more come
+                task = self._loop.create_task(self._receive_large(message, text))
+                self._tasks.add(task)
+                task.add_done_callback(self._parsed)
+                continue
+            frame = None
+            try:
+                frame = SocketMessage(message, text, self._limits)
+                self._take(frame)
+            except Exception as error:
+                self._refuse(error, message, text, frame)
+
+    async def _receive_large(self, message: bytes, text: bool) -> None:
         frame = None
         try:
-            frame = SocketMessage(message, text)
-            self._take(frame)
+            frame = await asyncio.to_thread(SocketMessage, message, text, self._limits)
+            if not self._lost:
+                self._take(frame)
         except Exception as error:
-            if text and isinstance(error, InvalidRequest) and not _is_utf8(message):
-                self._socket.fail(1007, "A text message must be UTF-8.")
-            else:
-                failure = wrap(error)
-                refused(self._dataplane.lines, "websocket", "infer", self._model, perf_counter(), failure)
-                self._tell(dump_error(None if frame is None else frame.id, failure))
+            self._refuse(error, message, text, frame)
+
+    def _parsed(self, task: asyncio.Task[None]) -> None:
+        self._parsing = False
+        self._tasks.discard(task)
+        self._socket.reading.release(PARSING)
+        if not self._lost:
+            self._read()
+        if not self._tasks:
+            self._socket.rest()
+
+    def _refuse(self, error: Exception, message: bytes, text: bool, frame: SocketMessage | None) -> None:
+        if text and isinstance(error, InvalidRequest) and not _is_utf8(message):
+            self._socket.fail(1007, "A text message must be UTF-8.")
+        else:
+            failure = wrap(error)
+            refused(self._dataplane.lines, "websocket", "infer", self._model, perf_counter(), failure)
+            self._tell(dump_error(None if frame is None else frame.id, failure))
 
     def _take(self, frame: SocketMessage) -> None:
         running = None if frame.id is None else self._running.get(frame.id)

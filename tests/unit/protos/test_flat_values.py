@@ -16,7 +16,7 @@ def parse(
     document: Any, *declared: MetadataTensor, described: tuple[MetadataTensor, ...] = ()
 ) -> InferenceRequest:
     text = json.dumps(document).encode()
-    return parse_flat(load_request(text), text, declared, described)
+    return parse_flat(*load_request(text), declared, described)
 
 
 def only(request: InferenceRequest) -> tuple[str, str, list[int], list[Any]]:
@@ -126,4 +126,4 @@ def test_rows_without_a_key_are_refused_by_number() -> None:
             parse(wrong)
     text = b'[{"a": 1, "a": 2}]'
     with pytest.raises(InvalidRequest, match='key "a" is given twice'):
-        parse_flat(load_request(text), text, [])
+        parse_flat(*load_request(text), [])

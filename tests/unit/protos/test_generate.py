@@ -11,7 +11,7 @@ from inferstream.protos.json_requests import build_request, load_request
 
 
 def parse(text: bytes):
-    return parse_flat(load_request(text), text, [])
+    return parse_flat(*load_request(text), [])
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_key_that_is_given_twice_is_named(text: bytes) -> None:
 def test_a_colon_apart_does_not_hide_a_key_of_v2_given_twice() -> None:
     text = b'{"id" :"a","id":"b","inputs":[]}'
     with pytest.raises(InvalidRequest, match='key "id" is given twice'):
-        build_request(load_request(text), text, None)
+        build_request(*load_request(text), None)
 
 
 @pytest.mark.parametrize("text", [b'{"text" : "a : b", "n" : 1}', b'{"text":"\\":\\":"}'])

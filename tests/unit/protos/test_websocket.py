@@ -5,9 +5,11 @@ import json
 import pytest
 
 from inferstream.errors import Cancelled, InvalidRequest
+from inferstream.protos.json_limits import JsonLimits
 from inferstream.protos.websocket import FlatMessages, SocketMessage, V2Messages, dump_error
 from inferstream.types import InferenceResponse, Parameters, RequestInput, ResponseOutput
 
+LIMITS = JsonLimits(1024, 8, 64)
 RESPONSE = InferenceResponse(
     model_name="m",
     id="a",
@@ -27,7 +29,7 @@ def test_a_binary_message_is_its_json_and_the_tensors_behind_it() -> None:
         for name in ("x", "y")
     ]
     request, _ = SocketMessage(
-        binary({"id": "a", "inputs": tensors}, b"\x01\x02", b"\x03\x04"), False
+        binary({"id": "a", "inputs": tensors}, b"\x01\x02", b"\x03\x04"), False, LIMITS
     ).request()
     x, y = request.inputs
     assert isinstance(x, RequestInput)
@@ -37,11 +39,11 @@ def test_a_binary_message_is_its_json_and_the_tensors_behind_it() -> None:
 @pytest.mark.parametrize("size", range(4))
 def test_a_binary_message_has_a_length(size: int) -> None:
     with pytest.raises(InvalidRequest, match=f"this one of {size} bytes does not"):
-        SocketMessage(b"\x00" * size, False)
+        SocketMessage(b"\x00" * size, False, LIMITS)
 
 
 def test_part_and_cancel_reach_no_model() -> None:
-    frame = SocketMessage(b'{"id":"a","part":"first","inputs":[],"parameters":{"k":1}}', True)
+    frame = SocketMessage(b'{"id":"a","part":"first","inputs":[],"parameters":{"k":1}}', True, LIMITS)
     request, _ = frame.request()
     assert frame.part == "first"
     assert "part" not in request.model_dump()
@@ -50,7 +52,7 @@ def test_part_and_cancel_reach_no_model() -> None:
 
 
 def test_an_empty_id_is_none() -> None:
-    assert SocketMessage(b'{"id":"","inputs":[]}', True).id is None
+    assert SocketMessage(b'{"id":"","inputs":[]}', True, LIMITS).id is None
 
 
 @pytest.mark.parametrize("final", [True, False])
@@ -98,8 +100,8 @@ def test_an_end_and_an_error_carry_the_id() -> None:
     ],
 )
 def test_flat_json_has_keys_that_v2_has_not(message: bytes, flat: bool) -> None:
-    assert SocketMessage(message, True).flat is flat
-    assert not SocketMessage(binary(json.loads(message)), False).flat
+    assert SocketMessage(message, True, LIMITS).flat is flat
+    assert not SocketMessage(binary(json.loads(message)), False, LIMITS).flat
 
 
 @pytest.mark.parametrize("named", [True, False])

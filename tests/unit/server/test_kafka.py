@@ -8,6 +8,7 @@ import pytest
 
 from inferstream.dataplane.admission import Admission
 from inferstream.errors import InferstreamError, InvalidRequest, PayloadTooLarge, Unsupported
+from inferstream.protos.json_limits import JsonLimits
 from inferstream.server.kafka.messages import call_of, refusal
 from inferstream.server.kafka.session import Offsets
 from inferstream.server.server import Server
@@ -20,6 +21,7 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = (("mlserver-model", b"m"),)
 
 
+LIMITS = JsonLimits(1000, 8, 100)
 VALUE = json.dumps(
     {"id": "a", "inputs": [{"name": "x", "datatype": "INT32", "shape": [1], "data": [1]}]}
 ).encode()
@@ -49,11 +51,11 @@ def test_a_record_becomes_a_call() -> None:
         ("mlserver-method", b"infer"),
         ("X-A", b"1"),
     )
-    call = call_of(Record(VALUE, b"key", headers), 1000, admit)[1]
+    call = call_of(Record(VALUE, b"key", headers), LIMITS, admit)[1]
     assert (call.model, call.version, call.request.id, call.headers["x-a"]) == ("m", "2", "key", "1")
-    assert call_of(Record(VALUE), 1000, admit)[1].request.id == "a"
+    assert call_of(Record(VALUE), LIMITS, admit)[1].request.id == "a"
     both = Record(VALUE, None, (("mlserver-model", b"x"), ("inferstream-model", b"y")))
-    assert call_of(both, 1000, admit)[1].model == "y"
+    assert call_of(both, LIMITS, admit)[1].model == "y"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_a_record_becomes_a_call() -> None:
 )
 def test_a_record_that_asks_for_nothing_is_refused(record: Record, error: type[InferstreamError]) -> None:
     with pytest.raises(error) as raised:
-        call_of(record, 1000, admit)
+        call_of(record, LIMITS, admit)
     message = refusal(record, raised.value)
     assert message.key == record.key
     assert json.loads(message.value)["code"] == raised.value.code.value

@@ -49,7 +49,7 @@ class Generate(InferenceDialect):
         length = exchange.head.header_length(len(body))
         if length is not None:
             return with_binary(admission, route.operation, body, length, IN_V2)
-        document = json_requests.load_request(body)
+        document, body = json_requests.load_request(body)
         if asked == "triton" or (asked is None and is_flat(admission, document)):
             request, values = read_flat(admission, document, body)
             return FlatRequest(admission, route.operation, request, values)

@@ -32,7 +32,7 @@ class V2(InferenceDialect):
         length = exchange.head.header_length(len(body))
         if length is not None:
             return with_binary(admission, route.operation, body, length)
-        document = json_requests.load_request(body)
+        document, body = json_requests.load_request(body)
         form = admission.form
         if form is not None and (values := json_requests.build_values_request(document, body, form)):
             return V2Request(admission, route.operation, values, None)
@@ -48,10 +48,9 @@ def with_binary(
     if length == 0:
         request, binary = json_requests.raw_request(memoryview(body), admission.inputs)
     else:
-        text = body[:length]
-        request, binary = json_requests.build_request(
-            json_requests.load_request(text), text, memoryview(body)[length:], nested=admission.takes_any
-        )
+        document, text = json_requests.load_request(body[:length])
+        tail = memoryview(body)[length:]
+        request, binary = json_requests.build_request(document, text, tail, nested=admission.takes_any)
     return V2Request(admission, operation, request, binary, headers)
 
 

@@ -8,6 +8,7 @@ import orjson
 
 from .....errors import Code, InferstreamError, InvalidRequest, ModelNotFound
 from .....protos.duplicate_keys import keys_of, refuse_duplicate_keys
+from .....protos.json_arrays import MAX_PLAIN, parse
 from .....protos.json_responses import dump
 from ....status import retry_after, status_of
 
@@ -46,8 +47,8 @@ class Message(NamedTuple):
 def load(body: bytes) -> Any:
     """The JSON of a body. Raises WrongMessage."""
     try:
-        document = orjson.loads(body)
-        refuse_duplicate_keys(body, keys_of(document))
+        document, text = parse(body)
+        refuse_duplicate_keys(text, keys_of(document))
         _restore_ids(document, body)
     except orjson.JSONDecodeError as error:
         raise WrongMessage(f"Parse error: {error}", PARSE_ERROR) from None
@@ -66,6 +67,8 @@ def _restore_ids(document: Any, body: bytes) -> None:
     ]
     if not rounded:
         return
+    if len(body) > MAX_PLAIN:
+        raise InvalidRequest(f"An integer beyond 64 bits is an id in a body of at most {MAX_PLAIN} bytes.")
     try:
         found = json.loads(body)
     except RecursionError:

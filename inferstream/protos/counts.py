@@ -1,0 +1,11 @@
+"""How many tensors a request may have, which is asked before one is read."""
+
+from ..errors import InvalidRequest
+
+MAX_TENSORS = 256
+
+
+def expect_tensors(count: int, kind: str) -> None:
+    """Raise InvalidRequest for too many inputs or outputs, which `kind` says."""
+    if count > MAX_TENSORS:
+        raise InvalidRequest(f"{count} {kind} are more than the {MAX_TENSORS} allowed")

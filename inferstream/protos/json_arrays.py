@@ -1,0 +1,155 @@
+"""Finds long lists of numbers in JSON, and parses the rest without them."""
+
+import gc
+import re
+from collections.abc import Iterator
+from secrets import token_hex
+from typing import Any
+
+import orjson
+
+from ..errors import InvalidRequest
+from ..types.json_numbers import Malformed, Numbers
+from .json_limits import outside_strings
+
+LARGE = 32 * 1024
+"""Size of JSON in bytes from which it may hold long lists of numbers."""
+
+LONG = 4096
+"""Shortest text in bytes of a list that becomes an array."""
+
+MAX_PLAIN = 4 * 2**20
+"""Longest text in bytes of a list of numbers that becomes a list of Python's, of up to 13 times its size."""
+
+MAX_COMMAS = 4_000_000
+"""Values of a larger JSON that are not in long lists of numbers. A number is an object of 32 bytes."""
+
+FIELDS = ("id", "parameters", "inputs", "outputs", "part", "cancel")
+"""Fields of a V2 request, those of a WebSocket too."""
+
+_LIST = re.compile(rb":[ \t\r\n]*+\[")
+_SECRET = f"numbers {token_hex(16)} "
+"""The beginning of the strings that stand for lists. No client knows it."""
+
+_HOLDERS = (dict, list)
+_WHITESPACE = b" \t\r\n"
+
+
+def parse(text: bytes) -> tuple[Any, bytes]:
+    """The document in a JSON text, and the text, in which strings stand for long lists of numbers.
+
+    Raises orjson.JSONDecodeError, and InvalidRequest for too many numbers.
+    """
+    return (orjson.loads(text), text) if len(text) < LARGE else _parse_large(text, tensors=False)
+
+
+def parse_request(text: bytes) -> tuple[Any, bytes]:
+    """The document of a request of tensors, and its text.
+
+    Where tensors are, which is as `data` and as the values of flat JSON, long lists of numbers are `Numbers` in the
+    document. Raises as `parse`.
+    """
+    return (orjson.loads(text), text) if len(text) < LARGE else _parse_large(text, tensors=True)
+
+
+def _parse_large(text: bytes, tensors: bool) -> tuple[Any, bytes]:
+    rest, numbers = cut(text)
+    if len(rest) > MAX_PLAIN and outside_strings(rest, b",") > MAX_COMMAS:
+        raise InvalidRequest(f"More than {MAX_COMMAS} values are in lists that are no data of a tensor.")
+    try:
+        document = _loads(rest)
+    except orjson.JSONDecodeError:
+        if len(text) > MAX_PLAIN:
+            raise
+        return _loads(text), text  # its error has the right place
+    if numbers:
+        _restore(document, numbers, tensors)
+    return document, rest
+
+
+def _loads(text: bytes) -> Any:
+    """The document in a text. The garbage collector waits: its runs take five times as long as the parser."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return orjson.loads(text)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _restore(document: Any, numbers: dict[str, Numbers], tensors: bool) -> None:
+    """Put the lists of numbers in the place of the strings that stand for them."""
+    flat, items = None, frozenset[int]()
+    if tensors and type(document) is dict:
+        flat = document
+        if type(inputs := document.get("inputs")) is list:
+            items = frozenset(map(id, inputs))
+    level: list[Any] = [document]
+    while level:
+        holder = level.pop()
+        members = holder.items() if type(holder) is dict else enumerate(holder)
+        for name, value in members:
+            if type(value) in _HOLDERS:
+                level.append(value)
+            elif type(value) is str and value in numbers:
+                whole = name not in FIELDS if holder is flat else name == "data" and id(holder) in items
+                holder[name] = numbers[value] if whole else plain(numbers[value], str(name))
+
+
+def plain(numbers: Numbers, name: str) -> Any:
+    """The numbers as Python's, at a place of this name where no array is wanted. Raises InvalidRequest."""
+    if len(numbers.text) > MAX_PLAIN:
+        raise InvalidRequest(
+            f'"{name[:40]}" holds {len(numbers.text)} bytes of numbers; {MAX_PLAIN} are allowed where no tensor is'
+        )
+    try:
+        return numbers.values()
+    except Malformed as error:
+        raise InvalidRequest(f'"{name[:40]}" is not valid JSON: {error}') from None
+
+
+def cut(text: bytes) -> tuple[bytes, dict[str, Numbers]]:
+    """A JSON text with a string in place of each long list of numbers and the lists by these strings."""
+    kept: list[bytes] = []
+    lists: list[Numbers] = []
+    position = 0
+    for start, end, numbers in _spans(text):
+        kept.append(text[position:start])
+        lists.append(numbers)
+        position = end
+    if not lists:
+        return text, {}
+    kept.append(text[position:])
+    found = {f"{_SECRET}{index}": numbers for index, numbers in enumerate(lists)}
+    parts = [part + b'"%b"' % name.encode() for part, name in zip(kept, found, strict=False)]
+    return b"".join((*parts, kept[-1])), found
+
+
+def _spans(text: bytes) -> Iterator[tuple[int, int, Numbers]]:
+    """The long lists of numbers that are data, and their places, in linear time."""
+    position = counted = quote = brace = quotes = 0
+    while (match := _LIST.search(text, position)) is not None:
+        start = position = match.end() - 1
+        if 0 <= quote < start:
+            quote = text.find(b'"', start)
+        if 0 <= brace < start:
+            brace = text.find(b"}", start)
+        stop = min(len(text) if quote < 0 else quote, len(text) if brace < 0 else brace)
+        if stop - start < LONG:
+            continue
+        quotes += _quotes(text[counted:start])
+        counted = position = stop
+        end = text.rfind(b"]", start, stop) + 1
+        if quotes & 1 or not end or text[end:stop].strip(_WHITESPACE) not in (b"", b","):
+            continue
+        numbers = Numbers.of(text[start:end])
+        if numbers is not None:
+            yield start, end, numbers
+
+
+def _quotes(text: bytes) -> int:
+    """The number of quotation marks that begin or end strings."""
+    if b"\\" in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return text.count(b'"')

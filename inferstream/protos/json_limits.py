@@ -1,0 +1,114 @@
+"""Limits of JSON, counted in pieces before any parser sees them: parsers hold the interpreter lock and make objects."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidRequest, PayloadTooLarge
+
+PIECE = 256 * 1024
+"""Bytes that are counted at once, in at most two milliseconds."""
+
+_COUNTED = b'"[]{}tfn'
+_DROPPED = bytes(set(range(256)) - set(_COUNTED))
+_QUOTE = ord('"')
+_STEPS = np.zeros(256, np.int8)
+_STEPS[list(b"[{")] = 1
+_STEPS[list(b"]}")] = -1
+_VALUES = np.zeros(256, np.uint8)
+_VALUES[list(b"[{tfn")] = 1
+
+
+class JsonLimits:
+    """The largest JSON that the server parses.
+
+    `size` is in bytes, `depth` in levels of lists and objects. `values` counts keys, strings, objects, lists and
+    literals, but no numbers, which may become arrays.
+    """
+
+    __slots__ = ("_small", "depth", "size", "values")
+
+    def __init__(self, size: int, depth: int, values: int) -> None:
+        self.size = size
+        self.depth = depth
+        self.values = values
+        self._small = min(PIECE, 2 * values)  # no JSON has more values than half its bytes
+
+    def check(self, text: bytes) -> None:
+        """Raise PayloadTooLarge or InvalidRequest for a text beyond a limit."""
+        if len(text) <= self._small:
+            self.expect(len(text))
+            if text.count(b"[") + text.count(b"{") <= self.depth:
+                return
+        counter = JsonCounter(self)
+        for start in range(0, len(text), PIECE):
+            counter.add(text[start : start + PIECE])
+
+    def expect(self, size: int) -> None:
+        """Raise PayloadTooLarge for a text of `size` bytes that is too large."""
+        if size > self.size:
+            raise PayloadTooLarge(
+                f"The JSON is larger than the {self.size} bytes allowed (setting max_json_bytes)."
+            )
+
+
+class JsonCounter:
+    """Counts one JSON text while it arrives."""
+
+    __slots__ = ("_depth", "_escape", "_limits", "_quoted", "_size", "_values")
+
+    def __init__(self, limits: JsonLimits) -> None:
+        self._limits = limits
+        self._size = self._depth = self._values = 0
+        self._quoted = False
+        self._escape = b""
+        """A backslash at the end of the last piece, which escapes the first byte of the next."""
+
+    def add(self, piece: bytes) -> None:
+        """Count the next bytes. Raises PayloadTooLarge or InvalidRequest at the first that are too many."""
+        self._size += len(piece)
+        self._limits.expect(self._size)
+        if b"Infinity" in piece:  # a number that has letters of literals
+            piece = piece.replace(b"Infinity", b"")
+        marks, strings = self.outside(piece, _DROPPED)
+        self._values += strings
+        if marks.size:
+            self._values += int(np.count_nonzero(_VALUES[marks]))
+            depths = np.cumsum(_STEPS[marks], dtype=np.int32)
+            deepest = self._depth + int(depths.max())
+            self._depth += int(depths[-1])
+            if deepest > self._limits.depth:
+                raise InvalidRequest(
+                    f"The JSON is nested deeper than {self._limits.depth} levels (setting max_json_depth)."
+                )
+        if self._values > self._limits.values:
+            raise InvalidRequest(
+                f"The JSON holds more than {self._limits.values} keys, strings, objects, lists and literals "
+                "(setting max_json_values)."
+            )
+
+    def outside(self, piece: bytes, dropped: bytes) -> tuple[npt.NDArray[np.uint8], int]:
+        """The bytes outside of strings but the `dropped` ones, and how many strings begin in the piece."""
+        if self._escape or b"\\" in piece:
+            piece = self._unescaped(self._escape + piece)
+        marks = np.frombuffer(piece.translate(None, dropped), np.uint8)
+        quotes = marks == _QUOTE
+        if not self._quoted and not quotes.any():
+            return marks, 0
+        quoted = np.bitwise_xor.accumulate(quotes) ^ self._quoted
+        self._quoted = bool(quoted[-1]) if quoted.size else self._quoted
+        return marks[~(quotes | quoted)], int(np.count_nonzero(quotes & quoted))
+
+    def _unescaped(self, piece: bytes) -> bytes:
+        """A piece without escaped backslashes and quotation marks."""
+        backslashes = len(piece) - len(piece.rstrip(b"\\"))
+        self._escape = b"\\" * (backslashes & 1)
+        piece = piece[: len(piece) - len(self._escape)]
+        return piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+
+
+def outside_strings(text: bytes, mark: bytes) -> int:
+    """How often a byte occurs outside of strings."""
+    counter = JsonCounter(JsonLimits(len(text), 0, 0))
+    dropped = bytes(set(range(256)) - {_QUOTE, *mark})
+    pieces = (text[start : start + PIECE] for start in range(0, len(text), PIECE))
+    return sum(counter.outside(piece, dropped)[0].size for piece in pieces)

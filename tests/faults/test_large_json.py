@@ -1,0 +1,167 @@
+"""Large JSON of every shape costs what its size does: an error that names the limit, and a server that serves on.
+
+The server before these limits took 200 s for 4 MB of keys, and grew by thirty times the size of a body.
+"""
+
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from websockets.sync.client import connect
+
+from tests.serving import Running
+
+MEGABYTES = 4 * 2**20
+APP = """
+import numpy as np
+from numpy.typing import NDArray
+from inferstream import App
+
+app = App()
+
+
+@app.model
+def total(x: NDArray[np.int64]) -> int:
+    return int(x.sum())
+
+
+@app.model
+def words(prompt: str) -> str:
+    return prompt[:5]
+"""
+
+
+def repeated(unit: bytes, before: bytes, after: bytes) -> bytes:
+    return before + b",".join([unit] * (MEGABYTES // (len(unit) + 1))) + after
+
+
+def tensor(datatype: str, data: bytes) -> bytes:
+    return b'{"inputs":[{"name":"x","datatype":"%b","shape":[1],"data":[%b]}]}' % (datatype.encode(), data)
+
+
+KEYS = b",".join(b'"k%d":1' % number for number in range(MEGABYTES // 11))
+BODIES = {
+    "keys of parameters": (b'{"inputs":[],"parameters":{%b}}' % KEYS, "more than the 256 allowed"),
+    "keys of an input": (
+        b'{"inputs":[{"name":"x","shape":[1],"datatype":"INT64","data":[1],"parameters":{%b}}]}' % KEYS,
+        "more than the 256 allowed",
+    ),
+    "keys of the body": (b'{"inputs":[],%b}' % KEYS, "missing"),
+    "a key given twice": (b'{"inputs":[],%b,"k1":2}' % KEYS, "given twice|missing"),
+    "inputs": (repeated(b'{"name":"a"}', b'{"inputs":[', b"]}"), "inputs are more than the 256 allowed"),
+    "outputs": (
+        repeated(b'{"name":"a"}', b'{"inputs":[],"outputs":[', b"]}"),
+        "outputs are more than the 256 allowed",
+    ),
+    "lists": (repeated(b"[]", b'{"inputs":[', b"]}"), "max_json_values"),
+    "strings": (tensor("BYTES", repeated(b'"a"', b"", b"")), "max_json_values"),
+    "depth": (b'{"inputs":' + b"[" * MEGABYTES, "max_json_depth"),
+    "fractions": (tensor("INT64", repeated(b"-9.5", b"", b"")), "INT64 needs an integer, got -9.5"),
+}
+
+
+@pytest.fixture(scope="module")
+def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("large")
+    (folder / "app.py").write_text(APP)
+    running = Running(folder, target=str(folder / "app.py"))
+    yield running
+    assert running.stop() == 0
+
+
+def post(server: Running, path: str, body: bytes) -> httpx.Response:
+    # Half a minute is a hundred times what the slowest of these takes.
+    return httpx.post(f"{server.url}{path}", content=body, timeout=30)
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_body_of_many_parts_is_refused(open_server: Running, body: str) -> None:
+    text, message = BODIES[body]
+    response = post(open_server, "/v2/models/total/infer", text)
+    assert response.status_code == 400
+    assert any(part in response.json()["error"] for part in message.split("|"))
+
+
+@pytest.mark.parametrize("path", ["/v2/models/words/generate", "/v1/chat/completions", "/generate", "/rpc"])
+@pytest.mark.parametrize("body", ["keys of the body", "lists", "depth", "a key given twice"])
+def test_so_it_is_by_every_dialect(open_server: Running, path: str, body: str) -> None:
+    response = post(open_server, path, BODIES[body][0])
+    # JSON-RPC has its own errors, and TGI its own status.
+    assert response.status_code == {"/rpc": 200, "/generate": 422}.get(path, 400)
+    assert "error" in response.json()
+
+
+def test_so_it_is_by_a_websocket_and_what_follows_waits_for_its_turn(open_server: Running) -> None:
+    url = f"{open_server.url}/v2/models/words/stream".replace("http", "ws")
+    with connect(url, max_size=None, proxy=None) as socket:
+        for body in ("keys of parameters", "lists", "depth"):
+            socket.send(BODIES[body][0].decode())
+            socket.send(json.dumps({"id": body, "prompt": "hello world"}))
+            assert BODIES[body][1] in json.loads(socket.recv(timeout=30))["error"]
+            answer = json.loads(socket.recv(timeout=30))
+            assert (answer["id"], answer["output"]) == (body, "hello")
+
+
+def test_large_numbers_are_served(open_server: Running) -> None:
+    numbers = list(range(400_000))
+    body = json.dumps(
+        {"inputs": [{"name": "x", "datatype": "INT64", "shape": [400_000], "data": numbers}]}
+    ).encode()
+    assert len(body) > 2**20
+    response = post(open_server, "/v2/models/total/infer", body)
+    assert response.json()["outputs"][0]["data"] == [sum(numbers)]
+    flat = post(open_server, "/v2/models/total/generate", json.dumps({"x": numbers}).encode())
+    assert flat.json()["output"] == sum(numbers)
+
+
+@pytest.fixture(scope="module")
+def strict_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("strict")
+    (folder / "app.py").write_text(APP)
+    limits = {"max_json_bytes": 1000, "max_json_depth": 4, "max_json_values": 40}
+    (folder / "settings.json").write_text(json.dumps(limits))
+    running = Running(folder, target=str(folder / "app.py"))
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "setting"),
+    [
+        ({"prompt": "a" * 1000}, 413, "max_json_bytes"),
+        ({"prompt": [[[["a"]]]]}, 400, "max_json_depth"),
+        ({"prompt": ["a"] * 40}, 400, "max_json_values"),
+    ],
+)
+def test_the_settings_are_the_limits(strict_server: Running, body: dict, status: int, setting: str) -> None:
+    response = post(strict_server, "/v2/models/words/generate", json.dumps(body).encode())
+    assert response.status_code == status
+    assert setting in response.json()["error"]
+    url = f"{strict_server.url}/v2/models/words/stream".replace("http", "ws")
+    with connect(url, proxy=None) as socket:
+        socket.send(json.dumps(body))
+        assert setting in json.loads(socket.recv(timeout=30))["error"]
+    assert post(strict_server, "/v2/models/words/generate", b'{"prompt": "hello"}').status_code == 200
+
+
+def test_binary_tensors_have_the_limit_of_bodies(strict_server: Running) -> None:
+    head = json.dumps(
+        {
+            "inputs": [
+                {"name": "x", "datatype": "INT64", "shape": [1000], "parameters": {"binary_data_size": 8000}}
+            ]
+        }
+    ).encode()
+    response = httpx.post(
+        f"{strict_server.url}/v2/models/total/infer",
+        content=head + b"[" * 8000,
+        headers={"Inference-Header-Content-Length": str(len(head))},
+    )
+    assert response.status_code == 200
+
+
+def test_repository_calls_have_them_too(strict_server: Running) -> None:
+    response = httpx.post(f"{strict_server.url}/v2/repository/index", content=b'{"a":' * 5 + b"1" + b"}" * 5)
+    assert response.status_code == 400
+    assert "max_json_depth" in response.json()["error"]
