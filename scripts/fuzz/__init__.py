@@ -1,0 +1,1 @@
+"""Fuzzers of each door: REST, WebSocket and gRPC."""
