@@ -18,7 +18,7 @@ TORCH ?= torch>=2.6
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance grpc-clients manifests neighbours settings screenshots docs protos clean
+.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-bodies bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance grpc-clients manifests neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -88,6 +88,9 @@ bench-batching: $(STAMP)  ## what batching brings to a model of constant cost, a
 
 bench-blocking: $(STAMP)  ## what others wait for while a model written `async def` blocks
 	$(BIN)/python -m benchmarks.blocking
+
+bench-bodies: $(STAMP)  ## what one large body of each shape costs: CPU, memory, and the waits of others
+	$(BIN)/python -m benchmarks.bodies
 
 bench-steps: $(STAMP)  ## what advancing streams together brings and costs
 	$(BIN)/python -m benchmarks.steps
