@@ -62,6 +62,14 @@ def returns_nothing_said(a: int):  # type: ignore[no-untyped-def]
     return a
 
 
+async def yields_unsaid(a: int):  # type: ignore[no-untyped-def]
+    yield a
+
+
+def blocking_yields_unsaid(a: int):  # type: ignore[no-untyped-def]
+    yield a
+
+
 def returns_strange(a: int) -> Strange:
     return Strange()
 
@@ -224,6 +232,14 @@ def on_generator(a: str = Depends(yields)) -> str:
         (keywords, 'parameter "a": a model cannot take **a'),
         (positional, 'parameter "a": a model cannot take a: '),
         (returns_nothing_said, "return value: it has no annotation; write -> None"),
+        (
+            yields_unsaid,
+            "return value: it has no annotation; the function yields: write -> AsyncIterator[T]",
+        ),
+        (
+            blocking_yields_unsaid,
+            "return value: it has no annotation; the function yields: write -> Iterator[T]",
+        ),
         (returns_strange, "return value: Strange is no type that can be sent"),
         (bare_stream, 'parameter "a": the type of its items is missing: write AsyncIterator[str]'),
         (bare_result, "return value: the type of its items is missing: write Iterator[str]"),
