@@ -69,11 +69,14 @@ class Local:
         self.routes = [handler for handler, _ in get_custom_handlers(model)]
         self._route_handler = route_handler
         self.strictness = strictness_of(settings, model.for_mlserver)
-        self._checks = checks_of(self.signature, self.strictness)
+        selects = model.selects_outputs
+        if selects is None and self.strictness == "strict":
+            selects = False
+        self._checks = checks_of(signature if selects is False else self.signature, self.strictness)
         self._finish = finish_of(
             model.name,
             model.version,
-            model.selects_outputs,
+            selects,
             signature.declared_outputs,
             self.strictness,
             model.writer() if isinstance(model, FunctionModel | StepFunctionModel) else None,
