@@ -17,6 +17,7 @@ from ...functions.model import FunctionModel
 from ...functions.steps import StepFunctionModel
 from ...handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 from ...model import MLModel, StepModel, signature_of
+from ...repository.classes import place_in
 from ...repository.loading import UNLOAD_LIMIT, Awaiting, LoadedModel, load_model, plainly
 from ...rows import RowErrors
 from ...settings import ModelSettings
@@ -81,6 +82,7 @@ class Local:
             self.strictness,
             model.writer() if isinstance(model, FunctionModel | StepFunctionModel) else None,
         )
+        self._finish.place = place_in(model)
         self._executor = ThreadPoolExecutor(
             settings.threads or THREADS, thread_name_prefix=f"model-{model.name}"
         )

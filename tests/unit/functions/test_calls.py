@@ -438,7 +438,7 @@ async def test_functions_under_decorators_are_what_they_are_below() -> None:
     assert await items(app, "many", n=2) == [0, 1]
 
 
-async def test_the_items_of_a_batch_fail_alone() -> None:
+async def test_the_items_of_a_batch_fail_alone(caplog: pytest.LogCaptureFixture) -> None:
     app = App()
     sizes: list[int] = []
     app.error(KeyError, status=404, message="not here")
@@ -470,6 +470,9 @@ async def test_the_items_of_a_batch_fail_alone() -> None:
     assert found[:4] == [[1.0], [2.0], (422, "odd"), (404, "not here")]
     assert found[4] == (500, "Model halves failed on this item: ValueError.")
     assert "secret" not in str(found)
+    failures = [record for record in caplog.records if record.exc_info]
+    assert [str(record.exc_info[1]) for record in failures if record.exc_info] == ["secret"]
+    assert failures[0].getMessage().startswith("model halves failed on item ")
     assert found[5:] == [[3.0, 5.0], (422, "odd")]
     assert len(sizes) < len(asked)
 
