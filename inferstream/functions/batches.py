@@ -95,7 +95,9 @@ class Rows:
         if isinstance(error, InferstreamError):
             return ModelError(error.message)
         logger.error("model %s failed on item %d of a batch", self._function.name, index, exc_info=error)
-        return ModelError(f"Model {self._function.name} failed on this item: {type(error).__name__}.", 500)
+        failed = ModelError(f"Model {self._function.name} failed on this item: {type(error).__name__}.", 500)
+        failed.__cause__ = error
+        return failed
 
 
 def _filled(part: Any, failed: dict[int, Exception]) -> Any:

@@ -35,6 +35,8 @@ def check_object(model: MLModel) -> None:
 
 def check_methods(model: MLModel) -> None:
     """Raise InvalidSettings for a model without a method for requests, or with one that cannot take them."""
+    if isinstance(model, FunctionModel):
+        return
     written = _written(model)
     if not written and not isinstance(model, StepModel) and not get_custom_handlers(model):
         raise InvalidSettings(

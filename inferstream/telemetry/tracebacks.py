@@ -21,6 +21,22 @@ PACKAGES = ("fastapi", "grpc", "pydantic", "pydantic_core", "starlette", "typer"
 HINT = "--debug shows them"
 
 
+class RaisedElsewhere(Exception):
+    """An exception of another process, as the text of its traceback."""
+
+
+def explained(error: BaseException) -> str:
+    """What its author needs of a failure beside the message: the exception with the frames of their code."""
+    cause = error.__cause__
+    if isinstance(cause, RaisedElsewhere):
+        return str(cause)
+    if notes := getattr(error, "__notes__", None):
+        return "\n".join(notes)
+    if cause is None or (cause.__traceback__ is not None and not passed_own_code(cause)):
+        return ""
+    return _cut_text(cause)[0]
+
+
 def own_frames(error: BaseException) -> str:
     """The traceback of an error and of its causes, without frames of the server.
 
@@ -28,6 +44,17 @@ def own_frames(error: BaseException) -> str:
     One of the server's own errors says all in its message, so it is shown alone where no code of the user took part.
     The last line gives the number of frames left out.
     """
+    text, left_out = _cut_text(error)
+    if not left_out:
+        return text
+    frames = "1 frame" if left_out == 1 else f"{left_out} frames"
+    return f"{text}\n{frames} of the server left out; {HINT}"
+
+
+def _cut_text(error: BaseException) -> tuple[str, int]:
+    """The traceback, and the number of frames left out of it."""
+    if isinstance(error, RaisedElsewhere):
+        return str(error), 0
     whole = traceback.TracebackException.from_exception(error)
     if isinstance(error, InferstreamError) and not any(map(_own, _chain(whole))):
         left_out = sum(len(each.stack) for each in _chain(whole))
@@ -35,10 +62,7 @@ def own_frames(error: BaseException) -> str:
     else:
         left_out = sum(map(_cut, _chain(whole)))
         text = "".join(whole.format()).rstrip("\n")
-    if not left_out:
-        return text
-    frames = "1 frame" if left_out == 1 else f"{left_out} frames"
-    return f"{text}\n{frames} of the server left out; {HINT}"
+    return text, left_out
 
 
 def passed_own_code(error: BaseException) -> bool:

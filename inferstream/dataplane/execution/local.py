@@ -219,7 +219,9 @@ class Local:
         remaining = None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
         enter(RequestContext(remaining, single))
         if single:
-            return self._only_response(call) if self._stream_only else self._predict(call.request)
+            return (
+                self._only_response(call) if self._stream_only else self._predict(call.request, call.halved)
+            )
         return open_reply(self._responses(call))
 
     def _responses(self, call: Call) -> ModelResponses:
@@ -229,7 +231,7 @@ class Local:
             return ModelResponses(start, call, self._finish, payloads, self._stream_thread)
         return ModelResponses(partial(self._predict_each, payloads), call, self._finish, payloads)
 
-    async def _predict(self, request: InferenceRequest) -> Reply:
+    async def _predict(self, request: InferenceRequest, halved: bool = False) -> Reply:
         try:
             if self._predict_blocks:
                 response = await self._in_thread(self._model.predict, request)
@@ -245,7 +247,7 @@ class Local:
         except RowErrors as error:
             raise self._checked(error, request) from error.__cause__
         except BaseException as error:  # model code may raise anything
-            raise translated(error, self._name, request.id) from cause(error)
+            raise translated(error, self._name, request.id, halved) from cause(error)
 
     def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:
         try:
