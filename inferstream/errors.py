@@ -130,8 +130,9 @@ def _type_name(hint: Any) -> str:
 class InvalidModelURI(InvalidRequest, ModelError):
     """`parameters.uri` of a model names no file or folder. Model code may catch it."""
 
-    def __init__(self, name: str, model_uri: str | None = None) -> None:
-        super().__init__(f"Invalid URI specified for model {name}" + (f" ({model_uri})" if model_uri else ""))
+    def __init__(self, name: str, model_uri: str | None = None, why: str = "") -> None:
+        which = f"{name} ({model_uri})" if model_uri else name
+        super().__init__(f"Invalid URI specified for model {which}{why and f': {why}'}")
         self.status_code = 422
 
 

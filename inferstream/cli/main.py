@@ -65,10 +65,22 @@ def start(
     ] = None,
     log_json: Annotated[bool | None, typer.Option("--log-json", help="Log one JSON object a line.")] = None,
     tls_cert: Annotated[
-        Path | None, typer.Option(help="Certificate of all ports (PEM), with its chain.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Certificate of all ports (PEM), with its chain.",
+            show_default=False,
+            exists=True,
+            dir_okay=False,
+        ),
     ] = None,
     tls_key: Annotated[
-        Path | None, typer.Option(help="Its private key, if that is a file of its own.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Its private key, if that is a file of its own.",
+            show_default=False,
+            exists=True,
+            dir_okay=False,
+        ),
     ] = None,
     debug: Annotated[
         bool | None, typer.Option("--debug", help="Log at debug level, with whole tracebacks.")

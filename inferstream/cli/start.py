@@ -48,6 +48,7 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
         repository = _repository(app, folder.resolve())
         classic = repository is not None and repository.classic
         settings = flags.load_settings(folder.resolve(), classic)
+        settings._reloads = watch
         _configure_logging(settings)
         killed = _serve(settings, repository, watch, say)
     except InferstreamError as error:

@@ -60,6 +60,7 @@ class Source:
     def __init__(self, target: Target) -> None:
         parts = urlsplit(target.base)
         path = parts.path.rstrip("/")
+        self._base = target.base
         self._addresses = [target.base if path else f"{target.base}{METRICS}"]
         if not path:
             beside = parts._replace(netloc=f"{_host(parts.hostname)}:{METRICS_PORT}", path=METRICS)
@@ -75,6 +76,11 @@ class Source:
         for address in self._addresses:
             try:
                 response = self._client.get(address)
+            except httpx.ConnectError as error:
+                if address == self._addresses[0]:  # the next address would be that of another server
+                    raise Unreachable(f"no server at {self._base}: {error or 'no connection'}") from None
+                problems.append(f"{address}: {error}")
+                continue
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 problems.append(f"{address}: {error or type(error).__name__}")
                 continue

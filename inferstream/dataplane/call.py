@@ -102,6 +102,9 @@ class Call(Interruptible):
     merged = False
     """Whether it runs for other calls, which are counted on their own."""
 
+    halved = False
+    """Whether, after a failure, its requests run again in halves, the last of which are logged."""
+
     def __init__(
         self,
         operation: Operation,
@@ -143,7 +146,7 @@ class Call(Interruptible):
 class MergedCall(Call):
     """A batch, which runs for several calls."""
 
-    __slots__ = ()
+    __slots__ = ("halved",)
 
     merged = True
 

@@ -44,7 +44,7 @@ class Finish:
     may answer a data frame, asked for by one name, as its columns.
     """
 
-    __slots__ = ("_fits", "_form", "_kind", "_model", "_selected", "_version", "_writer")
+    __slots__ = ("_fits", "_form", "_kind", "_model", "_selected", "_version", "_writer", "place")
 
     def __init__(
         self,
@@ -60,6 +60,8 @@ class Finish:
         self._writer = writer or TextOutput(model, version, declared)
         self._kind = self._writer.kind
         self._form = self._writer.form
+        self.place = ""
+        """Where the code is that makes the responses, for the log."""
         self._fits = True
         """Whether values that the writer takes fit the declaration."""
 
@@ -84,15 +86,20 @@ class Finish:
             return ValueResponse(self._form, value, request.id)
         if type(value) is ValueResponse:
             return value  # of `predict`, called for a stream; it has been here
-        written = self._writer.write(value, request.id)
-        if written is not None:
-            needs_no_check = type(written) is ValueResponse and self._fits and not request.outputs
-            return written if needs_no_check else whole(written)
-        if not isinstance(value, InferenceResponse):
-            raise InvalidOutput(
-                f"Model {self._model} answered a {type(value).__name__} instead of an InferenceResponse."
-            )
-        return value
+        try:
+            written = self._writer.write(value, request.id)
+            if written is None and not isinstance(value, InferenceResponse):
+                raise InvalidOutput(
+                    f"Model {self._model} answered a {type(value).__name__} instead of an InferenceResponse."
+                )
+        except InvalidOutput as error:
+            error.add_note(self.place)
+            raise
+        if written is None:
+            assert isinstance(value, InferenceResponse)
+            return value
+        needs_no_check = type(written) is ValueResponse and self._fits and not request.outputs
+        return written if needs_no_check else whole(written)
 
     def _complete(
         self, response: InferenceResponse, request_id: str | None, wanted: Sequence[RequestOutput] | None

@@ -20,6 +20,7 @@ from .stages.limits import limits
 from .stages.live import live
 from .stages.metrics import metrics
 from .stages.middleware import middleware
+from .stages.show_errors import show_errors
 from .stages.tracing import tracing
 from .stages.validation import validation
 
@@ -40,6 +41,7 @@ STAGES: tuple[StageFactory, ...] = (
     metrics,  # includes refusals
     access_log,
     tracing,
+    show_errors,  # of clients alone: all stages inside see the error itself
 )
 """From the inside out."""
 

@@ -106,6 +106,9 @@ class Reply:
     def pace(self, interval: float) -> None:
         """Give the reader at most one response in `interval` seconds."""
 
+    def tell(self, told: Callable[[BaseException], BaseException]) -> None:
+        """Give the reader `told(error)` in place of an error of the model. Watchers get the error itself."""
+
     def leave(self) -> None:
         """Count the reply as a success however it ends, because its reader has all that it wants and leaves."""
 
@@ -153,6 +156,7 @@ class StreamReply(Reply):
         "_next",
         "_reader",
         "_rest",
+        "_told",
         "_took",
         "_waiting",
         "_watchers",
@@ -173,6 +177,7 @@ class StreamReply(Reply):
             self._next = direct.next
             self._finish = direct.finish
             self._took = direct.took
+        self._told: Callable[[BaseException], BaseException] | None = None
         self._first_read = first is None
         self._watchers: list[Watcher] = []
         self._item: ItemSeen | None = None
@@ -207,6 +212,9 @@ class StreamReply(Reply):
     def pace(self, interval: float) -> None:
         self._next = paced(self._next, self._took, interval)
         self._took = None
+
+    def tell(self, told: Callable[[BaseException], BaseException]) -> None:
+        self._told = told
 
     def leave(self) -> None:
         self._left = True
@@ -250,9 +258,11 @@ class StreamReply(Reply):
                     await self.aclose(self._failure)
                     raise self._failed() from None
                 await self.aclose(error)
-                if error is raised:
+                if error is raised and self._told is None:
                     raise
-                raise error from reason
+                if error is not raised:
+                    error.__cause__ = reason
+                raise (error if self._told is None else self._told(error)) from error.__cause__
             finally:
                 # Their tracebacks refer to this frame, and a cancelled task to its error: both would be cycles.
                 del error, reason, reader

@@ -1,5 +1,6 @@
 """Functions of batches: they take lists and return lists, with an exception where an item failed."""
 
+import logging
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,8 @@ from ..codecs.values.lists import ListOf
 from ..errors import InferstreamError, InvalidOutput, InvalidRequest, InvalidSettings, ModelError
 from ..rows import RowErrors
 from ..types import InferenceRequest
+
+logger = logging.getLogger("inferstream.model")
 
 if TYPE_CHECKING:
     from .arguments import Arguments
@@ -57,7 +60,7 @@ class Rows:
         response = None
         if all(part is not None for part in filled):
             response = model.writer().write(tuple(filled) if several else filled[0], payload.id)
-        raise RowErrors({index: self._error(error) for index, error in failed.items()}, response)
+        raise RowErrors({index: self._error(index, error) for index, error in failed.items()}, response)
 
     def _count(self, model: Any, payload: InferenceRequest, part: Any, count: int | None) -> None:
         try:
@@ -83,15 +86,18 @@ class Rows:
                     "values for each"
                 )
 
-    def _error(self, error: Exception) -> ModelError:
-        """The error of one item, as its client sees it. Exceptions that are not meant for clients tell nothing."""
+    def _error(self, index: int, error: Exception) -> ModelError:
+        """The error of one item, as its client sees it. The log has those that are not meant for clients."""
         if self._function.app is not None:
             error = self._function.app.errors.translated(error)
         if isinstance(error, ModelError):
             return error
         if isinstance(error, InferstreamError):
             return ModelError(error.message)
-        return ModelError(f"Model {self._function.name} failed on this item: {type(error).__name__}.", 500)
+        logger.error("model %s failed on item %d of a batch", self._function.name, index, exc_info=error)
+        failed = ModelError(f"Model {self._function.name} failed on this item: {type(error).__name__}.", 500)
+        failed.__cause__ = error
+        return failed
 
 
 def _filled(part: Any, failed: dict[int, Exception]) -> Any:

@@ -54,7 +54,7 @@ class Function:
         try:
             returned = hints_of(function).get("return", inspect.Signature.empty)
             if returned is inspect.Signature.empty:
-                raise TypeError("it has no annotation; write -> None for a function that returns nothing")
+                raise TypeError(f"it has no annotation; {self._advice()}")
             item, self.annotated_stream = item_hint(returned)
             self.annotated_async = typing.get_origin(returned) in ASYNC
             self.results = Results(item, self.batching.rows > 1)
@@ -89,6 +89,13 @@ class Function:
             raise InvalidSettings(f'{self.place}: parameter "{read.name}": {wanted}')
         if self.batching.rows > 1 and (self.streams or read is not None):
             raise InvalidSettings(f"{self.place}: a function that streams cannot take a batch")
+
+    def _advice(self) -> str:
+        """What to write where the return value has no annotation."""
+        if not self.yields:
+            return "write -> None for a function that returns nothing, else its type, such as -> str"
+        stream = "AsyncIterator" if self.is_async else "Iterator"
+        return f"the function yields: write -> {stream}[T], where T is the type of an item, such as str"
 
     @property
     def state(self) -> State | None:

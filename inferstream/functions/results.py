@@ -47,7 +47,7 @@ class Results:
         self.free = hint is InferenceResponse
         """Whether the function makes its responses itself."""
         bare, self.takes_none = without_none(hint)
-        self.token = bare is Token
+        self.token = _is_token(bare)
         self.values: dict[str, Value] = {}
         self.optional: set[str] = set()
         """Names of outputs that may be absent."""
@@ -59,7 +59,7 @@ class Results:
         bare, takes_none = without_none(hint)
         if takes_none:
             self.optional.add(name)
-        return Text() if bare is Token else value_of(bare, self._by_item)
+        return Text() if _is_token(bare) else value_of(bare, self._by_item)
 
     @property
     def only(self) -> Value | None:
@@ -178,6 +178,11 @@ def item_hint(returned: Any) -> tuple[Any, bool]:
     if not typing.get_args(returned):
         raise TypeError(f"the type of its items is missing: write {(origin or returned).__name__}[str]")
     return typing.get_args(returned)[0], True
+
+
+def _is_token(hint: Any) -> bool:
+    """Whether a hint is `Token`, or `Token | str`."""
+    return hint is Token or set(typing.get_args(hint)) == {Token, str}
 
 
 def _is_tuple(hint: Any) -> bool:

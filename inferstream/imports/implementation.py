@@ -2,7 +2,7 @@
 
 import importlib
 from importlib.metadata import entry_points
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +14,9 @@ RUNTIMES = "inferstream.runtimes"
 
 _apps: dict[tuple[str, str | None], tuple[ModuleType, dict[str, FileStamp | None]]] = {}
 """The modules of apps by name and source, and the files that they consist of."""
+
+MOST_NAMES = 8
+"""Names of a module that an error lists."""
 
 RESERVED = {
     "mlserver_catboost": "CatBoost",
@@ -38,11 +41,10 @@ def resolve(path: str, source: str | None) -> Any:
     A registered runtime of this name is used only if there is no such module, so a user's own or installed package
     wins. Raises InvalidSettings when the path names nothing. Errors of the imported code are not changed.
     """
+    check_form(path)
     if ":" in path:
         return _of_app(path, source)
     module_name, _, name = path.rpartition(".")
-    if not module_name or not name.isidentifier():
-        raise InvalidSettings(f'implementation "{path}" is not of the form module.Class')
     try:
         module = _module(module_name, source)
         found = getattr(module, name, None)
@@ -53,10 +55,38 @@ def resolve(path: str, source: str | None) -> Any:
             raise
         found = _runtime(path)
         if found is None:
-            raise
+            beside = "" if source is None else f"beside {Path(source).name}, and none is "
+            raise InvalidSettings(
+                f'implementation "{path}": there is no module {missing.name} {beside}installed'
+            ) from None
     if found is None:
-        raise InvalidSettings(f'implementation "{path}": module {module_name} has no class {name}')
+        raise InvalidSettings(
+            f'implementation "{path}": module {module_name} has no class {name}{_classes_in(module)}'
+        )
     return found
+
+
+def check_form(path: str) -> None:
+    """Raise InvalidSettings for the path of a file, or of no form that an implementation has."""
+    module, colon, rest = path.partition(":")
+    name = rest.partition("/")[0] if colon else ""
+    written = PurePosixPath(module.replace("\\", "/"))
+    if written.suffix == ".py" or "/" in module or "\\" in module:
+        parts = [part for part in written.with_suffix("").parts if part not in (".", "/")]
+        right = ".".join([*parts, name or "Class"])
+        raise InvalidSettings(
+            f'implementation "{path}" names a file: write module.Class, which is "{right}" beside the settings'
+        )
+    if not colon and not (module.rpartition(".")[0] and module.rpartition(".")[2].isidentifier()):
+        raise InvalidSettings(f'implementation "{path}" is not of the form module.Class')
+
+
+def _classes_in(module: ModuleType) -> str:
+    """The classes that a module has, as the end of an error."""
+    names = [
+        name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
+    ]
+    return f"; it has {', '.join(names)}" if 0 < len(names) <= MOST_NAMES else ""
 
 
 def resolve_app(path: str, source: str | None) -> Any:
@@ -111,6 +141,10 @@ def _of_app(path: str, source: str | None) -> Any:
     try:
         return app[name]
     except (KeyError, TypeError):
+        if isinstance(app, type):
+            raise InvalidSettings(
+                f'implementation "{path}" names a class: write "{app_path.replace(":", ".")}"'
+            ) from None
         raise InvalidSettings(f'implementation "{path}": {app_path} has no model {name}') from None
 
 

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 
 from ..errors import Code, InferstreamError, InvalidRequest, ModelError, Overloaded, own_status
+from ..telemetry.tracebacks import RaisedElsewhere
 
 
 class Frame(msgspec.Struct, array_like=True, gc=False):
@@ -21,6 +22,8 @@ class Failure(Frame):
     status_code: int | None = None
     detail: list[dict[str, Any]] | None = None
     retry_after: int | None = None
+    explanation: str | None = None
+    """What the log, or a developer, is told beside the message."""
 
 
 class Logged(Frame, tag=40):
@@ -56,11 +59,19 @@ def pack_failure(error: InferstreamError) -> Failure:
         own_status(error),
         error.detail if isinstance(error, InvalidRequest) else None,
         error.retry_after if isinstance(error, Overloaded) else None,
+        str(error.__cause__) if isinstance(error.__cause__, RaisedElsewhere) else None,
     )
 
 
 def unpack_failure(failure: Failure) -> InferstreamError:
     """The error of another process, as a door would get it here."""
+    error = _unpacked(failure)
+    if failure.explanation is not None:
+        error.__cause__ = RaisedElsewhere(failure.explanation)
+    return error
+
+
+def _unpacked(failure: Failure) -> InferstreamError:
     if failure.status_code is not None:
         return ModelError(failure.message, failure.status_code)
     if failure.retry_after is not None:

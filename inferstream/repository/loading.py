@@ -16,6 +16,8 @@ from ..imports.folders import importing_alone
 from ..model import MLModel, StepModel
 from ..settings import ModelSettings
 from ..telemetry.context import model_context
+from ..telemetry.tracebacks import passed_own_code
+from .classes import check_constructor, check_methods, check_object
 from .retention import keeps_nothing
 from .suspension import is_async, may_suspend, never_suspends
 
@@ -98,7 +100,8 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
     that objects bound to a thread or an event loop work there. If such a class keeps no objects, it needs no thread
     yet. For any other class, a `load` that is a coroutine runs on this event loop, and `awaiting` awaits it.
     Models load in parallel threads, and their imports take turns, including those of `load`.
-    Raises ModelLoadFailed with the reason in one line and the original error as its cause, after `unload`.
+    Raises ModelLoadFailed with the reason in one line, after `unload`. Its cause is the original error, unless that is
+    one of the server's own, of which the reason says all.
     """
     with model_context(settings.name, settings.version), importing_alone():
         loaded: LoadedModel | None = None
@@ -113,11 +116,14 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
                 construct = asyncio.to_thread if thread is None else thread.call
                 model = _object_of(settings)
                 if model is None:
+                    check_constructor(implementation, settings)
                     model = await construct(implementation, settings)
+                    check_object(model)
                 loader = ModelThread(f"load-{settings.name}") if _loads_apart(model, thread) else None
                 loaded = LoadedModel(model, blocks, thread, loader, awaiting)
                 if await _run(model.load, loaded.life, awaiting) is False:
                     raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
+                check_methods(model)
         except BaseException as error:  # model code may raise anything
             if loaded is not None:
                 await loaded.unload()
@@ -130,7 +136,8 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
             if isinstance(error, TimeoutError):
                 raise ModelLoadFailed(f"Model {settings.name} did not load within {timeout:g} s.") from None
             reason = f"Model {settings.name} did not load: {_reason(error)}"
-            raise ModelLoadFailed(reason, own_status(error)) from error
+            said = isinstance(error, InferstreamError) and not passed_own_code(error)
+            raise ModelLoadFailed(reason, own_status(error)) from None if said else error
         loaded.model.ready = True
         return loaded
 

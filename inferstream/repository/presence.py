@@ -7,8 +7,9 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from ..errors import InvalidSettings
 from ..imports.folders import STANDS_IN
-from ..imports.implementation import RUNTIMES
+from ..imports.implementation import RUNTIMES, check_form
 
 
 def missing_class(path: str, folder: Path | None, own_environment: bool = False) -> str | None:
@@ -17,9 +18,11 @@ def missing_class(path: str, folder: Path | None, own_environment: bool = False)
     `folder` is searched first. The code is read and not run, so a class that a module makes in an unusual way
     passes. A missing module passes if the model has an environment of its own, which cannot be searched.
     """
+    try:
+        check_form(path)
+    except InvalidSettings as error:
+        return error.message
     module_name, _, class_name = path.rpartition(".")
-    if not module_name or not class_name.isidentifier():
-        return f'implementation "{path}" is not of the form module.Class'
     spec = _find(module_name, folder)
     if spec is None and entry_points(group=RUNTIMES, name=path):
         return None  # a registered runtime

@@ -15,7 +15,7 @@ async def get_model_uri(settings: ModelSettings, wellknown_filenames: Sequence[s
     """
     uri = settings.parameters.uri if settings.parameters is not None else None
     if not uri:
-        raise InvalidModelURI(settings.name)
+        raise InvalidModelURI(settings.name, why="parameters.uri of the model is missing")
     parsed = urlparse(uri)
     if parsed.scheme and parsed.scheme != "file":
         return uri
@@ -23,7 +23,8 @@ async def get_model_uri(settings: ModelSettings, wellknown_filenames: Sequence[s
     if os.path.isfile(path):
         return path
     if not os.path.isdir(path):
-        raise InvalidModelURI(settings.name, uri)
+        place = "" if settings.source is None else f", relative to {os.path.basename(settings.source)}"
+        raise InvalidModelURI(settings.name, uri, f"there is no such file or folder{place}")
     return next(filter(os.path.isfile, (os.path.join(path, name) for name in wellknown_filenames)), path)
 
 

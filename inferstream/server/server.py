@@ -149,6 +149,9 @@ class Server:
             settings.metrics_port == 0 or settings.metrics_port != settings.http_port
         ):
             wanted["metrics"] = settings.metrics_port
+        for name, port in wanted.items():
+            if port and port == settings.grpc_port:
+                raise InvalidSettings(f"the ports of {name} and gRPC are both {port}; give each its own")
         sockets = {}
         for name, port in wanted.items():
             sockets[name] = taken.enter_context(bind(settings.host, port, name))

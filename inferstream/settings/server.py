@@ -6,7 +6,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import AliasChoices, ConfigDict, Field, field_validator
+from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
 from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel
 from .paths import expanded
@@ -163,6 +163,11 @@ class Settings(EnvironmentModel):
         default_factory=list,
         description="Import paths of `async def` functions around every call, outermost first.",
     )
+    show_errors: Literal["auto", "never"] = Field(
+        "auto",
+        description="`auto` shows exceptions and the frames of your code to clients of this machine, without a proxy, "
+        "where the server runs with `--reload` or `debug`.",
+    )
     access_log: bool | None = Field(
         None,
         description="Log one line per call, on the logger `inferstream.access`; null does so in a terminal.",
@@ -259,6 +264,14 @@ class Settings(EnvironmentModel):
     _custom_rest_server_settings = _other_name("custom_rest_server_settings")
     _custom_metrics_server_settings = _other_name("custom_metrics_server_settings")
     _custom_grpc_server_settings = _other_name("custom_grpc_server_settings")
+
+    _reloads: bool = PrivateAttr(default=False)
+    """Whether models are reloaded when their files change, which is for development."""
+
+    @property
+    def shows_errors(self) -> bool:
+        """Whether clients near the server see the exceptions of models."""
+        return self.show_errors == "auto" and (self.debug or self._reloads)
 
     @property
     def tracing(self) -> tuple[str, str, str] | None:

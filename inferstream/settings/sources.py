@@ -13,6 +13,7 @@ from ..errors import InvalidSettings
 from .environment import EnvironmentModel
 from .model import ModelSettings
 from .server import Settings
+from .variables import unknown_variables
 
 logger = logging.getLogger("inferstream.settings")
 
@@ -34,6 +35,8 @@ def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) ->
     path = Path(folder) / SETTINGS_FILE
     values = read_json(path) if path.exists() else {}
     _warn_unknown(Settings, values, str(path))
+    for fault in unknown_variables():
+        logger.warning("environment: %s", fault)
     flags_set = {name: value for name, value in (flags or {}).items() if value is not None}
     root = {"model_repository_root": str(folder)}
     return validated(Settings, {**values, **root, **flags_set}, str(path) if values else "settings")

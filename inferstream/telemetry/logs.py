@@ -4,13 +4,14 @@ import json
 import logging
 import logging.config
 import sys
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias
 
 from .context import call_fields, model_name_var, model_version_var
-from .tracebacks import own_frames
+from .tracebacks import RaisedElsewhere, own_frames
 
 ExceptionInfo: TypeAlias = (
     tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -50,9 +51,7 @@ class LineFormatter(logging.Formatter):
 
     def formatException(self, ei: ExceptionInfo) -> str:  # noqa: N802  # logging's own name
         """The traceback with the frames of the user's code, or the whole one at debug level."""
-        if ei[1] is None or logging.getLogger("inferstream").isEnabledFor(logging.DEBUG):
-            return super().formatException(ei)
-        return own_frames(ei[1])
+        return super().formatException(ei) if ei[1] is None else logged_traceback(ei[1])
 
 
 class JSONFormatter(logging.Formatter):
@@ -77,6 +76,14 @@ class JSONFormatter(logging.Formatter):
         if isinstance(more, dict):
             fields = {**more, **fields}
         return json.dumps(fields, ensure_ascii=True, default=str)
+
+
+def logged_traceback(error: BaseException) -> str:
+    """The traceback of an error as the log has it."""
+    whole = logging.getLogger("inferstream").isEnabledFor(logging.DEBUG)
+    if not whole or isinstance(error, RaisedElsewhere):
+        return own_frames(error)
+    return "".join(traceback.format_exception(error)).rstrip("\n")
 
 
 def escaped(text: str) -> str:

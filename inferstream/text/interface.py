@@ -3,6 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import orjson
+
+from ..codecs.values.base import SCHEMA
+from ..codecs.values.objects import Json
 from ..errors import Unsupported
 from ..settings import ModelSettings
 from ..signature import Signature
@@ -100,9 +104,8 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
         return None
     # A model that selects its outputs itself has none in its signature.
     outputs = signature.outputs or settings.outputs
-    datatypes = [tensor.datatype for tensor in outputs]
     generates = not outputs or any(map(_holds_text, outputs))
-    embeds = not generates and FLOATS.issuperset(datatypes)
+    embeds = not generates and all(map(holds_vectors, outputs))
     if not generates and not embeds and not settings.openai:
         return None
     return TextInterface(
@@ -114,7 +117,7 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
         embeds=embeds,
         logprobs=signature.logprobs,
         streams=signature.streams,
-        listed=bool(settings.openai) or (bool(signature.inputs) and bool(datatypes)),
+        listed=bool(settings.openai) or (bool(signature.inputs) and bool(outputs)),
     )
 
 
@@ -122,6 +125,20 @@ def _holds_text(tensor: MetadataTensor) -> bool:
     """Whether a tensor holds texts, and not the texts of another content type, such as JSON or base64."""
     content_type = tensor.parameters.content_type if tensor.parameters is not None else None
     return tensor.datatype == "BYTES" and content_type in (None, "str")
+
+
+def holds_vectors(tensor: MetadataTensor) -> bool:
+    """Whether a tensor holds floats, or lists of them as JSON, which is what `list[list[float]]` declares."""
+    if tensor.datatype in FLOATS:
+        return True
+    if tensor.parameters is None or tensor.parameters.content_type != Json.content:
+        return False
+    schema = orjson.loads(tensor.parameters.get(SCHEMA) or "{}")
+    while schema.get("type") == "array" and isinstance(schema.get("items"), dict):
+        schema = schema["items"]
+        if schema.get("type") == "number":
+            return True
+    return False
 
 
 def _optional(tensor: MetadataTensor) -> bool:

@@ -83,6 +83,10 @@ def write_folder(root, **settings) -> object:
     write_model(root, "auto", "plain.Plain", PLAIN, **DECLARED)
     write_model(root, "strict", "plain.Plain", PLAIN, input_validation="strict", **DECLARED)
     write_model(root, "off", "plain.Plain", PLAIN, input_validation="off", **DECLARED)
+    theirs = PLAIN.replace("from inferstream import", "from mlserver import").replace("payload.id", '"INT32"')
+    write_model(root, "theirs", "theirs.Plain", theirs, **DECLARED)
+    write_model(root, "theirs-strict", "theirs.Plain", theirs, input_validation="strict", **DECLARED)
+    write_model(root, "theirs-undeclared", "theirs.Plain", theirs, input_validation="strict")
     (root / "settings.json").write_text(json.dumps(settings))
     return root
 
@@ -185,6 +189,21 @@ def test_outputs_are_held_against_the_declaration_as_the_setting_says(
     assert served.text().count(warned) <= 2
     assert model != "auto" or warned in served.text()
     assert ask(served, model, EXACT, way, "INT32")[0] == 200
+
+
+@pytest.mark.parametrize("way", ["infer", "infer_stream"])
+@pytest.mark.parametrize(
+    ("model", "status"), [("theirs", 200), ("theirs-strict", 400), ("theirs-undeclared", 400)]
+)
+def test_strict_holds_requested_outputs_of_mlservers_models_against_the_response(
+    served: Running, model: str, status: int, way: str
+) -> None:
+    request = {"inputs": EXACT, "outputs": [{"name": "nope"}]}
+    refused = served.infer(model, request, way)
+    assert refused.status_code == status, refused.text
+    said = '"y"' if status == 200 else "is not one of the model's outputs: y"
+    assert said in refused.text
+    assert served.infer(model, {**request, "outputs": [{"name": "y"}]}, way).status_code == 200
 
 
 def test_tritons_status_profile_is_strict_unless_the_model_says_otherwise(serve, tmp_path) -> None:

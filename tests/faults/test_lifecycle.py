@@ -40,13 +40,31 @@ def test_a_port_in_use_is_one_clear_line_before_any_model_loads(start, folder, f
     assert "already in use" in line
 
 
-def test_one_port_for_two_protocols_is_one_clear_line(start, folder) -> None:
+@pytest.mark.parametrize(("flag", "name"), [("--http-port", "REST"), ("--metrics-port", "metrics")])
+def test_one_port_for_two_protocols_is_one_clear_line(start, folder, flag: str, name: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    server = start(folder, "--http-port", port, "--grpc-port", port, wait=False)
+    server = start(folder, flag, port, "--grpc-port", port, wait=False)
     assert server.process.wait(20) == 1
-    assert server.text().splitlines() == [f"error: gRPC port {port} on 127.0.0.1 is already in use"]
+    assert server.text().splitlines() == [
+        f"error: the ports of {name} and gRPC are both {port}; give each its own"
+    ]
+
+
+@pytest.mark.parametrize("flag", ["--tls-cert", "--tls-key"])
+def test_a_certificate_that_is_not_there_is_named_with_its_flag(start, folder, flag: str) -> None:
+    server = start(folder, flag, "nope.pem", wait=False)
+    assert server.process.wait(20) == 2
+    assert f"Invalid value for '{flag}'" in server.text()
+    assert "nope.pem" in server.text()
+
+
+def test_variables_that_no_setting_reads_are_warned_of_once(start, folder) -> None:
+    said = start(folder, INFERSTREAM_PARALEL_WORKERS="1", INFERSTREAM_SHUTDOWN_GRACE="5").text()
+    assert said.count("environment: INFERSTREAM_PARALEL_WORKERS is unknown and ignored") == 1
+    assert "did you mean INFERSTREAM_PARALLEL_WORKERS?" in said
+    assert "SHUTDOWN_GRACE" not in said
 
 
 def test_a_wrong_setting_ends_the_start_with_a_line_that_names_file_and_field(start, folder) -> None:

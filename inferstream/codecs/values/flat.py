@@ -32,7 +32,8 @@ class FlatArguments:
             tensor.name for tensor in inputs if _says(tensor, OPTIONAL) or _says(tensor, STREAM)
         }
         self._nullable = {tensor.name for tensor in inputs if _says(tensor, NULLABLE)}
-        self._required = [name for name in self._values if name not in self._optional]
+        self.required = [name for name in self._values if name not in self._optional]
+        """The inputs that a request must have."""
         self._strict = strict
 
     @property
@@ -51,7 +52,7 @@ class FlatArguments:
         for name, value in self._named(document):
             kind = self._values.get(name)
             if kind is None:
-                raise InvalidRequest(f'"{name}" is no argument of the model; {self._known()}')
+                raise InvalidRequest(f'"{name}" is no argument of the model; {self.known()}')
             given.add(name)
             if value is None:
                 if name in self._nullable:
@@ -62,16 +63,16 @@ class FlatArguments:
                 if not isinstance(kind, Json):
                     raise InvalidRequest(f'argument "{name}" must not be null')
             tensors.append(self._tensor(name, kind, value))
-        for name in self._required:
+        for name in self.required:
             if name not in given:
-                raise InvalidRequest(f'argument "{name}" is missing; {self._known()}')
+                raise InvalidRequest(f'argument "{name}" is missing; {self.known()}')
         return tensors
 
     def _named(self, document: Mapping[str, Any] | Sequence[Any]) -> Iterable[tuple[str, Any]]:
         if isinstance(document, Mapping):
             return document.items()
         if len(document) > len(self._values):
-            raise InvalidRequest(f"{len(document)} arguments are too many; {self._known()}")
+            raise InvalidRequest(f"{len(document)} arguments are too many; {self.known()}")
         return zip(self._values, document, strict=False)
 
     def _tensor(self, name: str, kind: Value, value: Any) -> RequestInput:
@@ -89,7 +90,8 @@ class FlatArguments:
         except (TypeError, ValueError, CodecError) as error:
             raise InvalidRequest(fault_of(name, error)) from None
 
-    def _known(self) -> str:
+    def known(self) -> str:
+        """The names of all inputs, as the end of a refusal."""
         names = ", ".join(f"{name} (optional)" if name in self._optional else name for name in self._values)
         return f"it takes {names}" if names else "it takes no arguments"
 

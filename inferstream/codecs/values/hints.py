@@ -32,6 +32,15 @@ SINGLE: dict[Any, Single] = {
 }
 
 
+FRAMEWORKS = {
+    "torch": "torch.from_numpy(x) or y.numpy()",
+    "tensorflow": "tf.convert_to_tensor(x) or y.numpy()",
+    "jax": "jnp.asarray(x) or np.asarray(y)",
+    "jaxlib": "jnp.asarray(x) or np.asarray(y)",
+}
+"""How tensors of frameworks are made of arrays, and arrays of them."""
+
+
 def value_of(hint: Any, by_item: bool = False) -> Value:
     """The value of an annotation without `None`. Raises TypeError, with the reason, for one that cannot be sent.
 
@@ -51,7 +60,13 @@ def value_of(hint: Any, by_item: bool = False) -> Value:
         return Json(hint) if of is None else ListOf(of)
     if is_object(hint):
         return Json(hint)
-    raise TypeError(f"{shown(hint)} is no type that can be sent")
+    raise TypeError(f"{shown(hint)} is no type that can be sent{_advice(hint)}")
+
+
+def _advice(hint: Any) -> str:
+    """What to write in place of the tensor of a framework."""
+    convert = FRAMEWORKS.get(str(getattr(hint, "__module__", "")).partition(".")[0])
+    return "" if convert is None else f"; write NDArray[np.float32], and {convert} in the function"
 
 
 def _meant(hint: Any) -> Any:

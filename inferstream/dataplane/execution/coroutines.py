@@ -17,6 +17,9 @@ logger = logging.getLogger("inferstream.model")
 HEAVY = 0.001
 """Seconds that a coroutine may hold the server's event loop."""
 
+LONG = 0.5
+"""Seconds of a single stretch that are worth a warning, whatever the machine does meanwhile."""
+
 WATCHED = 32
 """Calls, and streams, of a model that are watched for stretches that hold the loop."""
 
@@ -48,6 +51,7 @@ class OnLoop:
         self._calls = self._streams = WATCHED
         self._watched = self._offences = 0
         self._longest = 0.0
+        self._warned = False
         self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._watching
 
     def _watching(self, request: InferenceRequest) -> Awaitable[Any]:
@@ -79,12 +83,20 @@ class OnLoop:
         if self._offences >= max(OFFENCES, self._watched / 2):
             self.turns = Turns(self._hold)
             self.predict = self._in_turns
-            logger.warning(
-                "model %s: its code awaits and also blocks: it held the event loop for %.0f ms. Write what "
-                "blocks as `def`, call it with asyncio.to_thread, or set parallel_workers.",
-                self._model.name,
-                self._longest * 1e3,
-            )
+            self._warn()
+        elif seconds >= LONG:
+            self._warn()
+
+    def _warn(self) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        logger.warning(
+            "model %s: its code awaits and also blocks: it held the event loop for %.0f ms. Write what "
+            "blocks as `def`, call it with asyncio.to_thread, or set parallel_workers.",
+            self._model.name,
+            self._longest * 1e3,
+        )
 
     def stream(self, start: Callable[[], Any]) -> Any:
         """An iterator for the stream that `start` makes; `start` may also return an awaitable of it."""

@@ -17,6 +17,7 @@ from ...functions.model import FunctionModel
 from ...functions.steps import StepFunctionModel
 from ...handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 from ...model import MLModel, StepModel, signature_of
+from ...repository.classes import place_in
 from ...repository.loading import UNLOAD_LIMIT, Awaiting, LoadedModel, load_model, plainly
 from ...rows import RowErrors
 from ...settings import ModelSettings
@@ -69,15 +70,19 @@ class Local:
         self.routes = [handler for handler, _ in get_custom_handlers(model)]
         self._route_handler = route_handler
         self.strictness = strictness_of(settings, model.for_mlserver)
-        self._checks = checks_of(self.signature, self.strictness)
+        selects = model.selects_outputs
+        if selects is None and self.strictness == "strict":
+            selects = False
+        self._checks = checks_of(signature if selects is False else self.signature, self.strictness)
         self._finish = finish_of(
             model.name,
             model.version,
-            model.selects_outputs,
+            selects,
             signature.declared_outputs,
             self.strictness,
             model.writer() if isinstance(model, FunctionModel | StepFunctionModel) else None,
         )
+        self._finish.place = place_in(model)
         self._executor = ThreadPoolExecutor(
             settings.threads or THREADS, thread_name_prefix=f"model-{model.name}"
         )
@@ -214,7 +219,9 @@ class Local:
         remaining = None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
         enter(RequestContext(remaining, single))
         if single:
-            return self._only_response(call) if self._stream_only else self._predict(call.request)
+            return (
+                self._only_response(call) if self._stream_only else self._predict(call.request, call.halved)
+            )
         return open_reply(self._responses(call))
 
     def _responses(self, call: Call) -> ModelResponses:
@@ -224,7 +231,7 @@ class Local:
             return ModelResponses(start, call, self._finish, payloads, self._stream_thread)
         return ModelResponses(partial(self._predict_each, payloads), call, self._finish, payloads)
 
-    async def _predict(self, request: InferenceRequest) -> Reply:
+    async def _predict(self, request: InferenceRequest, halved: bool = False) -> Reply:
         try:
             if self._predict_blocks:
                 response = await self._in_thread(self._model.predict, request)
@@ -240,7 +247,7 @@ class Local:
         except RowErrors as error:
             raise self._checked(error, request) from error.__cause__
         except BaseException as error:  # model code may raise anything
-            raise translated(error, self._name, request.id) from cause(error)
+            raise translated(error, self._name, request.id, halved) from cause(error)
 
     def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:
         try:

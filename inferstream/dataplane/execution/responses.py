@@ -126,17 +126,24 @@ async def open_reply(responses: ModelResponses) -> Reply:
     return StreamReply(first, responses, responses.direct())
 
 
-def translated(error: BaseException, model: str, request_id: str | None) -> BaseException:
+def translated(
+    error: BaseException, model: str, request_id: str | None, halved: bool = False
+) -> BaseException:
     """The error to raise in place of `error`, which model code raised.
 
     A cancel by the server passes; a model that cancels itself counts as failed. `SystemExit` and `KeyboardInterrupt`
-    from a model count as failures, because they must not end the server.
+    from a model count as failures, because they must not end the server. The log has the traceback of a batch's failure
+    once: that of a single request, if the batch is `halved` to find it.
     """
     stays = _stays(error)
     if stays and not isinstance(error, InferenceFailed):
         return error
     on_request = f" on request {request_id}" if request_id else ""
-    logger.error("model %s failed%s", model, on_request, exc_info=error)
+    if halved:
+        said = f"{type(error).__name__}: {error}"
+        logger.warning("model %s failed on a batch, whose halves are tried next: %s", model, said)
+    else:
+        logger.error("model %s failed%s", model, on_request, exc_info=error)
     if stays:
         return error
     return InferenceFailed(f"Model {model} failed{on_request}; the server's log says why.")

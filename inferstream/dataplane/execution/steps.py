@@ -193,7 +193,8 @@ class Steps:
         if not isinstance(error, InferstreamError) or isinstance(error, InferenceFailed):
             logger.error("model %s failed in a step over %d streams", name, len(streams), exc_info=error)
             text = f"Model {name} failed in a step that this request was part of; the server's log says why."
-            error = StepFailed(text)
+            error, cause = StepFailed(text), error
+            error.__cause__ = cause
         for stream in streams:
             stream.fail(error)
 

@@ -276,6 +276,7 @@ class Batching:
         else:
             request, headers = merge([member.call.request for member in members], new_id()), {}
         call = MergedCall(Operation.INFER, first.model, first.version, request, headers, deadline=latest)
+        call.halved = len(members) > 1
         batch.call = call
         call.priority = min(member.call.priority for member in members)
         reply = await self._inner(call)

@@ -58,6 +58,8 @@ class Start(Frame, tag=1):
     code: list[str] = []
     workers: int = 1
     keep_freed_memory: bool = False
+    shows_errors: bool = False
+    """Whether developers see exceptions, so that failures carry them."""
 
 
 class LoadInstance(Frame, tag=2):
@@ -89,6 +91,8 @@ class Open(Frame, tag=4):
     request: PackedRequest
     trace: Mapping[str, str] | None = None
     request_id: str = ""
+    halved: bool = False
+    """As of the call."""
 
 
 class More(Frame, tag=5):
@@ -167,6 +171,8 @@ class LoadFailed(Frame, tag=13):
     instance: int
     message: str
     status_code: int | None = None
+    traceback: str | None = None
+    """For the log of the server, which has one record of the failure."""
 
 
 class Unloaded(Frame, tag=14):

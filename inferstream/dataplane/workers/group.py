@@ -71,6 +71,7 @@ class WorkerGroup(Group[Slot]):
             shared_folders(),
             len(programs),
             settings.keep_freed_memory,
+            settings.shows_errors,
         )
         self._models: dict[int, LoadInstance] = {}
         self._meters: dict[int, dict[str, MeterSet]] = {}

@@ -26,6 +26,7 @@ from ..execution.local import Local
 from ..handler import Handler
 from ..reply import Reply
 from ..stages.limits import Limits
+from ..stages.show_errors import ToldErrors, carried
 from .frames import MOST_FORMS, Completed, Ended, Failed, Form, Full, Item, ItemOf, Open, Partly, Wanted
 from .packing import pack_response, places_in, unencodable
 
@@ -44,7 +45,7 @@ AHEAD = 8
 class Instance:
     """One loaded model, with its limit of concurrent calls in this process from all front ends."""
 
-    def __init__(self, local: Local, tracing: "Tracer | None") -> None:
+    def __init__(self, local: Local, models: "Models") -> None:
         self.local = local
         self.ready = True
         self.queue, steps = QueueMeters(), StepMeters()
@@ -52,8 +53,10 @@ class Instance:
         local.meter(self.queue, steps)
         aging = local.settings.priority_aging
         self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.queue)
-        if tracing is not None:
-            self.handler = _in_span(self.handler, tracing)
+        if models.tracing is not None:
+            self.handler = _in_span(self.handler, models.tracing)
+        if models.shows_errors:
+            self.handler = ToldErrors(self.handler, carried, lambda call: True)
 
 
 class Models:
@@ -61,6 +64,7 @@ class Models:
         self.instances: dict[int, Instance] = {}
         self.events: CloudEvents | None = None
         self.tracing: Tracer | None = None
+        self.shows_errors = False
 
 
 def _started(inner: Handler) -> Handler:
@@ -87,7 +91,7 @@ def _in_span(inner: Handler, tracing: "Tracer") -> Handler:
 class WorkerCall(Call):
     """A call in a worker. It sets a shared flag when it starts, which survives this process."""
 
-    __slots__ = ("_flags", "_number")
+    __slots__ = ("_flags", "_number", "halved")
 
     def __init__(
         self,
@@ -111,6 +115,7 @@ class WorkerCall(Call):
             priority=frame.priority,
         )
         self.trace = frame.trace
+        self.halved = frame.halved
         self._flags = flags
         self._number = frame.call
 

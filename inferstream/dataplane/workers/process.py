@@ -13,6 +13,7 @@ from ...processes.custom_metrics import RECEIVERS
 from ...processes.link import Link
 from ...processes.spawning import REAPED, Child, Program
 from ...telemetry.meter_set import MeterSet
+from ...telemetry.tracebacks import RaisedElsewhere
 from . import frames
 from .client import Suspected, WorkerClient
 
@@ -110,7 +111,10 @@ class WorkerProcess(WorkerClient):
         self._changes.settle(frame.instance, frame)
 
     def _load_failed(self, frame: frames.LoadFailed) -> None:
-        self._changes.fail(frame.instance, ModelLoadFailed(frame.message, frame.status_code))
+        error = ModelLoadFailed(frame.message, frame.status_code)
+        if frame.traceback is not None:
+            error.__cause__ = RaisedElsewhere(frame.traceback)
+        self._changes.fail(frame.instance, error)
 
     def _ponged(self, frame: frames.Pong) -> None:
         self._others = frame.others

@@ -77,6 +77,7 @@ class RemoteCall:
                     request,
                     call.trace,
                     request_id_var.get(),
+                    call.halved,
                 )
             )
         except UNENCODABLE:

@@ -23,7 +23,7 @@ from ...settings import ModelSettings
 from ...signature import SIGNATURE
 from ...telemetry.console import configure_console
 from ...telemetry.custom import CUSTOM
-from ...telemetry.logs import configure_logging
+from ...telemetry.logs import configure_logging, logged_traceback
 from ..cloudevents import CloudEvents
 from ..execution.base import BuildRouteHandler
 from ..execution.local import Local
@@ -91,6 +91,7 @@ class Worker:
         configure_console(frame.structured, frame.logging)
         share_folders(frame.code)
         processors.divide(frame.workers)
+        self._models.shows_errors = frame.shows_errors
         self._models.events = None if frame.events is None else CloudEvents(frame.events)
         if frame.tracing is not None:
             try:
@@ -108,9 +109,9 @@ class Worker:
             local = await Local.load(settings, frame.timeout, self._build_route_handler)
             signature = SIGNATURE.dump_json(local.signature)
         except InferstreamError as error:
-            if error.__cause__ is not None:  # only this process has the cause; the server logs the message
-                logger.error("model %s failed to load", settings.name, exc_info=error.__cause__)
-            self._send(frames.LoadFailed(frame.instance, error.message, own_status(error)))
+            cause = error.__cause__
+            text = None if cause is None else logged_traceback(cause)
+            self._send(frames.LoadFailed(frame.instance, error.message, own_status(error), text))
             return
         except Exception as error:
             logger.exception("model %s cannot be served", settings.name)
@@ -118,7 +119,7 @@ class Worker:
             self._send(frames.LoadFailed(frame.instance, reason))
             return
         metadata = await _metadata_after_load(local)
-        self._instances[frame.instance] = Instance(local, self._models.tracing)
+        self._instances[frame.instance] = Instance(local, self._models)
         self._tell_followers(frames.Readiness(frame.instance, True))
         self._send(
             frames.Loaded(

@@ -35,9 +35,10 @@ from ...telemetry.console import configure_console
 from ...telemetry.custom import CUSTOM
 from ...telemetry.files import MetricFiles
 from ...telemetry.histogram import Buckets
-from ...telemetry.logs import configure_logging
+from ...telemetry.logs import configure_logging, logged_traceback
 from ...telemetry.metrics import Meters
 from ...telemetry.sums import families_of
+from ...telemetry.tracebacks import RaisedElsewhere
 from ...telemetry.workers import WorkerMeters
 from ..doors import Doors
 from ..ports import bind
@@ -94,6 +95,7 @@ class Follower:
 
     def _start(self, frame: frames.Configure) -> None:
         settings = self._settings = Settings.from_complete(frame.settings)
+        settings._reloads = frame.reloads
         if settings.keep_freed_memory:
             keep_freed_memory()
         configure_logging(settings.debug, settings.use_structured_logging, settings.logging_settings)
@@ -155,8 +157,8 @@ class Follower:
             await coroutine
             failure = None
         except InferstreamError as error:
-            if error.__cause__ is not None:  # the leader logs the message, but has no cause
-                logger.error("%s", error.message, exc_info=error.__cause__)
+            if error.__cause__ is not None:  # for the log of the leader
+                error.__cause__ = RaisedElsewhere(logged_traceback(error.__cause__))
             failure = pack_failure(error)
         except Exception as error:
             logger.exception("an operation of a front end failed")

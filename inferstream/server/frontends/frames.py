@@ -20,6 +20,8 @@ class Configure(Frame, tag=1):
     count: int
     ports: dict[str, int]
     code: list[str]
+    reloads: bool = False
+    """Whether models are reloaded when their files change."""
 
 
 class Workers(Frame):

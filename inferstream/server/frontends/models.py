@@ -80,7 +80,7 @@ class SharedModels:
             await model.withdraw()
             await model.released()
             if isinstance(error, InferstreamError):
-                raise ModelLoadFailed(error.message, own_status(error)) from None
+                raise ModelLoadFailed(error.message, own_status(error)) from error.__cause__
             raise
         return model
 

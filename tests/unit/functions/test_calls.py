@@ -5,7 +5,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Union
 
 import numpy as np
 import orjson
@@ -23,6 +23,7 @@ from inferstream import (
     State,
     TensorInput,
     TensorOutput,
+    Token,
     testing,
 )
 from inferstream.codecs.values.declared import value_of_tensor
@@ -143,6 +144,22 @@ async def test_each_kind_of_stream(mapped: bool) -> None:
     for name in STREAMS:
         assert await items(app, name, n=3) == ["b0", "b1", "b2"], name
         assert await items(app, name, n=0) == [], name
+
+
+async def test_a_stream_of_tokens_and_texts() -> None:
+    app = App()
+
+    @app.model
+    async def generate(n: int) -> AsyncIterator[Token | str]:
+        yield Token("a", 7)
+        yield "b"
+
+    @app.model
+    def maybe(n: int) -> Union[str, Token, None]:  # noqa: UP007  # as written before Python 3.10
+        return [Token("c", 7), "d", None][n]
+
+    assert await items(app, "generate", n=1) == ["a", "b"]
+    assert [await answer(app, "maybe", n=n) for n in (0, 1, 2)] == ["c", "d", {}]
 
 
 async def chunks(*values: int) -> AsyncIterator[InferenceRequest]:
@@ -421,7 +438,7 @@ async def test_functions_under_decorators_are_what_they_are_below() -> None:
     assert await items(app, "many", n=2) == [0, 1]
 
 
-async def test_the_items_of_a_batch_fail_alone() -> None:
+async def test_the_items_of_a_batch_fail_alone(caplog: pytest.LogCaptureFixture) -> None:
     app = App()
     sizes: list[int] = []
     app.error(KeyError, status=404, message="not here")
@@ -453,6 +470,9 @@ async def test_the_items_of_a_batch_fail_alone() -> None:
     assert found[:4] == [[1.0], [2.0], (422, "odd"), (404, "not here")]
     assert found[4] == (500, "Model halves failed on this item: ValueError.")
     assert "secret" not in str(found)
+    failures = [record for record in caplog.records if record.exc_info]
+    assert [str(record.exc_info[1]) for record in failures if record.exc_info] == ["secret"]
+    assert failures[0].getMessage().startswith("model halves failed on item ")
     assert found[5:] == [[3.0, 5.0], (422, "odd")]
     assert len(sizes) < len(asked)
 

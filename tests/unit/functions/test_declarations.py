@@ -62,8 +62,23 @@ def returns_nothing_said(a: int):  # type: ignore[no-untyped-def]
     return a
 
 
+async def yields_unsaid(a: int):  # type: ignore[no-untyped-def]
+    yield a
+
+
+def blocking_yields_unsaid(a: int):  # type: ignore[no-untyped-def]
+    yield a
+
+
 def returns_strange(a: int) -> Strange:
     return Strange()
+
+
+Foreign = type("Tensor", (), {"__module__": "torch"})
+
+
+def takes_a_tensor(a: Foreign) -> int:  # type: ignore[valid-type]
+    return 0
 
 
 def bare_stream(a: AsyncIterator) -> Iterator[int]:  # type: ignore[type-arg]
@@ -224,7 +239,20 @@ def on_generator(a: str = Depends(yields)) -> str:
         (keywords, 'parameter "a": a model cannot take **a'),
         (positional, 'parameter "a": a model cannot take a: '),
         (returns_nothing_said, "return value: it has no annotation; write -> None"),
+        (
+            yields_unsaid,
+            "return value: it has no annotation; the function yields: write -> AsyncIterator[T]",
+        ),
+        (
+            blocking_yields_unsaid,
+            "return value: it has no annotation; the function yields: write -> Iterator[T]",
+        ),
         (returns_strange, "return value: Strange is no type that can be sent"),
+        (
+            takes_a_tensor,
+            'parameter "a": Tensor is no type that can be sent; write NDArray[np.float32], and '
+            "torch.from_numpy(x) or y.numpy() in the function",
+        ),
         (bare_stream, 'parameter "a": the type of its items is missing: write AsyncIterator[str]'),
         (bare_result, "return value: the type of its items is missing: write Iterator[str]"),
         (two_streams, 'parameter "b": a model can read one stream only'),

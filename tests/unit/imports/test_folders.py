@@ -262,11 +262,15 @@ def test_a_module_may_wait_for_a_thread_of_its_own_that_imports(tmp_path) -> Non
 async def test_models_that_load_at_once_see_whole_modules_however_their_load_is_written(tmp_path) -> None:
     meeting = circle(tmp_path, wait=0.5)
 
-    class Async(MLModel):
+    class Serving(MLModel):
+        def predict(self, payload: object) -> str:
+            return ""
+
+    class Async(Serving):
         async def load(self) -> None:
             await asyncio.to_thread(use, meeting, "left", "right")
 
-    class Blocking(MLModel):
+    class Blocking(Serving):
         def load(self) -> None:
             use(meeting, "right", "left")
 

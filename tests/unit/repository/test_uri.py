@@ -45,7 +45,17 @@ async def test_a_uri_names_a_file_a_folder_or_the_known_file_in_it(
     assert await get_model_uri(settings_of("s3://bucket/m")) == "s3://bucket/m"
 
 
-@pytest.mark.parametrize(("uri", "shown"), [(None, ""), ("", ""), ("nowhere", " (nowhere)")])
+MISSING = ": parameters.uri of the model is missing"
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        (None, MISSING),
+        ("", MISSING),
+        ("nowhere", " (nowhere): there is no such file or folder, relative to model-settings.json"),
+    ],
+)
 async def test_a_uri_that_names_nothing_is_told_as_it_was_given(uri: str | None, shown: str) -> None:
     with pytest.raises(InvalidModelURI) as raised:
         await get_model_uri(settings_of(uri, "/q/model-settings.json"))

@@ -4,9 +4,10 @@ from typing import Any
 
 import orjson
 
+from ....codecs.values.flat import FlatArguments
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
-from ....errors import InferstreamError
+from ....errors import InferstreamError, InvalidRequest
 from ....protos import json_requests, sse
 from ....protos.dialects import HEADER, NAMES, asked_dialect
 from ....protos.generate import (
@@ -19,6 +20,7 @@ from ....protos.generate import (
     parse_flat,
 )
 from ....protos.json_responses import json_value
+from ....text.inputs import SAMPLING, SPECIAL
 from ....types import InferenceRequest, InferenceResponse
 from ....types.value_response import OutputForm, ValueResponse
 from ....types.values_request import ValuesRequest
@@ -72,7 +74,10 @@ def read_flat(admission: Admission, document: Any, text: bytes) -> tuple[Inferen
     """
     flat = admission.flat
     if flat is None or not flat.strict:
-        return parse_flat(document, text, admission.inputs, admission.described), None
+        request = parse_flat(document, text, admission.inputs, admission.described)
+        if flat is not None:
+            _expect(flat.arguments, request)
+        return request, None
     values, request_id = arguments_of(document, text, flat.arguments.names)
     form = admission.form
     if form is not None and form.fits(values):
@@ -81,6 +86,17 @@ def read_flat(admission: Admission, document: Any, text: bytes) -> tuple[Inferen
     if request_id is not None:
         fields["id"] = request_id
     return InferenceRequest.trusted(fields), flat.results.document
+
+
+def _expect(arguments: FlatArguments, request: InferenceRequest) -> None:
+    """Raise InvalidRequest for a missing input: a misspelt key has become a parameter.
+
+    Inputs that text dialects fill in only when they are asked for may be absent.
+    """
+    given = {tensor.name for tensor in request.inputs}
+    for name in arguments.required:
+        if name not in given and name not in SAMPLING and name not in SPECIAL:
+            raise InvalidRequest(f'input "{name}" is missing; {arguments.known()}')
 
 
 class FlatRequest(ParsedRequest):

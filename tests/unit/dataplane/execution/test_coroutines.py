@@ -826,3 +826,17 @@ async def test_nothing_is_left_to_the_collector(operation: Operation, fails: boo
         gc.garbage.clear()
         gc.enable()
         await local.unload()
+
+
+def test_the_first_stretch_of_seconds_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """It may be the first call that loads what it needs, so later calls are not delayed for it."""
+    on_loop = coroutines.OnLoop(Light(ModelSettings(implementation=Light, name="m")))
+    on_loop.ended(0.002)
+    assert not caplog.text
+    on_loop.ended(2.6)
+    assert on_loop.turns is None
+    on_loop.ended(2.6)
+    assert (
+        caplog.text.count("model m: its code awaits and also blocks: it held the event loop for 2600 ms") == 1
+    )
+    assert "asyncio.to_thread" in caplog.text

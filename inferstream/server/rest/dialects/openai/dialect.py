@@ -71,10 +71,10 @@ class OpenAI(InferenceDialect):
         name = fields.needed_text("model")
         admission = self._admit(name)
         interface = admission.text
-        if interface is None:
-            raise wrong_field("model", f"{name} does not take text")
         if route.template.endswith("/embeddings"):
             return EmbeddingRequest.read(fields, admission, interface, name)
+        if interface is None:
+            raise wrong_field("model", f"{name} does not take text")
         if not interface.generates:
             raise wrong_field("model", f"{name} returns vectors, not texts")
         if route.template.endswith("/chat/completions"):

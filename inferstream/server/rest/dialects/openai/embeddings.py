@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from .....codecs.values.objects import Json
+from .....codecs.values.scalars import as_text
 from .....dataplane.admission import Admission
 from .....dataplane.call import Call, Operation
 from .....dataplane.reply import Reply
@@ -15,13 +17,20 @@ from .....dataplane.several import SeveralReplies
 from .....errors import InferstreamError, InvalidOutput
 from .....text.fields import Fields, wrong_field
 from .....text.generation import RESERVED
-from .....text.interface import FLOATS, TextInterface
-from .....types import InferenceRequest, InferenceResponse
+from .....text.interface import FLOATS, UNDECLARED, TextInterface
+from .....types import InferenceRequest, InferenceResponse, ResponseOutput
 from ...messages import JSON, RawHeaders
 from ..base import ParsedRequest
 from ..text import calls_like
 
 MOST_TEXTS = 2048
+
+DECLARATION = (
+    'a model of embeddings declares what it takes and returns, in model-settings.json as "inputs": [{"name": '
+    '"text", "datatype": "BYTES", "shape": [-1]}], "outputs": [{"name": "embedding", "datatype": "FP32", '
+    '"shape": [-1, -1]}] with the names that it uses'
+)
+"""What a refusal tells the author of a model, who may have written it for a server without this route."""
 
 KNOWN = RESERVED | {"model", "input", "encoding_format", "dimensions", "user"}
 
@@ -53,10 +62,13 @@ class EmbeddingRequest(ParsedRequest):
         self._dimensions = dimensions
 
     @classmethod
-    def read(cls, fields: Fields, admission: Admission, interface: TextInterface, name: str) -> Self:
+    def read(cls, fields: Fields, admission: Admission, interface: TextInterface | None, name: str) -> Self:
         """Read a request. Raises InvalidRequest that names the wrong field."""
+        if interface is None:
+            raise wrong_field("model", f"{name} does not take text and return vectors; {DECLARATION}")
         if not interface.embeds:
-            raise wrong_field("model", f"{name} returns texts, not vectors")
+            advice = f"; {DECLARATION}" if interface.prompt is UNDECLARED else ""
+            raise wrong_field("model", f"{name} returns texts, not vectors{advice}")
         texts = _texts(fields)
         encoded = fields.choice("encoding_format", ("float", "base64")) == "base64"
         dimensions = fields.integer("dimensions", 1) or 0
@@ -97,10 +109,9 @@ class EmbeddingRequest(ParsedRequest):
 
     def _vectors(self, response: InferenceResponse, count: int) -> npt.NDArray[np.float32]:
         """A matrix with one row for each text."""
-        tensor = next((each for each in response.outputs if each.datatype in FLOATS), None)
-        if tensor is None or not tensor.shape or tensor.data.to_numpy(tensor.datatype).size % count:
+        array = next((found for each in response.outputs if (found := _floats(each)) is not None), None)
+        if array is None or array.size % count:
             raise InvalidOutput(f"Model {self._name} answered no vector for each of {count} texts.")
-        array = tensor.data.to_numpy(tensor.datatype).astype(np.float32)
         vectors = np.ascontiguousarray(array.reshape(count, -1))
         if not self._dimensions:
             return vectors
@@ -134,6 +145,18 @@ class GatheredVectors:
 
     def end(self) -> tuple[RawHeaders, bytes]:
         return self._asked.written(self._responses)
+
+
+def _floats(tensor: ResponseOutput) -> npt.NDArray[np.float32] | None:
+    """The floats of an output, also those in lists of JSON; None for another output."""
+    if tensor.datatype in FLOATS and tensor.shape:
+        return tensor.data.to_numpy(tensor.datatype).astype(np.float32)
+    if tensor.parameters is None or tensor.parameters.content_type != Json.content:
+        return None
+    try:
+        return np.array([orjson.loads(as_text(each)) for each in tensor.data.flat()], np.float32)
+    except (ValueError, TypeError):  # vectors of different lengths too
+        return None
 
 
 def _texts(fields: Fields) -> list[str]:
