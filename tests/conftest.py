@@ -20,6 +20,7 @@ from tests.texts import write_text_models
 # HYPOTHESIS_PROFILE=search looks for new ones.
 BUSY = {"suppress_health_check": [hypothesis.HealthCheck.too_slow], "deadline": None}
 hypothesis.settings.register_profile("busy", derandomize=True, database=None, **BUSY)
+hypothesis.settings.register_profile("unit", derandomize=True, database=None, max_examples=20, **BUSY)
 hypothesis.settings.register_profile("search", **BUSY)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "busy"))
 
