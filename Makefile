@@ -57,8 +57,8 @@ $(MODELS_STAMP): pyproject.toml
 	@touch $@
 
 test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddings, pipelines; TORCH names its version
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(MODELS)/bin/python -m pytest tests/unit/runtimes tests/unit/text \
-		--ignore tests/unit/runtimes/test_runtimes.py \
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(MODELS)/bin/python -m pytest tests/unit/text tests/unit/runtimes/causal_lm \
+		tests/unit/runtimes/pipelines $(addprefix tests/unit/runtimes/test_,embeddings.py huggingface.py llamacpp.py) \
 		tests/unit/compat/test_blazerpc.py tests/e2e/test_language_model.py tests/e2e/test_text_runtimes.py
 
 bench-language: $(MODELS_STAMP)  ## a real language model: tokens/s of 1 to 16 streams, first tokens, memory
@@ -114,12 +114,12 @@ grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, Java, KServ
 	test -x $(GRPC_CLIENTS)/kserve/bin/python || { $(PYTHON) -m venv $(GRPC_CLIENTS)/kserve && \
 		$(GRPC_CLIENTS)/kserve/bin/python -m pip install --quiet --disable-pip-version-check kserve; } \
 		|| rm -rf $(GRPC_CLIENTS)/kserve
-	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest -rs tests/clients/test_grpc_clients.py tests/clients/test_grpc_page.py tests/e2e/test_clients.py
+	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest tests/clients/test_grpc_clients.py tests/clients/test_grpc_page.py tests/e2e/test_clients.py
 
 manifests: $(STAMP)  ## check deploy/kubernetes against the schema of Kubernetes' API, of which it installs 110 MB
 	test -d $(VENV)/kubernetes || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--target $(VENV)/kubernetes kubernetes-validate
-	PYTHONPATH=$(VENV)/kubernetes $(BIN)/python -m pytest -rs tests/docs/test_kubernetes.py
+	PYTHONPATH=$(VENV)/kubernetes $(BIN)/python -m pytest tests/docs/test_kubernetes.py
 
 overload: $(STAMP)  ## ask a model for ten times what it can do, for a minute
 	$(BIN)/python scripts/overload.py

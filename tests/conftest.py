@@ -13,6 +13,7 @@ import pytest
 from tests.engines import ENGINES, environment_of
 from tests.scheduling import ByFile
 from tests.serving import Running, write_all_models
+from tests.skips import pytest_terminal_summary as pytest_terminal_summary
 from tests.texts import write_text_models
 
 # How long data takes to make, and an example takes to run, says how busy the machine is, and nothing of what is tested.
