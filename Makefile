@@ -18,7 +18,7 @@ TORCH ?= torch>=2.6
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods soak-grpc conformance grpc-clients manifests neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-steps bench-language chaos overload leaks floods soak-grpc conformance grpc-clients manifests neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -31,6 +31,17 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)  ## start the server on the examples, stream an answer over REST and gRPC, stop
 	$(BIN)/python scripts/demo.py
+
+unit: export PYTHONDONTWRITEBYTECODE :=
+unit: export HYPOTHESIS_PROFILE := unit
+unit: $(STAMP)  ## the unit tests, with fewer generated examples: a minute
+	$(BIN)/python -m pytest -n 2 tests/unit
+
+check: $(STAMP)  ## lint, types and the unit tests of one file: make check FILE=inferstream/rows.py
+	$(BIN)/python -m scripts.check $(FILE)
+
+house: $(STAMP)  ## how far the package is from the goals of its rebuilding; NAMES=1 prints the names behind the counts
+	$(BIN)/python -m scripts.house $(if $(NAMES),--names)
 
 # Servers start hundreds of times in the tests. Without bytecode each start compiles the package again.
 test: export PYTHONDONTWRITEBYTECODE :=
