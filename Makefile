@@ -34,6 +34,8 @@ demo: $(STAMP)  ## start the server on the examples, stream an answer over REST 
 
 unit: export PYTHONDONTWRITEBYTECODE :=
 unit: export HYPOTHESIS_PROFILE := unit
+# Threads of scikit-learn's that wait for a core spin, and so take the one that they wait for.
+unit: export OMP_NUM_THREADS := 1
 unit: $(STAMP)  ## the unit tests, with fewer generated examples: a minute
 	$(BIN)/python -m pytest -n 2 tests/unit
 
