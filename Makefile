@@ -18,7 +18,7 @@ TORCH ?= torch>=2.6
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-bodies bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance grpc-clients manifests neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-bodies bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance grpc-clients manifests neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -31,6 +31,19 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)  ## start the server on the examples, stream an answer over REST and gRPC, stop
 	$(BIN)/python scripts/demo.py
+
+unit: export PYTHONDONTWRITEBYTECODE :=
+unit: export HYPOTHESIS_PROFILE := unit
+# Threads of scikit-learn's that wait for a core spin, and so take the one that they wait for.
+unit: export OMP_NUM_THREADS := 1
+unit: $(STAMP)  ## the unit tests, with fewer generated examples: a minute
+	$(BIN)/python -m pytest -n 2 tests/unit
+
+check: $(STAMP)  ## lint, types and the unit tests of one file: make check FILE=inferstream/rows.py
+	$(BIN)/python -m scripts.check $(FILE)
+
+house: $(STAMP)  ## how far the package is from the goals of its rebuilding; NAMES=1 prints the names behind the counts
+	$(BIN)/python -m scripts.house $(if $(NAMES),--names)
 
 # Servers start hundreds of times in the tests. Without bytecode each start compiles the package again.
 test: export PYTHONDONTWRITEBYTECODE :=
@@ -57,8 +70,8 @@ $(MODELS_STAMP): pyproject.toml
 	@touch $@
 
 test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddings, pipelines; TORCH names its version
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(MODELS)/bin/python -m pytest tests/unit/runtimes tests/unit/text \
-		--ignore tests/unit/runtimes/test_runtimes.py \
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(MODELS)/bin/python -m pytest tests/unit/text tests/unit/runtimes/causal_lm \
+		tests/unit/runtimes/pipelines $(addprefix tests/unit/runtimes/test_,embeddings.py huggingface.py llamacpp.py) \
 		tests/unit/compat/test_blazerpc.py tests/e2e/test_language_model.py tests/e2e/test_text_runtimes.py
 
 bench-language: $(MODELS_STAMP)  ## a real language model: tokens/s of 1 to 16 streams, first tokens, memory
@@ -117,12 +130,12 @@ grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, Java, KServ
 	test -x $(GRPC_CLIENTS)/kserve/bin/python || { $(PYTHON) -m venv $(GRPC_CLIENTS)/kserve && \
 		$(GRPC_CLIENTS)/kserve/bin/python -m pip install --quiet --disable-pip-version-check kserve; } \
 		|| rm -rf $(GRPC_CLIENTS)/kserve
-	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest -rs tests/clients/test_grpc_clients.py tests/clients/test_grpc_page.py tests/e2e/test_clients.py
+	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest tests/clients/test_grpc_clients.py tests/clients/test_grpc_page.py tests/e2e/test_clients.py
 
 manifests: $(STAMP)  ## check deploy/kubernetes against the schema of Kubernetes' API, of which it installs 110 MB
 	test -d $(VENV)/kubernetes || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--target $(VENV)/kubernetes kubernetes-validate
-	PYTHONPATH=$(VENV)/kubernetes $(BIN)/python -m pytest -rs tests/docs/test_kubernetes.py
+	PYTHONPATH=$(VENV)/kubernetes $(BIN)/python -m pytest tests/docs/test_kubernetes.py
 
 overload: $(STAMP)  ## ask a model for ten times what it can do, for a minute
 	$(BIN)/python scripts/overload.py

@@ -13,6 +13,7 @@ import pytest
 from tests.engines import ENGINES, environment_of
 from tests.scheduling import ByFile
 from tests.serving import Running, write_all_models
+from tests.skips import pytest_terminal_summary as pytest_terminal_summary
 from tests.texts import write_text_models
 
 # How long data takes to make, and an example takes to run, says how busy the machine is, and nothing of what is tested.
@@ -20,6 +21,7 @@ from tests.texts import write_text_models
 # HYPOTHESIS_PROFILE=search looks for new ones.
 BUSY = {"suppress_health_check": [hypothesis.HealthCheck.too_slow], "deadline": None}
 hypothesis.settings.register_profile("busy", derandomize=True, database=None, **BUSY)
+hypothesis.settings.register_profile("unit", derandomize=True, database=None, max_examples=20, **BUSY)
 hypothesis.settings.register_profile("search", **BUSY)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "busy"))
 

@@ -30,7 +30,8 @@ NEEDED = {
     "go": shutil.which("go") is not None and (FOLDER / "protoc-gen-go").is_file() and shutil.which("protoc"),
     "java": shutil.which("javac") is not None
     and all(
-        Path(f"/usr/share/java/{name}.jar").is_file() for name in ("grpc-stub", "protobuf", "perfmark-api")
+        Path(f"/usr/share/java/{name}.jar").is_file()
+        for name in ("grpc-stub", "netty-all", "protobuf", "perfmark-api")
     )
     and shutil.which("grpc_java_plugin")
     and shutil.which("protoc"),

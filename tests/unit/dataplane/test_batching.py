@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.dataplane.call import Call, Operation
@@ -31,6 +31,7 @@ from inferstream.signature import Signature
 from inferstream.telemetry.queues import QueueMeters
 from inferstream.telemetry.stages import BatchMeters
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
+from tests.examples import examples
 
 NEVER = 3600.0
 POISON = -1.0
@@ -419,7 +420,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(
     EVENTS,
     st.integers(2, 5),

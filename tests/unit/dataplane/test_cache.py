@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.dataplane.call import Call, Operation
@@ -28,6 +28,7 @@ from inferstream.types import (
     RequestOutput,
     ResponseOutput,
 )
+from tests.examples import examples
 
 EVER = float("inf")
 
@@ -483,7 +484,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(EVENTS, st.sampled_from([700, 6000, 10**6]), st.integers(1, 3))
 def test_every_caller_gets_its_own_answer_or_one_error(events: list, room: int, entries: int) -> None:
     async def play() -> None:

@@ -44,13 +44,14 @@ def pipeline() -> Pipeline:
 @pytest.fixture
 def garbage() -> Iterator[list[object]]:
     """What the collector finds once the test's own work is done."""
-    gc.collect()
     gc.disable()
+    gc.freeze()  # it looks at nothing that was there before
     try:
         yield gc.garbage
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
+        gc.unfreeze()
         gc.enable()
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.dataplane.call import Call, Operation
@@ -16,6 +16,7 @@ from inferstream.dataplane.stages.live import Live
 from inferstream.errors import DeadlineExceeded, ModelError, Overloaded
 from inferstream.telemetry.queues import QueueMeters
 from inferstream.types import InferenceRequest, InferenceResponse
+from tests.examples import examples
 
 
 class Model:
@@ -229,7 +230,7 @@ actions = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(actions, st.integers(1, 3), st.integers(0, 4))
 def test_every_call_ends_once_and_slots_are_kept(actions: list, slots: int, length: int) -> None:
     async def play() -> Counter:

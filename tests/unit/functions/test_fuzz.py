@@ -12,11 +12,12 @@ import httpx
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from inferstream import App, Application, TensorInput
+from tests.examples import examples
 
 app = App()
 
@@ -110,7 +111,7 @@ def dumped(document: Any) -> bytes:
         return text.encode()
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(document=st.dictionaries(st.sampled_from(NAMES), JSON, max_size=3) | JSON)
 def test_flat_json(asked: Any, document: Any) -> None:
     response = asked("generate", dumped(document))
@@ -125,13 +126,13 @@ def test_flat_json(asked: Any, document: Any) -> None:
     check(asked("generate_stream", dumped(document)))
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(tensors=st.lists(TENSOR, max_size=3))
 def test_v2_json(asked: Any, tensors: list[dict]) -> None:
     check(asked("infer", dumped({"inputs": tensors})))
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(body=st.binary(max_size=40) | st.text(max_size=40).map(str.encode))
 def test_bytes_that_are_no_json(asked: Any, body: bytes) -> None:
     check(asked("generate", body))

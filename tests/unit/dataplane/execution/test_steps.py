@@ -6,7 +6,7 @@ import logging
 import weakref
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream import Finished, MLModel, ModelSettings, StepModel
@@ -23,6 +23,7 @@ from inferstream.errors import (
     Unsupported,
 )
 from inferstream.types import InferenceRequest
+from tests.examples import examples
 from tests.unit.dataplane.execution.stepping import (
     FAIL,
     FINISH,
@@ -412,7 +413,7 @@ async def _play(implementation: type[Scripted], most: int, actions: list[tuple])
 
 
 @pytest.mark.parametrize("implementation", [Asynchronous, Blocking])
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(most=st.integers(1, 5), actions=ACTIONS)
 def test_everybody_has_their_own_items_or_one_error_whatever_happens(
     implementation: type[Scripted], most: int, actions: list[tuple]

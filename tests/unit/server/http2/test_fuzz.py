@@ -11,7 +11,7 @@ import h2.errors
 import h2.events
 import h2.exceptions
 import h2.settings
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.server.http2 import frames
@@ -19,6 +19,7 @@ from inferstream.server.http2.connection import NOT_HTTP2
 from inferstream.server.http2.errors import ErrorCode
 from inferstream.server.http2.hpack import encode
 from inferstream.server.http2.limits import Limits
+from tests.examples import examples
 
 from .conversations import Served, read_frames
 
@@ -169,7 +170,7 @@ def step(client: Client, kind: str, values: tuple) -> None:
                 client.h2.prioritize(open_ids[values[0] % len(open_ids)], weight=3, depends_on=0)
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(st.sampled_from([None, 0, 10, 1000]), STEPS, st.booleans(), st.randoms(use_true_random=False))
 def test_a_valid_conversation(window: int | None, steps: list, read: bool, random) -> None:
     """Whatever a valid client does, in whatever pieces: what it gets is valid, and every response is whole."""
@@ -299,7 +300,7 @@ def judge(data: bytes, pieces: list[bytes]) -> None:
     served.leave()
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(FRAMES, st.randoms(use_true_random=False))
 def test_any_frames(sent: list, random) -> None:
     data = START + b"".join(frames.frame(*each) for each in sent)
@@ -320,7 +321,7 @@ def refused_by_h2(data: bytes) -> bool:
     return False
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(FRAMES)
 def test_what_h2_refuses_and_accepts(sent: list) -> None:
     """Up to the first frame that either refuses. The package takes the reset of a stream that never was."""
@@ -344,7 +345,7 @@ def test_what_h2_refuses_and_accepts(sent: list) -> None:
     in_a_loop(compare)
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(STEPS, st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), max_size=4), st.data())
 def test_a_damaged_conversation(steps: list, damage: list, data: st.DataObject) -> None:
     client = Client()
@@ -361,7 +362,6 @@ def test_a_damaged_conversation(steps: list, damage: list, data: st.DataObject) 
     in_a_loop(lambda: judge(bytes(sent), cut(bytes(sent), random)))
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=60), st.booleans())
 def test_any_bytes(data: bytes, begun: bool) -> None:
     sent = START + data if begun else data

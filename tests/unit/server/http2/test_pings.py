@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.server.http2 import frames, pings
@@ -15,6 +15,7 @@ from inferstream.server.http2.hpack import encode
 from inferstream.server.http2.limits import Limits
 from inferstream.server.http2.pings import PingResponder, walk
 from inferstream.server.standin import Hold
+from tests.examples import examples
 
 from .conversations import HEAD as RESPONSE
 from .conversations import FakeTransport, Served, read_frames
@@ -207,7 +208,7 @@ BODY = b"".join(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.integers(0, len(BODY)), st.lists(st.integers(0, len(BODY)), max_size=4), st.booleans())
 def test_pings_are_found_wherever_the_event_loop_has_stopped(read: int, arrived: list, one: bool) -> None:
     def converse() -> None:
@@ -235,7 +236,7 @@ def test_pings_are_found_wherever_the_event_loop_has_stopped(read: int, arrived:
     in_a_loop(converse)
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(
     st.lists(
         st.one_of(

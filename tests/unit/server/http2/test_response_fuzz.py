@@ -7,11 +7,12 @@ import h2.config
 import h2.connection
 import h2.events
 import h2.settings
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.server.http2.errors import ErrorCode
 from inferstream.server.http2.stream import Stream
+from tests.examples import examples
 
 from .conversations import HEAD, TRAILERS, Served
 
@@ -156,7 +157,7 @@ KINDS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(
     window=st.sampled_from([0, 1, 65_535, 1 << 23]),
     largest_frame=st.sampled_from([16_384, 1 << 20]),

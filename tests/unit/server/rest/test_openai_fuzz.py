@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream import Application, InferenceRequest, InferenceResponse, MLModel, ModelSettings
 from inferstream.codecs import NumpyCodec, StringCodec
+from tests.examples import examples
 
 FIELDS = (
     ("model", "messages", "prompt", "input", "n", "stream", "stream_options", "stop", "max_tokens"),
@@ -175,7 +176,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("path", MODELS)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(data=st.data())
 def test_any_object_is_answered_or_refused(server: Server, path: str, data: st.DataObject) -> None:
     model = data.draw(st.sampled_from(MODELS[path]))
@@ -193,7 +194,6 @@ def test_any_object_is_answered_or_refused(server: Server, path: str, data: st.D
 
 
 @pytest.mark.parametrize("path", MODELS)
-@settings(max_examples=100, deadline=None)
 @given(body=st.one_of(st.binary(max_size=100), values.map(lambda value: json.dumps(value).encode())))
 def test_any_bytes_are_refused(server: Server, path: str, body: bytes) -> None:
     answer = server.post(path, body)

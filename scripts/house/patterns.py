@@ -1,0 +1,149 @@
+"""What the measures look for: payloads asked for their kind, queues and writers by hand, names with two meanings."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Callable
+
+from .source import Source
+
+PAYLOADS = {"ValuesRequest", "ValueResponse"}
+"""Classes of requests and responses that exist beside those of the protocol."""
+
+STORES = {"deque", "Queue", "SimpleQueue"}
+WAITS = {"create_future", "Event", "Condition"}
+QUEUES = {"Wakeup"}
+"""A class that makes one of these, or one that stores and one that waits, is a queue written by hand."""
+
+NO_QUEUES = {
+    "Console": "the last lines of a screen",
+    "Limits": "callers, by their priority",
+    "MethodCaller": "calls of a pool of threads",
+    "Steps": "callers, by their priority",
+    "Stream": "flow control of RFC 9113",
+    "Turns": "streams that take turns on the loop",
+}
+
+GATHERING = {"TOGETHER", "TURN", "TURN_AFTER", "BATCH_BYTES", "OWED_BYTES"}
+"""Constants of writers: how much they gather, how long they write on, how much a reader may owe."""
+
+NO_WRITERS = {
+    "dataplane/several.py": "seconds that a first response waits for others",
+    "server/rest/recording.py": "bytes of a recorded stream",
+}
+
+PROMISED = {
+    *("Depends", "InferenceError", "MLModel", "SignatureCodec"),
+    *("LightGBMModel", "SKLearnModel", "XGBoostModel"),
+    *("InferInputTensorConverter", "InferOutputTensorConverter"),
+    *("ModelInferRequestConverter", "ModelInferResponseConverter"),
+}
+"""Names of classes that MLServer or BlazeRPC has, and that `compat` therefore defines again."""
+
+USERS = re.compile(r"cli/(templates|demo_models)/")
+"""Files that are examples of what users write."""
+
+
+def kinds_asked(sources: list[Source]) -> int:
+    """Comparisons of the type of a payload, as in `type(request) is ValuesRequest`, and calls of `isinstance`."""
+    return _count(sources, lambda node: _asks_type(node) or _asks_isinstance(node))
+
+
+def _asks_type(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Is | ast.IsNot):
+        return False
+    sides = [node.left, *node.comparators]
+    return any(_called(side) == "type" for side in sides) and bool({_name(side) for side in sides} & PAYLOADS)
+
+
+def _asks_isinstance(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call) or _called(node) != "isinstance":
+        return False
+    return any(_name(part) in PAYLOADS for part in ast.walk(node.args[1]))
+
+
+def classes_switched(sources: list[Source]) -> int:
+    """Assignments to `….__class__`."""
+    return _count(sources, lambda node: _stores(node) and getattr(node, "attr", None) == "__class__")
+
+
+def dicts_written(sources: list[Source]) -> int:
+    """Assignments to `….__dict__[…]`."""
+    return _count(
+        sources,
+        lambda node: (
+            isinstance(node, ast.Subscript)
+            and _stores(node)
+            and isinstance(node.value, ast.Attribute)
+            and node.value.attr == "__dict__"
+        ),
+    )
+
+
+def queues(sources: list[Source]) -> list[str]:
+    """Files with a class that is a bounded queue written by hand."""
+    return [
+        source.name
+        for source in sources
+        if any(_is_queue(node) for node in source.nodes if isinstance(node, ast.ClassDef))
+    ]
+
+
+def _is_queue(cls: ast.ClassDef) -> bool:
+    made = {_called(node) for node in ast.walk(cls)}
+    return cls.name not in NO_QUEUES and bool(made & QUEUES or (made & STORES and made & WAITS))
+
+
+def writers(sources: list[Source]) -> list[str]:
+    """Files that name a constant of those who gather, flush, and drop who reads nothing."""
+    return [
+        source.name
+        for source in sources
+        if source.name not in NO_WRITERS and any(_name(node) in GATHERING for node in source.nodes)
+    ]
+
+
+def cancellations(sources: list[Source]) -> list[str]:
+    """Files that say CancelledError, in comments too."""
+    return [source.name for source in sources if "CancelledError" in source.text]
+
+
+def doubles(sources: list[Source]) -> dict[str, list[str]]:
+    """Names of top-level classes that several files define."""
+    files = defaultdict(list)
+    for source in sources:
+        if not USERS.match(source.name):
+            for node in source.tree.body:
+                if isinstance(node, ast.ClassDef) and node.name not in PROMISED:
+                    files[node.name].append(source.name)
+    return {name: where for name, where in files.items() if len(where) > 1}
+
+
+def bound(sources: list[Source], name: str) -> int:
+    """Variables and arguments of this name, once for each place that binds it."""
+    return _count(
+        sources,
+        lambda node: (
+            (isinstance(node, ast.Name) and _stores(node) and node.id == name)
+            or (isinstance(node, ast.arg) and node.arg == name)
+        ),
+    )
+
+
+def _count(sources: list[Source], is_one: Callable[[ast.AST], bool]) -> int:
+    return sum(is_one(node) for source in sources for node in source.nodes)
+
+
+def _stores(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Store)
+
+
+def _name(node: ast.AST) -> str | None:
+    if isinstance(node, ast.alias):
+        return node.name
+    return getattr(node, "id", None) or getattr(node, "attr", None)
+
+
+def _called(node: ast.AST) -> str | None:
+    """The last part of the name that a call names: `deque` for `collections.deque()`."""
+    return _name(node.func) if isinstance(node, ast.Call) else None

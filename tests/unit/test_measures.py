@@ -1,0 +1,97 @@
+"""The measures of `make house`, on sources written for them, and where `make check` finds the tests of a file."""
+
+from pathlib import Path
+
+import pytest
+
+from scripts.check import unit_tests
+from scripts.house import patterns
+from scripts.house.circles import circles
+from scripts.house.mirrors import modules
+from scripts.house.source import Source
+
+QUEUE = """
+class Held:
+    def __init__(self):
+        self._items, self._news = deque(), {}
+
+    def wait(self):
+        return {}
+"""
+
+
+def test_code_is_what_is_neither_blank_nor_comment_nor_docstring() -> None:
+    text = (
+        '"""A module."""\n\n# why\nx = """a\n\n# text\n"""\n\n\ndef f():\n    """Do.\n\n    More.\n    """\n'
+    )
+    assert (Source("a.py", text).lines, Source("a.py", text).code_lines) == (14, 5)
+
+
+@pytest.mark.parametrize(
+    ("measure", "text", "count"),
+    [
+        (patterns.kinds_asked, "type(x) is ValuesRequest", 1),
+        (patterns.kinds_asked, "type(x.first) is not types.ValueResponse", 1),
+        (patterns.kinds_asked, "isinstance(x, (str, ValueResponse))", 1),
+        (patterns.kinds_asked, "type(x) is list; isinstance(x, str)", 0),
+        (patterns.classes_switched, "data.__class__ = Other", 1),
+        (patterns.classes_switched, "kind = data.__class__", 0),
+        (patterns.dicts_written, "id = request.__dict__['id'] = 1", 1),
+        (patterns.dicts_written, "id = request.__dict__['id']", 0),
+    ],
+)
+def test_what_asks_a_payload_for_its_kind(measure, text: str, count: int) -> None:
+    assert measure([Source("a.py", text)]) == count
+
+
+@pytest.mark.parametrize(
+    ("waits", "is_one"),
+    [("loop.create_future()", True), ("asyncio.Event()", True), ("Wakeup()", True), ("None", False)],
+)
+def test_a_queue_by_hand_stores_and_waits(waits: str, is_one: bool) -> None:
+    assert patterns.queues([Source("a.py", QUEUE.format("None", waits))]) == ["a.py"] * is_one
+
+
+def test_writers_and_cancellations_are_known_by_names() -> None:
+    sources = [
+        Source("a.py", "from .b import TURN_AFTER"),
+        Source("b.py", "# CancelledError\nTURN = 5"),
+        Source("server/rest/recording.py", "TOGETHER = 1"),
+    ]
+    assert patterns.writers(sources) == ["a.py", "b.py"]
+    assert patterns.cancellations(sources) == ["b.py"]
+
+
+def test_names_with_two_meanings() -> None:
+    text = "class A:\n    class B: ...\nclass MLModel: ...\n"
+    others = [
+        Source("b.py", text),
+        Source("cli/templates/x/model.py", "class C: ..."),
+        Source("c.py", "class C: ..."),
+    ]
+    assert patterns.doubles([Source("a.py", text), *others]) == {"A": ["a.py", "b.py"]}
+    assert patterns.bound([Source("a.py", "found = 1\ndef f(found): return found")], "found") == 2
+
+
+def test_circles_count_imports_for_types_and_no_imports_in_functions() -> None:
+    typing = "if TYPE_CHECKING:\n    from ..a import A"
+    lazy = "def f():\n    from .a import A"
+    a, rest = Source("a.py", "from . import c\nfrom .b.d import D"), Source("b/__init__.py", "")
+    assert circles([a, rest, Source("b/d.py", typing), Source("c.py", lazy)]) == [["a", "b.d"]]
+
+
+def test_modules_have_their_tests_at_the_mirrored_place() -> None:
+    names = ["rows.py", "cli/__init__.py", "__main__.py", "cli/demo_models/x.py"]
+    assert modules([Source(name, "") for name in names]) == ["rows.py"]
+    assert unit_tests(Path("inferstream/rows.py")) == [Path("tests/unit/test_rows.py")]
+
+
+def test_a_file_without_such_a_place_has_the_tests_that_name_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests" / "unit").mkdir(parents=True)
+    for name, text in (("test_a.py", "from inferstream.rows import x"), ("test_b.py", "import inferstream")):
+        (tmp_path / "tests" / "unit" / name).write_text(text)
+    assert unit_tests(Path("inferstream/rows.py")) == [Path("tests/unit/test_a.py")]
+    assert unit_tests(Path("inferstream/model.py")) == []
