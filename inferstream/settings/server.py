@@ -146,7 +146,8 @@ class Settings(EnvironmentModel):
         description="Which responses have an `X-Request-Id`: those to requests that have one, or all.",
     )
     status_profile: Literal["default", "mlserver", "triton"] = Field(
-        "default", description="Whose status codes to use where servers differ."
+        "default",
+        description="Whose status codes to use where servers differ, and with `mlserver` whose error for an unknown model.",
     )
     middleware: list[str] = Field(
         default_factory=list,
