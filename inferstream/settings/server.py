@@ -147,7 +147,7 @@ class Settings(EnvironmentModel):
     )
     status_profile: Literal["default", "mlserver", "triton"] = Field(
         "default",
-        description="Whose status codes to use where servers differ, and with `mlserver` whose error for an unknown model.",
+        description="Whose status codes to use where servers differ. `mlserver` includes its error for unknown models.",
     )
     middleware: list[str] = Field(
         default_factory=list,
