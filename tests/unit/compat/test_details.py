@@ -1,8 +1,9 @@
 """Details of MLServer's names that its own users' tests compare."""
 
-import asyncio
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -141,13 +142,14 @@ def test_the_served_registry_shows_and_forgets_what_it_is_given() -> None:
 
 
 def test_a_program_may_choose_uvloop_for_its_own_loops() -> None:
-    from mlserver.utils import install_uvloop_event_loop
-
-    try:
-        install_uvloop_event_loop()
-        assert type(asyncio.get_event_loop_policy()).__module__.startswith("uvloop")
-    finally:
-        asyncio.set_event_loop_policy(None)
+    code = (
+        "import asyncio\n"
+        "from inferstream import compat; compat.install()\n"
+        "from mlserver.utils import install_uvloop_event_loop; install_uvloop_event_loop()\n"
+        "print(type(asyncio.new_event_loop()).__module__)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout == "uvloop\n"
 
 
 @pytest.mark.parametrize("conda", [False, True])
