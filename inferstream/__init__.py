@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from .codecs.values.arrays import TensorInput as TensorInput
     from .codecs.values.arrays import TensorOutput as TensorOutput
     from .context import RequestContext, request_context
-    from .errors import CodecError, InferstreamError, ModelError
+    from .errors import CodecError, InferstreamError, ModelError, Refused
     from .functions.app import App
     from .functions.event import Event
     from .functions.injection import State
     from .functions.injection import depends as Depends  # noqa: N812  # checkers see a function
-    from .functions.middleware import CallEnd, CallInfo, Refused
+    from .functions.middleware import CallEnd, CallInfo
     from .handlers import custom_handler
     from .model import Finished, MLModel, StepModel
     from .rows import RowErrors
@@ -130,7 +130,7 @@ _HOMES = {
     "NumpyRequestCodec": "codecs",
     "PandasCodec": "codecs",
     "Parameters": "types",
-    "Refused": "functions.middleware",
+    "Refused": "errors",
     "RequestContext": "context",
     "RequestInput": "types",
     "RequestOutput": "types",

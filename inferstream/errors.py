@@ -62,6 +62,17 @@ class ModelError(InferstreamError):
         self.code = _CODES.get(status_code, Code.INVALID if status_code < 500 else Code.INTERNAL)
 
 
+class Refused(ModelError):
+    """The error of a middleware that refuses a call: a message and an HTTP status, 403 by default.
+
+    `retry_after` tells the client after how many whole seconds another attempt may succeed.
+    """
+
+    def __init__(self, message: str, status: int = 403, retry_after: int | None = None) -> None:
+        super().__init__(message, status)
+        self.retry_after = retry_after
+
+
 def own_status(error: BaseException) -> int | None:
     """The status that model code chose for an error; None without one."""
     return error.status_code if isinstance(error, ModelError) and error.own_status else None

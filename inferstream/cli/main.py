@@ -196,6 +196,16 @@ def build(
 
 
 @app.command()
+def alias(
+    name: Annotated[str, typer.Argument(help="The further name of this command: mlserver.")],
+) -> None:
+    """Write the command NAME beside this one, for Dockerfiles and scripts that call it."""
+    from .alias import run
+
+    raise typer.Exit(run(name))
+
+
+@app.command()
 def stub(
     target: Annotated[str, typer.Argument(help="An app: module:app or app.py.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write.")] = None,

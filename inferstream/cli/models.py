@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ..errors import InferstreamError
 from ..repository.inspection import Inspection, inspect_app, inspect_folder
-from .target import targeted
+from ..repository.target import targeted
 
 
 def run(target: str, as_json: bool, importing: bool) -> int:

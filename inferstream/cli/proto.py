@@ -13,7 +13,7 @@ from ..imports.folders import share_folders
 from ..protos.typed import CLASSIC_FILE, method_of
 from ..protos.typed_text import proto_of
 from ..repository.apps import AppRepository
-from .target import targeted
+from ..repository.target import targeted
 
 
 class Exported(NamedTuple):

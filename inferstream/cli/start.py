@@ -17,13 +17,13 @@ from ..concurrency.event_loop import new_event_loop
 from ..errors import InferstreamError, InvalidSettings
 from ..garbage import settle
 from ..imports.folders import share_folders
+from ..repository.target import targeted
 from ..settings import Settings
 from ..telemetry.console import configure_console, is_terminal
 from ..telemetry.logs import configure_logging
 from .banner import show
 from .flags import Flags
 from .progress import Progress
-from .target import targeted
 
 if TYPE_CHECKING:
     from ..repository import ModelRepository

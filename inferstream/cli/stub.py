@@ -7,7 +7,7 @@ from ..clients.stubs.source import stub_source
 from ..errors import InferstreamError, InvalidSettings
 from ..imports.folders import share_folders
 from ..repository.apps import load_app
-from .target import targeted
+from ..repository.target import targeted
 
 
 def run(target: str, output: Path | None) -> int:

@@ -59,7 +59,8 @@ def _array(payload: Any) -> Array:
 
 
 def _elements(array: Array) -> list[Any]:
-    return [value.encode() if isinstance(value, str) else value for value in array.reshape(-1).tolist()]
+    values: list[Any] = array.reshape(-1).tolist()
+    return [value.encode() for value in values] if array.dtype.kind == "U" else values
 
 
 def decoded(tensor: RequestInput | ResponseOutput, kind: str) -> Array:

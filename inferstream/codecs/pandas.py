@@ -1,6 +1,5 @@
 """pandas data frames, content type `pd`. This file is imported only where frames are used."""
 
-from datetime import datetime
 from math import prod
 from typing import Any
 
@@ -20,15 +19,8 @@ def _to_series(tensor: RequestInput | ResponseOutput, kind: str) -> "pd.Series[A
     payload = get_decoded(tensor) if has_decoded(tensor) else _column(tensor, kind)
     if isinstance(payload, np.ndarray):
         payload = payload.reshape(-1) if payload.dtype.kind != "O" else payload.reshape(-1).tolist()
-    dtype: Any = object if tensor.datatype == "BYTES" and not _are_times(payload) else None
-    series: pd.Series[Any] = pd.Series(payload, name=tensor.name, dtype=dtype)
+    series: pd.Series[Any] = pd.Series(payload, name=tensor.name)
     return series
-
-
-def _are_times(payload: Any) -> bool:
-    return any(isinstance(value, datetime) for value in payload) and all(
-        value is None or isinstance(value, datetime) for value in payload
-    )
 
 
 def _column(tensor: RequestInput | ResponseOutput, kind: str) -> Any:

@@ -85,15 +85,16 @@ mlserver.codecs: from inferstream.codecs import Base64Codec, CodecError, Datetim
   from mlserver.codecs.utils import decode_inference_request, decode_request_input, encode_inference_response,
       encode_response_output
 mlserver.codecs.base: from inferstream.codecs.base import InputCodec, InputCodecLike, RequestCodec, RequestCodecLike
-  from inferstream.codecs.registry import find_input_codec, find_request_codec, register_input_codec,
-      register_request_codec
-  from .codecs import find_input_codec_by_payload, find_input_codec_by_type_hint, find_request_codec_by_payload,
-      find_request_codec_by_type_hint, _CodecRegistry, _codec_registry
+  from inferstream.codecs.registry import register_input_codec, register_request_codec
+  from .codecs import find_input_codec, find_input_codec_by_payload, find_input_codec_by_type_hint,
+      find_request_codec, find_request_codec_by_payload, find_request_codec_by_type_hint, _CodecRegistry,
+      _codec_registry
   no deprecated: a codec overrides encode_output, decode_input and the like
 mlserver.codecs.base64: from inferstream.codecs.base64 import Base64Codec
 mlserver.codecs.datetime: from inferstream.codecs.datetime import DatetimeCodec
 mlserver.codecs.decorator: from .codecs import PredictFunc, SignatureCodec
   from inferstream.codecs.signature import decode_args
+  from inferstream.codecs.annotations import output_hints as _as_list
 mlserver.codecs.errors: from inferstream.errors import CodecError, CodecNotFound, InputsNotFound, OutputNotFound
 mlserver.codecs.json: from inferstream.codecs.json import JSONEncoderWithArray, decode_from_bytelike_json_to_dict,
       decode_json_input_or_output, encode_to_json, encode_to_json_bytes
@@ -143,7 +144,8 @@ mlserver.grpc.utils: from .grpc import STATUS_CODE_MAPPING, handle_mlserver_erro
 mlserver.handlers: from mlserver.handlers.dataplane import DataPlane
   from mlserver.handlers.model_repository import ModelRepositoryHandlers
   from inferstream.handlers import custom_handler, get_custom_handlers
-mlserver.handlers.custom: from inferstream.handlers import CustomHandler, custom_handler, get_custom_handlers
+mlserver.handlers.custom: from inferstream.handlers import CustomHandler, custom_handler, get_custom_handlers,
+      _MARK as _CustomHandlerAttr
   from .model import register_custom_handler
 mlserver.handlers.dataplane: no DataPlane: mlserver.MLServer serves models, and a model's own methods answer without a
       server
@@ -157,18 +159,19 @@ mlserver.kafka.logging: from .telemetry import KAFKA as logger, KAFKA.name as lo
 mlserver.kafka.message: no KafkaMessage: KAFKA
 mlserver.kafka.server: no KafkaMethodTypes, KafkaServer: KAFKA
 mlserver.logging: from .telemetry import LoggerName, ModelLoggerFormatter, apply_logging_file, configure_logger,
-      get_logger, logger
+      get_logger, logger, HANDLER as _STREAM_HANDLER_NAME
 mlserver.metrics: from mlserver.metrics.server import MetricsServer
-  from mlserver.metrics.registry import REGISTRY
+  late mlserver.metrics.registry import REGISTRY
   from mlserver.metrics.prometheus import configure_metrics
   from mlserver.metrics.context import log, register
-mlserver.metrics.context: from .telemetry import SELDON_MODEL_NAME_LABEL, SELDON_MODEL_VERSION_LABEL, log, register
+mlserver.metrics.context: from .telemetry import SELDON_MODEL_NAME_LABEL, SELDON_MODEL_VERSION_LABEL, log, register,
+      _get_labels_from_context
   from inferstream.telemetry.context import model_name_var, model_version_var
 mlserver.metrics.errors: from .telemetry import InvalidModelContext, MetricNotFound
 mlserver.metrics.logging: from .telemetry import METRICS as logger, METRICS.name as loggerName
 mlserver.metrics.prometheus: from .telemetry import PROMETHEUS_MULTIPROC_DIR, configure_metrics
   no PrometheusEndpoint, stop_metrics: METRICS
-mlserver.metrics.registry: from .telemetry import MetricsRegistry, REGISTRY
+mlserver.metrics.registry: from .metrics import MetricsRegistry, REGISTRY
 mlserver.metrics.server: no MetricsServer: METRICS
 mlserver.middleware: from .stages import InferenceMiddleware, InferenceMiddlewares
 mlserver.model: from .model import MLModel

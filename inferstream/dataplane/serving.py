@@ -108,7 +108,8 @@ class Serving(ABC):
 
     def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
         self._settings = settings
-        self._access = Access(settings.host, settings.allow_open_repository)
+        access = Access(settings.host, settings.allow_open_repository)
+        self._tells_names = access.repository_open and settings.status_profile != "mlserver"
         self._shared = build_shared(settings, meters, tracer)
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
@@ -169,8 +170,11 @@ class Serving(ABC):
         return served
 
     def _known_to_clients(self, name: str) -> str:
-        """Which models or versions there are, if clients may know; they may where they may read the index."""
-        if not self._access.repository_open:
+        """Which models or versions there are, if clients may know; they may where they may read the index.
+
+        Clients of MLServer compare the message with its.
+        """
+        if not self._tells_names:
             return ""
         versions = [version for known, version in self._served if known == name and version]
         if versions:

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from ..errors import ModelError
 from ..types import InferenceRequest
 
 Reply = Any
@@ -56,10 +55,3 @@ class CallInfo(Protocol):
 
 Middleware = Callable[[Any, Callable[[Any], Awaitable[Reply]]], Awaitable[Reply]]
 """`async def middleware(call: CallInfo, call_next)`: returns `await call_next(call)`, or raises."""
-
-
-class Refused(ModelError):
-    """The error of a middleware that refuses a call: a message and an HTTP status, 403 by default."""
-
-    def __init__(self, message: str, status: int = 403) -> None:
-        super().__init__(message, status)

@@ -163,8 +163,9 @@ class InferTensorContentsConverter:
         return TensorData(list(filled[0][1]) if filled else [])
 
     @staticmethod
-    def from_types(type_object: TensorData, datatype: str) -> pb.InferTensorContents:
-        values = wire.contents_of(type_object, datatype)
+    def from_types(type_object: TensorData | list[Any], datatype: str) -> pb.InferTensorContents:
+        data = type_object if isinstance(type_object, TensorData) else TensorData(type_object)
+        values = wire.contents_of(data, datatype)
         return pb.InferTensorContents(**{wire.FIELDS[datatype]: values})
 
 

@@ -15,7 +15,9 @@ from ..imports.implementation import resolve_class
 from ..model import MLModel
 from ..repository import FolderRepository, InMemoryRepository, ModelRepository
 from ..repository.apps import served_by
+from ..repository.files import repository_of_code
 from ..repository.folder import check_name
+from ..repository.target import targeted
 from ..settings import ModelSettings, Settings, load_settings
 from ..settings.sources import SETTINGS_FILE, unknown_fields, validated
 
@@ -26,7 +28,8 @@ PUBLIC = stat.S_IWOTH | stat.S_ISVTX
 
 Model = type[MLModel] | MLModel | ModelSettings | App
 Served = str | Path | Settings | Model | Iterable[Model] | Mapping[str, type[MLModel] | MLModel]
-"""A folder of models; the settings of a server; an app; one model or several, which a mapping names."""
+"""A folder of models, or an app by its place, as of `server start`; the settings of a server; an app; one model or
+several, which a mapping names."""
 
 
 def resolve(
@@ -43,10 +46,13 @@ def resolve(
     if faults := unknown_fields(Settings, provided):
         raise InvalidSettings("; ".join(faults).replace(" and ignored", ""))
     if isinstance(served, str | Path):
-        folder = Path(served).resolve()
-        if not folder.is_dir():
-            raise InvalidSettings(f"{served} is not a folder")
+        # A folder is one of models, whatever it holds: the program that calls this may be the app.py in it.
+        place, code = (Path(served), None) if Path(served).is_dir() else targeted(str(served))
+        folder = place.resolve()
         settings = load_settings(folder, provided)
+        if code is not None and repository is None:
+            share_folders([folder])
+            repository = repository_of_code(code, folder)
         return settings, _shared(settings, repository)
     settings = validated(Settings, dict(provided), "settings")
     return settings, repository or InMemoryRepository(_models(served))

@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from ..errors import Code, InferstreamError, Overloaded, own_status
+from ..errors import Code, InferstreamError, Overloaded, Refused, own_status
 
 Profile = Literal["default", "mlserver", "triton"]
 
@@ -55,7 +55,7 @@ def status_of(error: InferstreamError, profile: Profile = "default") -> Status:
 
 def retry_after(error: BaseException) -> int | None:
     """Seconds after which a retry may succeed; None for an error that a retry does not change."""
-    if isinstance(error, Overloaded):
+    if isinstance(error, Overloaded | Refused) and error.retry_after is not None:
         return error.retry_after
     passes = (Code.NOT_READY, Code.WORKER_LOST, Code.DRAINING)
     return 1 if isinstance(error, InferstreamError) and error.code in passes else None
@@ -65,6 +65,8 @@ def http_headers(error: InferstreamError) -> list[tuple[bytes, bytes]]:
     seconds = retry_after(error)
     if seconds is not None:
         return [(b"retry-after", b"%d" % seconds)]
+    if error.code is Code.UNAUTHENTICATED:
+        return [(b"www-authenticate", b"Bearer")]  # RFC 9110, section 15.5.2: a 401 has to have a challenge
     if error.code is Code.UNSUPPORTED_ENCODING:
         return [(b"accept-encoding", b"gzip, deflate")]
     return []

@@ -157,7 +157,8 @@ class Settings(EnvironmentModel):
         description="Which responses have an `X-Request-Id`: those to requests that have one, or all.",
     )
     status_profile: Literal["default", "mlserver", "triton"] = Field(
-        "default", description="Whose status codes to use where servers differ."
+        "default",
+        description="Whose status codes to use where servers differ. `mlserver` includes its error for unknown models.",
     )
     middleware: list[str] = Field(
         default_factory=list,

@@ -595,3 +595,34 @@ def test_what_cannot_be_served_is_one_line(tmp_path: Path, code: str, message: s
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (ran.returncode, len(ran.stderr.splitlines())) == (1, 1), ran.stderr
     assert message in ran.stderr
+
+
+NAMES_THE_CLIENT = """
+from blazerpc import BlazeApp, BlazeClient
+from blazerpc.client import SERVICE_NAME
+
+app = BlazeApp()
+
+@app.model("double")
+def double(a: int) -> int:
+    return 2 * a
+
+class Elsewhere:
+    client: BlazeClient | None = None
+"""
+
+
+def test_an_app_that_names_blazerpcs_client_serves_without_grpcio(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "blaze_app.py").write_text(NAMES_THE_CLIENT)
+    (tmp_path / "site" / "grpc.py").write_text("raise ModuleNotFoundError(name='grpc')")
+    running = Running(
+        tmp_path / "site" / "working-folder-is-above",
+        target="blaze_app.py",
+        PYTHONPATH=str(tmp_path / "site"),
+    )
+    try:
+        answer = httpx.post(f"{running.url}/v2/models/double/generate", json={"a": 2}, timeout=20)
+    finally:
+        assert running.stop() == 0, running.text()
+    assert answer.json()["output"] == 4, answer.text

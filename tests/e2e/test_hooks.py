@@ -43,6 +43,8 @@ async def auth(call, call_next):
         raise Refused("who are you?", status=401)
     if key == "mallory":
         raise Refused("not you")
+    if key == "eager":
+        raise Refused("slow down", status=429, retry_after=7)
     if key == "crash":
         raise RuntimeError("secret")
     call.principal = key
@@ -238,6 +240,32 @@ def test_json_rpc(app: Running) -> None:
     assert (refused["message"], refused["data"]["status"]) == ("who are you?", 401)
     assert httpx.post(f"{app.url}/rpc", json=call, headers=ANN, timeout=20).json()["result"] == 2
     told(app, "add", "jsonrpc", "ann", "success", 1)
+
+
+def test_a_refusal_says_how_to_identify_and_when_to_come_again(
+    app: Running, stub: GRPCInferenceServiceStub
+) -> None:
+    calls = [
+        ("/v2/models/words/infer", request(prompt="a")),
+        ("/v2/models/words/generate_stream", {"prompt": "a"}),
+        ("/v1/completions", {"model": "words", "prompt": "a"}),
+        ("/generate", {"inputs": "a"}),
+    ]
+    eager = {"authorization": "Bearer eager"}
+    for path, body in calls:
+        unknown = httpx.post(app.url + path, json=body, timeout=20)
+        assert (unknown.status_code, unknown.headers["www-authenticate"]) == (401, "Bearer")
+        assert "retry-after" not in unknown.headers
+        early = httpx.post(app.url + path, json=body, headers=eager, timeout=20)
+        assert (early.status_code, early.headers["retry-after"]) == (429, "7")
+        assert "www-authenticate" not in early.headers
+    call = {"jsonrpc": "2.0", "method": "add", "params": {"a": 1}, "id": 1}
+    early = httpx.post(f"{app.url}/rpc", json=call, headers=eager, timeout=20)
+    assert early.json()["error"]["data"]["retry_after"] == 7
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.ModelInfer(ModelInferRequest(model_name="add"), metadata=[*eager.items()])
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert ("retry-after", "7") in caught.value.trailing_metadata()
 
 
 def test_a_mapped_exception_has_its_status(app: Running, stub: GRPCInferenceServiceStub) -> None:

@@ -74,6 +74,12 @@ def test_rest_and_the_services_of_grpc_need_no_grpcio(run_without_grpc) -> None:
         "from inferstream import AsyncClient; AsyncClient('grpc://127.0.0.1:1')",
         "from inferstream import Client; Client('grpc://127.0.0.1:1')",
         "import inferstream.clients.typed",
+        "from inferstream.compat.finder import install; install()\n"
+        "import asyncio, blazerpc; app = blazerpc.BlazeApp()\n"
+        "asyncio.run(blazerpc.BlazeClient().predict('x'))",
+        "from inferstream.compat.finder import install; install()\n"
+        "import asyncio, blazerpc; app = blazerpc.BlazeApp()\n"
+        "asyncio.run(blazerpc.BlazeClient(registry=app.registry).predict('x'))",
         "from inferstream.compat.finder import install; install(); from mlserver.grpc.utils import handle_mlserver_error",
     ],
 )

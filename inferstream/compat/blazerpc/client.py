@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import Any
 
 from inferstream.clients.client import AsyncClient
-from inferstream.clients.typed import TypedClient
 from inferstream.errors import CallFailed, ConnectionFailed, ModelError
 
 from .errors import InferenceError, ModelNotFoundError, ValidationError
@@ -76,6 +75,9 @@ class BlazeClient:
             if self._registry is None:
                 self._client = AsyncClient(self._url, timeout=math.inf)
             else:
+                # Late: an app that names the client may serve where grpcio is not installed.
+                from inferstream.clients.typed import TypedClient
+
                 self._client = TypedClient(self._url, self._registry.app, timeout=math.inf)
         return self._client
 

@@ -5,13 +5,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from inferstream.codecs import lookup, signature
+from inferstream.codecs import lookup, registry, signature
 from inferstream.codecs.base import InputCodecLike, RequestCodec, RequestCodecLike
 from inferstream.codecs.decoded import has_decoded, keep
 from inferstream.codecs.lists import is_list_of
 from inferstream.codecs.numpy import Array, decoded, encoded
 from inferstream.codecs.numpy import to_dtype as dtype_of
-from inferstream.codecs.registry import find_input_codec, find_request_codec, inputs, requests
+from inferstream.codecs.registry import inputs, requests
 from inferstream.errors import CodecNotFound
 from inferstream.settings import ModelSettings
 from inferstream.types import (
@@ -25,21 +25,42 @@ from inferstream.types import (
     TensorData,
 )
 
+Found = TypeVar("Found", InputCodecLike, RequestCodecLike)
+
+
+def find_input_codec(
+    content_type: str | None = None, payload: Any = None, type_hint: Any = None
+) -> InputCodecLike | None:
+    found = registry.find_input_codec(content_type, payload, type_hint)
+    return found if content_type else _known(inputs, found)
+
 
 def find_input_codec_by_payload(payload: Any) -> InputCodecLike | None:
-    return inputs.by_payload(payload)
+    return _known(inputs, inputs.by_payload(payload))
 
 
 def find_input_codec_by_type_hint(type_hint: Any) -> InputCodecLike | None:
-    return inputs.by_type_hint(type_hint)
+    return _known(inputs, inputs.by_type_hint(type_hint))
+
+
+def find_request_codec(
+    content_type: str | None = None, payload: Any = None, type_hint: Any = None
+) -> RequestCodecLike | None:
+    found = registry.find_request_codec(content_type, payload, type_hint)
+    return found if content_type else _known(requests, found)
 
 
 def find_request_codec_by_payload(payload: Any) -> RequestCodecLike | None:
-    return requests.by_payload(payload)
+    return _known(requests, requests.by_payload(payload))
 
 
 def find_request_codec_by_type_hint(type_hint: Any) -> RequestCodecLike | None:
-    return requests.by_type_hint(type_hint)
+    return _known(requests, requests.by_type_hint(type_hint))
+
+
+def _known(table: registry.CodecTable[Found], codec: Found | None) -> Found | None:
+    """The codec. None for one of ours that MLServer does not have: its callers then choose their own."""
+    return None if codec in table.added.values() else codec
 
 
 class _CodecRegistry:

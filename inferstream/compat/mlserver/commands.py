@@ -1,5 +1,6 @@
 """The command line under MLServer's names, and the functions of its commands."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from inferstream.clients.batch import BatchRun, Rate
 from inferstream.clients.request_file import RequestFile
 from inferstream.clients.results import Results
 from inferstream.clients.transport import Target
+from inferstream.compat.names import VERSION
 
 root = typer.main.get_command(app)
 assert isinstance(root, typer.core.TyperGroup)
@@ -29,8 +31,12 @@ def main() -> None:
 
 
 def generate_dockerfile(base_image: str = "") -> str:
-    """A Dockerfile that serves the working folder."""
-    return dockerfile_of(Path())
+    """A Dockerfile that serves the working folder. `base_image` has Python; `{version}` in it is MLServer's."""
+    text = dockerfile_of(Path())
+    if not base_image:
+        return text
+    image = f"FROM {base_image.format(version=VERSION)}"
+    return re.sub(r"^FROM (python|debian):\S+", lambda _: image, text, flags=re.MULTILINE)
 
 
 def write_dockerfile(folder: str, dockerfile: str, include_dockerignore: bool = True) -> str:

@@ -4,12 +4,23 @@ MLServer's tensors always have `contents`, which are empty if the message has ra
 because Triton and KServe refuse a request that has both.
 """
 
+from typing import Any
+
 from inferstream.protos import converters
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
 
 
 class ModelInferRequestConverter(converters.ModelInferRequestConverter):
+    @staticmethod
+    def to_types(pb_object: ModelInferRequest) -> InferenceRequest:
+        """The request, equal to one that is made by hand: an absent id is empty."""
+        request = converters.ModelInferRequestConverter.to_types(pb_object)
+        fields: dict[str, Any] = {"id": pb_object.id, "inputs": request.inputs, "outputs": request.outputs}
+        if pb_object.parameters:
+            fields["parameters"] = request.parameters
+        return InferenceRequest.model_construct(**fields)
+
     @staticmethod
     def from_types(
         type_object: InferenceRequest, model_name: str, model_version: str | None = "", use_raw: bool = False

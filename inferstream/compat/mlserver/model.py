@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from enum import Enum
 from inspect import unwrap
 from typing import Any
@@ -62,7 +63,11 @@ def schedule_with_callback(
 
 
 def install_uvloop_event_loop() -> None:
-    """Does nothing: the server uses uvloop if it is installed."""
+    """Make new event loops those of uvloop, if it is installed. The server needs no call of this."""
+    with suppress(ImportError):
+        import uvloop
+
+        asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
 
 
 class EventLoopBackend(Enum):

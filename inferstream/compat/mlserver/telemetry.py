@@ -1,20 +1,19 @@
 """Log lines, metrics and traces of model code."""
 
+import json
 import logging
 import sys
 from contextlib import AbstractContextManager
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from inferstream import ModelSettings, Settings
 from inferstream.errors import ModelError as MLServerError
 from inferstream.telemetry import context, custom
-from inferstream.telemetry.context import model_name_var
-from inferstream.telemetry.custom import CUSTOM
+from inferstream.telemetry.context import model_name_var, model_version_var
 from inferstream.telemetry.logs import JSONFormatter, LineFormatter, apply_configuration
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Histogram
+    from prometheus_client import Histogram
 
 
 LoggerName = "mlserver"
@@ -25,7 +24,7 @@ GRPC, KAFKA, METRICS, PARALLEL, REST = map(logger.getChild, ("grpc", "kafka", "m
 
 
 class ModelLoggerFormatter(logging.Formatter):
-    """Formats lines or JSON objects, with the name of the model that logs."""
+    """Formats lines or JSON objects, with the name of the model that logs. Sets `record.model` to that part."""
 
     def __init__(self, settings: Settings | None) -> None:
         super().__init__()
@@ -33,7 +32,17 @@ class ModelLoggerFormatter(logging.Formatter):
         self._formatter = JSONFormatter() if self.use_structured_logging else LineFormatter()
 
     def format(self, record: logging.LogRecord) -> str:
+        record.model = self._model()  # other formatters show it by `%(model)s`
         return self._formatter.format(record)
+
+    def _model(self) -> str:
+        name, version = model_name_var.get(), model_version_var.get()
+        if not name:
+            return ""
+        if not self.use_structured_logging:
+            return f"[{name}:{version}]" if version else f"[{name}]"
+        fields = {"model_name": name, "model_version": version} if version else {"model_name": name}
+        return "".join(f', "{key}": {json.dumps(value)}' for key, value in fields.items())
 
 
 def get_logger() -> logging.Logger:
@@ -91,52 +100,15 @@ def register(name: str, description: str) -> "Histogram":
 
 def log(**metrics: float) -> None:
     """Record one value per metric for the model that calls. Raises InvalidModelContext."""
-    if not model_name_var.get():
-        raise InvalidModelContext
+    _get_labels_from_context()
     custom.log(**metrics)
 
 
-class MetricsRegistry:
-    """Metrics by name."""
-
-    def exists(self, metric_name: str) -> bool:
-        """Whether the metric is registered."""
-        return CUSTOM.get(metric_name) is not None
-
-    def get(self, metric_name: str) -> "Histogram":
-        """The metric. Raises MetricNotFound."""
-        found = CUSTOM.get(metric_name)
-        if found is None:
-            raise MetricNotFound(metric_name)
-        return found
-
-    def __getitem__(self, metric_name: str) -> "Histogram":
-        return self.get(metric_name)
-
-    def register(self, collector: Any) -> None:
-        """Add a custom collector to the metrics of the server."""
-        import prometheus_client  # late: models start without it
-
-        prometheus_client.REGISTRY.register(collector)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(_collected(), name)
-
-    def __contains__(self, metric_name: str) -> bool:
-        return self.exists(metric_name)
-
-
-@cache
-def _collected() -> "CollectorRegistry":
-    """The same metrics as a registry of prometheus_client: `collect`, `get_sample_value` and others."""
-    from prometheus_client import CollectorRegistry  # late: models start without it
-
-    registry = CollectorRegistry()
-    registry.register(CUSTOM)
-    return registry
-
-
-REGISTRY = MetricsRegistry()
+def _get_labels_from_context() -> dict[str, str]:
+    name = model_name_var.get()
+    if not name:
+        raise InvalidModelContext
+    return {SELDON_MODEL_NAME_LABEL: name, SELDON_MODEL_VERSION_LABEL: model_version_var.get()}
 
 
 PROMETHEUS_MULTIPROC_DIR = "PROMETHEUS_MULTIPROC_DIR"

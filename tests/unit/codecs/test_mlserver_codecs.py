@@ -75,7 +75,6 @@ def _is_base64(value: Any) -> bool:
 
 
 DIFFERENCES: dict[str, Differs] = {
-    "text in arrays of objects becomes bytes, as text elsewhere does": _of("np", "payload", '["a", null]'),
     "byte arrays are one element each, not one buffer for all": _of("np", "payload", '"S2"'),
     "a column of bytes is not said to be text": _of("pd", "payload", '"object", [{"bytes"'),
     "pandas' own text and times are columns": _of("pd", "payload", '["str"', '["datetime64'),

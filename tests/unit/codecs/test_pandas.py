@@ -46,7 +46,29 @@ def test_columns_survive(
     if datatype == "BYTES":
         kind = bytes if use_bytes else str
         assert all(value is None or isinstance(value, kind) for value in tensor.data)
-    assert travelled(column).tolist() == values
+    if content_type == "str":
+        pd.testing.assert_series_equal(travelled(column), pd.Series(values, name="c"))
+    else:
+        assert travelled(column).tolist() == values
+
+
+@pytest.mark.parametrize("content_type", [None, "str"])
+def test_texts_have_the_dtype_that_pandas_gives_them(content_type: str | None) -> None:
+    column = RequestInput(
+        name="c",
+        shape=[2, 1],
+        datatype="BYTES",
+        data=["a", "b"],
+        parameters=content_type and Parameters(content_type=content_type),
+    )
+    found = PandasCodec.decode_request(InferenceRequest(inputs=[column]))
+    pd.testing.assert_frame_equal(found, pd.DataFrame({"c": ["a", "b"]}))
+
+
+def test_bytes_without_a_content_type_stay_bytes() -> None:
+    column = RequestInput(name="c", shape=[2, 1], datatype="BYTES", data=[b"a", b"b"])
+    found = PandasCodec.decode_request(InferenceRequest(inputs=[column]))
+    pd.testing.assert_frame_equal(found, pd.DataFrame({"c": [b"a", b"b"]}))
 
 
 def test_times_come_back_as_times_with_their_gaps() -> None:

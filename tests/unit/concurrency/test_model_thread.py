@@ -209,3 +209,20 @@ async def test_closing_ends_the_thread_and_the_tasks_in_it() -> None:
     assert not thread._thread.is_alive()
     assert ended.is_set()
     thread.close()  # a second time changes nothing
+
+
+async def test_a_thread_ends_in_order_after_model_code_has_replaced_the_policy_of_loops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failed: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    thread = ModelThread("model-m")
+    await thread.call(where)
+    before = asyncio.get_event_loop_policy()
+    asyncio.set_event_loop_policy(asyncio.DefaultEventLoopPolicy())
+    try:
+        thread.close()
+        await asyncio.to_thread(thread._thread.join, 5)
+    finally:
+        asyncio.set_event_loop_policy(before)
+    assert [str(each.exc_value) for each in failed] == []

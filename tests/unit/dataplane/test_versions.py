@@ -90,6 +90,12 @@ def test_an_unknown_model_is_told_which_there_are(keys, asked, says) -> None:
     assert caught.value.message.endswith(says)
 
 
+def test_under_mlservers_profile_the_message_is_mlservers() -> None:
+    with pytest.raises(ModelNotFound) as caught:
+        serving(("a", None), status_profile="mlserver").get("m", "v0")
+    assert caught.value.message == "Model m with version v0 not found"
+
+
 def test_no_names_are_told_where_the_index_is_closed() -> None:
     with pytest.raises(ModelNotFound) as caught:
         serving(("a", None), host="0.0.0.0").get("m")

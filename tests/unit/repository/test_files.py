@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from inferstream.cli.target import targeted
 from inferstream.errors import InvalidSettings
 from inferstream.repository.apps import AppRepository
 from inferstream.repository.files import FileRepository, repository_of_code
+from inferstream.repository.target import targeted
 
 CLASSES = """
 from inferstream import MLModel

@@ -3,8 +3,10 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from fastapi import APIRouter, FastAPI
 from starlette.applications import Starlette
@@ -322,3 +324,70 @@ async def test_a_route_of_a_model_that_the_server_hides_is_named_with_who_claims
         'model Hidden: its route /v2/logging is hidden: the dialect "triton\'s missing extensions" claims it',
         'model Hidden: its route /v2/models/{name}/explain is hidden: the dialect "metadata" claims it',
     ]
+
+
+FUNCTIONS = """
+from inferstream import App
+
+app = App()
+
+@app.model
+def double(a: int) -> int:
+    return 2 * a
+"""
+
+CLASSES = """
+from inferstream import MLModel
+
+class Doubling(MLModel):
+    async def predict(self, payload): ...
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("given", [Path, str])
+async def test_an_app_is_served_by_the_path_of_its_file(tmp_path: Path, given: type, workers: int) -> None:
+    (tmp_path / "doubling_functions.py").write_text(FUNCTIONS)
+    place = given(tmp_path / "doubling_functions.py")
+    async with Application(place, parallel_workers=workers) as application:
+        transport = httpx.ASGITransport(application.asgi)
+        async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+            answer = await client.post("/v2/models/double/generate", json={"a": 2})
+    assert answer.json()["output"] == 4
+
+
+async def test_an_app_is_served_by_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "further_functions.py").write_text(
+        FUNCTIONS.replace("app = ", "further = ").replace("@app", "@further")
+    )
+    monkeypatch.chdir(tmp_path)
+    async with Application("further_functions:further") as application:
+        assert [name for name, _ in application.registry.names()] == ["double"]
+
+
+async def test_classes_are_served_by_the_path_of_their_file(tmp_path: Path) -> None:
+    (tmp_path / "doubling_classes.py").write_text(CLASSES)
+    async with Application(tmp_path / "doubling_classes.py") as application:
+        assert [name for name, _ in application.registry.names()] == ["Doubling"]
+
+
+async def test_a_folder_is_one_of_models_also_where_the_calling_program_lies_in_it(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("raise AssertionError")
+    async with Application(tmp_path) as application:
+        assert application.registry.names() == []
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("nowhere", "nowhere is not a folder, nor an app"),
+        ("nowhere.py", "there is no file nowhere.py"),
+        ("no.where:app", "no.where"),
+    ],
+)
+def test_a_place_where_nothing_is_served_is_named(
+    place: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidSettings, match=says):
+        Application(place)

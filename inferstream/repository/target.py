@@ -1,17 +1,17 @@
-"""What a command is given to serve: a folder of models, or an app."""
+"""What a command or a program is given to serve: a folder of models, or an app."""
 
 from pathlib import Path
 
 from ..errors import InvalidSettings
-from ..repository.folder import settings_files
 from ..settings import MODEL_SETTINGS_FILE, load_model_settings
+from .folder import settings_files
 
 APP = "app"
 """The name of an app in its module, where the command names none."""
 
 
 def targeted(target: str) -> tuple[Path, str | None]:
-    """The folder that a command works in, and the import path of the code; None for a folder of models.
+    """The folder to work in, and the import path of the code; None for a folder of models.
 
     Code is `module:app` in the present folder, the path of a file, `app.py` or `src/app.py:name`, or a folder with an
     `app.py` and no model. A file without a name may also hold classes of models (`repository_of_code`). A file that

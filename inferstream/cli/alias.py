@@ -1,0 +1,41 @@
+"""`server alias`: this command under MLServer's name, for Dockerfiles and scripts that were written for it."""
+
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import typer
+
+from ..errors import InvalidSettings
+
+NAMES = ("mlserver",)
+
+
+def run(name: str) -> int:
+    """Write the command `name` beside this one; returns 1 when nothing was written."""
+    try:
+        path = _write(name, Path(sys.argv[0]))
+    except InvalidSettings as error:
+        typer.echo(f"error: {error.message}", err=True)
+        return 1
+    except OSError as error:
+        typer.echo(f"error: {error.filename}: {error.strerror}", err=True)
+        return 1
+    typer.echo(f"{path} is the command {Path(sys.argv[0]).name}", err=True)
+    return 0
+
+
+def _write(name: str, command: Path) -> Path:
+    if name not in NAMES:
+        raise InvalidSettings(f'"{name}" is no name for this command; it may be called: {", ".join(NAMES)}')
+    if find_spec(name) is not None:
+        raise InvalidSettings(f"{name} is installed, and its command is its own")
+    if command.name not in ("server", "inferstream"):
+        raise InvalidSettings(f"{command.name} cannot be copied; call it as `server alias {name}`")
+    path = command.with_name(name)
+    if not path.exists():
+        shutil.copy2(command, path)
+    elif path.read_bytes() != command.read_bytes():
+        raise InvalidSettings(f"{path} is another command already; nothing was written")
+    return path

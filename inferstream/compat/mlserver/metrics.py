@@ -1,0 +1,57 @@
+"""Registries of metrics whose metrics are found by name."""
+
+from typing import Any
+
+import prometheus_client
+from prometheus_client import CollectorRegistry
+
+from inferstream.telemetry.custom import CUSTOM
+
+from .telemetry import MetricNotFound
+
+
+class MetricsRegistry(CollectorRegistry):
+    """Metrics by name."""
+
+    def exists(self, metric_name: str) -> bool:
+        """Whether the metric is registered."""
+        return self._found(metric_name) is not None
+
+    def get(self, metric_name: str) -> Any:
+        """The metric. Raises MetricNotFound."""
+        found = self._found(metric_name)
+        if found is None:
+            raise MetricNotFound(metric_name)
+        return found
+
+    def _found(self, metric_name: str) -> Any:
+        return self._names_to_collectors.get(metric_name)
+
+    def __getitem__(self, metric_name: str) -> Any:
+        return self.get(metric_name)
+
+    def __contains__(self, metric_name: str) -> bool:
+        return self.exists(metric_name)
+
+
+class ServedRegistry(MetricsRegistry):
+    """What model code adds to the metrics of the server, by `register` and `log` or by prometheus_client."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        super().register(CUSTOM)
+
+    def register(self, collector: Any) -> None:
+        prometheus_client.REGISTRY.register(collector)
+        super().register(collector)
+
+    def unregister(self, collector: Any) -> None:
+        if collector is not CUSTOM:
+            prometheus_client.REGISTRY.unregister(collector)
+            super().unregister(collector)
+
+    def _found(self, metric_name: str) -> Any:
+        return CUSTOM.get(metric_name) or super()._found(metric_name)
+
+
+REGISTRY = ServedRegistry()
