@@ -20,8 +20,8 @@ from ..types import (
 from ..types.conversion import check_depth
 from ..types.datatypes import NAMES, WIRE_SIZES
 from ..types.values_request import InputsForm, ValuesRequest
+from . import ids
 from .duplicate_keys import refuse_duplicate_keys
-from .ids import MAX_ID, too_long_id
 from .json_tensors import LARGE, Document, load_tensors
 
 MAX_PARAMETERS = 256
@@ -264,14 +264,10 @@ def _outputs(present: Any, nested: bool) -> tuple[list[RequestOutput], dict[str,
 
 
 def check_id(value: Any) -> str:
-    """A request id that is safe in logs and responses. Raises InvalidRequest."""
+    """The request id in a JSON value. Raises InvalidRequest."""
     if type(value) is not str:
         raise InvalidRequest(f"id must be a string, got {_kind(value)}")
-    if not value.isprintable():
-        raise InvalidRequest("id must be printable characters")
-    if len(value) > MAX_ID:
-        raise too_long_id(value)
-    return value
+    return ids.check_id(value)
 
 
 def raw_request(body: memoryview, inputs: Sequence[MetadataTensor]) -> tuple[InferenceRequest, BinaryOutputs]:
