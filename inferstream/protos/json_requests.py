@@ -45,7 +45,7 @@ def load(body: bytes | memoryview) -> Any:
     if (b"NaN" in text or b"Infinity" in text) and not _LONE_SURROGATE.search(text):
         # Triton's client writes NaN and Infinity, which are not JSON. `json` reads them; orjson does not.
         try:
-            return json.loads(text)
+            return json.loads(str(text, "utf-8"))  # of bytes it would take UTF-16 and halves of pairs too
         except (ValueError, RecursionError):
             pass
     raise InvalidRequest(f"The body is not valid JSON: {reason}")
