@@ -258,7 +258,10 @@ def counts_characters(tensor: RequestInput | ResponseOutput) -> bool:
     shape = tensor.shape
     if tensor.datatype != "BYTES" or prod(shape) == 1:
         return False
-    values = tensor.data.flat()
+    try:
+        values = tensor.data.flat()
+    except ValueError:  # ragged, or cut off
+        return False
     if not values or not all(isinstance(value, (str, bytes)) for value in values):
         return False
     rows, characters = (1, prod(shape)) if len(values) == 1 else (shape[0], prod(shape[1:]))

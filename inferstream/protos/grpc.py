@@ -18,7 +18,7 @@ from ..types.datatypes import DTYPES, NAMES
 from ..types.values_request import InputsForm, ValuesRequest
 from .dataplane_pb2 import InferParameter, ModelInferRequest, ModelInferResponse
 from .grpc_requests import InferMessage
-from .ids import MAX_ID, too_long_id
+from .ids import check_id
 
 TensorMessage = ModelInferRequest.InferInputTensor | ModelInferResponse.InferOutputTensor
 AnyTensor = TypeVar("AnyTensor", RequestInput, ResponseOutput)
@@ -88,7 +88,7 @@ def parameters_to(parameters: Parameters | None, message: Mapping[str, InferPara
 def request_from(message: InferMessage, form: InputsForm | None = None) -> InferenceRequest:
     """The request in a ModelInferRequest; raw contents are not copied. `form` is that of the model.
 
-    Raises InvalidRequest for mixed, missing or misplaced contents of an input, and for an id that is too long.
+    Raises InvalidRequest for mixed, missing or misplaced contents of an input, and for an id that is not allowed.
     """
     raw, sent, parameters, wanted = (
         message.raw_input_contents,
@@ -96,8 +96,8 @@ def request_from(message: InferMessage, form: InputsForm | None = None) -> Infer
         message.parameters,
         message.outputs,
     )
-    if len(request_id := message.id) > MAX_ID:
-        raise too_long_id(request_id)
+    if request_id := message.id:
+        check_id(request_id)
     if form is not None and not (raw or parameters or wanted):
         values = _values_from(sent, form)
         if values is not None:

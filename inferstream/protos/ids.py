@@ -1,4 +1,4 @@
-"""The limit of the length of request ids, on every transport."""
+"""The rules of request ids, on every transport."""
 
 from ..errors import InvalidRequest
 
@@ -6,6 +6,10 @@ MAX_ID = 1024
 """Characters of a request's id. Each response, and each event of a stream, repeats the id."""
 
 
-def too_long_id(id: str) -> InvalidRequest:
-    """The error for an id of more than MAX_ID characters."""
-    return InvalidRequest(f"id {id[:40]!r}... has {len(id)} characters, at most {MAX_ID} are allowed")
+def check_id(id: str) -> str:
+    """An id that is safe in logs and responses. Raises InvalidRequest for control characters and for a longer one."""
+    if not id.isprintable():
+        raise InvalidRequest("id must be printable characters")
+    if len(id) > MAX_ID:
+        raise InvalidRequest(f"id {id[:40]!r}... has {len(id)} characters, at most {MAX_ID} are allowed")
+    return id

@@ -21,9 +21,9 @@ from ..types.conversion import check_depth
 from ..types.datatypes import NAMES, WIRE_SIZES
 from ..types.json_numbers import NOT_NUMBERS, Malformed, Numbers
 from ..types.values_request import InputsForm, ValuesRequest
+from . import ids
 from .counts import expect_tensors
 from .duplicate_keys import refuse_duplicate_keys
-from .ids import MAX_ID, too_long_id
 from .json_arrays import FIELDS, parse, parse_request
 
 MAX_PARAMETERS = 256
@@ -61,7 +61,7 @@ def _with_nan(text: bytes, reason: str) -> Any:
                 f"NaN and Infinity may stand in long lists, or in JSON of {MAX_NAN} bytes at most."
             )
         try:
-            return json.loads(text)
+            return json.loads(str(text, "utf-8"))  # of bytes it would take UTF-16 and halves of pairs too
         except (ValueError, RecursionError):
             pass
     raise InvalidRequest(f"The body is not valid JSON: {reason}")
@@ -289,14 +289,10 @@ def _outputs(present: Any, nested: bool) -> tuple[list[RequestOutput], dict[str,
 
 
 def check_id(value: Any) -> str:
-    """A request id that is safe in logs and responses. Raises InvalidRequest."""
+    """The request id in a JSON value. Raises InvalidRequest."""
     if type(value) is not str:
         raise InvalidRequest(f"id must be a string, got {_kind(value)}")
-    if not value.isprintable():
-        raise InvalidRequest("id must be printable characters")
-    if len(value) > MAX_ID:
-        raise too_long_id(value)
-    return value
+    return ids.check_id(value)
 
 
 def raw_request(body: memoryview, inputs: Sequence[MetadataTensor]) -> tuple[InferenceRequest, BinaryOutputs]:

@@ -124,6 +124,11 @@ class Method:
         return CLASSIC_FILE if self.classic else f"{self.package or self.service}.proto"
 
     @property
+    def go_package(self) -> str:
+        """Import path of the package that protoc makes for Go, which refuses a file without one."""
+        return f"inferstream/{(self.package or self.service).replace('.', '/')}"
+
+    @property
     def needs_tensors(self) -> bool:
         """Whether its package needs the message of arrays. BlazeRPC's package always has it."""
         return self.classic or any(each.is_tensor for each in (*self.request, *self.response))

@@ -17,6 +17,7 @@ def file_of(methods: Sequence[Method]) -> FileDescriptorProto:
     """The file of one package, with a service for each that the methods name."""
     package = methods[0].package
     file = FileDescriptorProto(name=methods[0].file, package=package or None, syntax="proto3")
+    file.options.go_package = methods[0].go_package
     scope = f".{package}." if package else "."
     if any(method.needs_tensors for method in methods):
         tensor = file.message_type.add(name=TENSOR)

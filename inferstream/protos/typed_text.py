@@ -24,6 +24,7 @@ def proto_of(methods: Sequence[Method], removed: Mapping[str, Mapping[str, int]]
     parts = [f'{_comment([title], "")}syntax = "proto3";\n']
     if first.package:
         parts.append(f"package {first.package};\n")
+    parts.append(f'option go_package = "{first.go_package}";\n')
     methods = sorted(methods, key=lambda method: method.name)
     for service in sorted({method.service for method in methods}):
         parts.append("".join(_service([method for method in methods if method.service == service])))

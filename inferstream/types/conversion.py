@@ -91,8 +91,7 @@ def _floats(flat: list[Any], kinds: set[type], datatype: str, dtype: np.dtype[An
         return wide
     with np.errstate(over="ignore"):
         narrow = wide.astype(dtype)
-    if (np.isinf(narrow) & ~np.isinf(wide)).any():
-        raise ValueError(f"a value is out of range for {datatype}")
+    _check_finite(narrow, wide, datatype)
     return narrow
 
 
@@ -130,7 +129,7 @@ def whole(value: float, datatype: str) -> int:
 def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:
     """An array in the dtype of `datatype`. Floating-point values may lose precision.
 
-    Raises ValueError when a value would wrap, be truncated or change its kind.
+    Raises ValueError when a value would wrap, be truncated, become infinite or change its kind.
     """
     dtype = DTYPES[datatype]
     if array.dtype.kind not in "biuf":
@@ -139,7 +138,15 @@ def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:
         cast = array.astype(dtype)
     if dtype.kind != "f" and not np.array_equal(cast, array):
         raise ValueError(f"{datatype} cannot hold every value of an array of {array.dtype}")
+    if not np.can_cast(array.dtype, dtype):
+        _check_finite(cast, array, datatype)
     return cast
+
+
+def _check_finite(cast: npt.NDArray[Any], array: npt.NDArray[Any], datatype: str) -> None:
+    """Raise ValueError where a value of `array` became infinite in `cast`, its cast to `datatype`."""
+    if (np.isinf(cast) & ~np.isinf(array)).any():
+        raise ValueError(f"a value is out of range for {datatype}")
 
 
 NESTING = {list, tuple, dict}

@@ -9,6 +9,7 @@ import pytest
 import tritonclient.grpc as triton
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse, ModelStreamInferResponse
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.serving import Running, text
 
 STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
@@ -91,6 +92,33 @@ def test_a_stream_that_fails_before_its_first_response_can_be_retried(server: Ru
     assert failure.code() is grpc.StatusCode.NOT_FOUND
     assert dict(failure.initial_metadata()) == {}  # metadata would commit the client to this attempt
     assert named is None
+
+
+@pytest.mark.parametrize("model", ["both", "streaming", "nobody"])
+def test_a_stub_of_dataplane_proto_fails_where_the_server_takes_it_for_tritons(
+    server: Running, model: str
+) -> None:
+    """It sends what Triton's client sends. Without a failure it would read responses without outputs."""
+    with grpc.insecure_channel(server.grpc) as channel:
+        ask = GRPCInferenceServiceStub(channel).ModelStreamInfer
+        call = ask(iter([message(model, raw=True)]), timeout=20)
+        with pytest.raises(grpc.RpcError) as caught:
+            list(call)
+        assert caught.value.code() is grpc.StatusCode.INTERNAL
+        assert dict(call.initial_metadata())["x-stream-dialect"] == "triton"
+        chosen = ask(
+            iter([message("both", raw=True)]), metadata=[("x-stream-dialect", "mlserver")], timeout=20
+        )
+        assert [response.raw_output_contents for response in chosen if response.outputs]
+
+
+def test_a_client_that_checks_no_text_reads_the_reason(server: Running) -> None:
+    _, responses = stream(server, message("streaming", raw=True))
+    assert len(responses) > 1
+    assert b"metadata x-stream-dialect: mlserver" in responses[0]
+    assert not any(b"x-stream-dialect" in later for later in responses[1:])
+    named = stream(server, message("streaming", raw=True), "triton")[1]
+    assert [responses[0][: len(named[0])], *responses[1:]] == named
 
 
 def test_tritonclient_streams_raw_tensors_and_reads_them(server: Running) -> None:

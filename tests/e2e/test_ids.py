@@ -1,4 +1,4 @@
-"""Ids of requests: the longest comes back as it was sent, over every transport, and a longer one is refused."""
+"""Ids of requests: the longest comes back as it was sent, over every transport; others are refused."""
 
 import json
 from collections.abc import Callable
@@ -99,7 +99,19 @@ def _message(model: str, id: str) -> ModelInferRequest:
     return made
 
 
-@pytest.mark.parametrize("ask", [rest, flat, events, websocket, unary, stream, tritons])
+TRANSPORTS = [rest, flat, events, websocket, unary, stream, tritons]
+
+
+@pytest.mark.parametrize("ask", TRANSPORTS)
+@pytest.mark.parametrize("id", ["a\nb", "\x1b[2J", "\0", "a\u202eb"])
+def test_ids_with_control_characters_are_refused(
+    server: Running, ask: Callable[[Running, str], Ids], id: str
+) -> None:
+    with pytest.raises(Refused, match=r"^id must be printable characters$"):
+        ask(server, id)
+
+
+@pytest.mark.parametrize("ask", TRANSPORTS)
 def test_ids_of_every_transport(server: Running, ask: Callable[[Running, str], Ids]) -> None:
     assert ask(server, LONGEST) == {LONGEST}
     with pytest.raises(Refused, match=r"^id 'é🙂 x.* has 1025 characters, at most 1024 are allowed$"):

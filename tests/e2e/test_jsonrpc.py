@@ -79,6 +79,15 @@ def test_values_in_and_out(app: Running) -> None:
     assert '"n"' in wrong["message"] or "shape" in wrong["message"]
 
 
+def test_an_id_with_control_characters_is_refused(app: Running) -> None:
+    for id in ("a\nb", "\x1b[2J"):
+        assert post(app, call("add", [1, 2], id=id)) == {
+            "jsonrpc": "2.0",
+            "error": {"code": -32600, "message": '"id" must be printable characters, a number or null.'},
+            "id": None,
+        }
+
+
 def test_the_model_of_a_stream_ends_with_its_client(app: Running) -> None:
     with httpx.Client(timeout=20) as client:
         body = {"params": {"n": 1_000_001, "every": 0.01}}

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.frontends import spread
 from tests.serving import SERVER, Running, eventually
 from tests.typed import VERSIONS, Reflected, Service
@@ -152,6 +154,43 @@ def test_wrong_bytes_name_the_field(service: Service, method: str, data: bytes, 
         [*found]  # noqa: B018
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert said in caught.value.details()
+
+
+def test_a_number_beyond_the_range_of_its_argument_is_refused_at_every_door(
+    typed: Running, service: Service
+) -> None:
+    x, said = np.array([[1.0, 2.0, 1e300]]), 'argument "x": a value is out of range for FP32'
+    head = {"name": "x", "datatype": "FP64", "shape": [1, 3]}
+    binary = json.dumps({"inputs": [{**head, "parameters": {"binary_data_size": x.nbytes}}]}).encode()
+    url = f"{typed.url}/v2/models/my-array/infer"
+    values = ModelInferRequest(model_name="my-array")
+    values.inputs.add(**head).contents.fp64_contents.extend(x.reshape(-1))
+    raw = ModelInferRequest(model_name="my-array", raw_input_contents=[x.tobytes()])
+    raw.inputs.add(**head)
+    for response in (
+        httpx.post(url, json={"inputs": [{**head, "data": x.tolist()}]}),
+        httpx.post(
+            url, content=binary + x.tobytes(), headers={"Inference-Header-Content-Length": str(len(binary))}
+        ),
+    ):
+        assert (response.status_code, response.json()["error"]) == (400, said)
+    with grpc.insecure_channel(typed.grpc) as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        array = {"shape": [1, 3], "dtype": "double", "data": x.tobytes()}
+        for call in (
+            lambda: stub.ModelInfer(values, timeout=20),
+            lambda: stub.ModelInfer(raw, timeout=20),
+            lambda: service.call("PredictMyArray", x=array),
+        ):
+            with pytest.raises(grpc.RpcError) as caught:
+                call()
+            assert (caught.value.code(), caught.value.details()) == (grpc.StatusCode.INVALID_ARGUMENT, said)
+
+
+def test_infinity_itself_is_a_value(service: Service) -> None:
+    x = np.array([[1.0, 2.0, np.inf]], "f4")
+    found = service.call("PredictMyArray", x={"shape": [1, 3], "dtype": "float", "data": x.tobytes()}).result
+    np.testing.assert_array_equal(np.frombuffer(found.data), [2.0, 4.0, np.inf])
 
 
 def test_a_wrong_later_request_ends_the_stream(service: Service) -> None:

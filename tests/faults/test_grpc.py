@@ -55,6 +55,8 @@ INVALID = {
     "BYTES huge": request(bare("BYTES"), raw=[b"\xff\xff\xff\xff"]),
     "BYTES stub": request(bare("BYTES"), raw=[b"\x01\x00"]),
     "BYTES rest": request(bare("BYTES"), raw=[b"\x01\x00\x00\x00ab"]),
+    "BYTES stub for no values": request(bare("BYTES", [0]), raw=[b"\x01\x00"]),
+    "BYTES huge for no values": request(bare("BYTES", [0, 2]), raw=[b"\xff\xff\xff\xff"]),
     "FP16 typed": request(typed("FP16", fp32_contents=[1])),
     "BF16 typed": request(typed("BF16", fp32_contents=[1])),
     "duplicate inputs": request(typed(fp32_contents=[1]), typed(fp32_contents=[1])),

@@ -99,6 +99,12 @@ REFUSED = {
     "invalid UTF-8": b'{"inputs":[{"name":"\xff","datatype":"FP32","shape":[1],"data":[1]}]}',
     "lone surrogate": raw('"\\ud800"', "BYTES"),
     "lone surrogate beside NaN": raw('"\\ud800NaN"', "BYTES"),
+    "half a pair in UTF-8 beside NaN": raw('"*NaN"', "BYTES").replace(b"*", b"\xed\xa0\x80"),
+    "no UTF-8 beside NaN": raw('"*NaN"', "BYTES").replace(b"*", b"\xff"),
+    "UTF-16 beside NaN": raw('"NaN"', "BYTES").decode().encode("utf-16"),
+    "ragged texts": one("BYTES", ["a", ["b"]], [2]),
+    "ragged texts for no values": one("BYTES", [["a"], ["b", "c"]], [0]),
+    "texts nested too deep": one("BYTES", ["a", [[["b"]]]], [2]),
     "NUL in name": b'{"inputs":[{"name":"a\\u0000","datatype":"FP32","shape":[1],"data":[1]}]}',
     "empty name": {"inputs": [tensor("", "FP32", [1])]},
     "long name": {"inputs": [tensor("n" * 300, "FP32", [1])]},
@@ -133,7 +139,9 @@ def test_a_malformed_request_is_400_with_a_reason(server: Running, case: str) ->
     server.probe()
 
 
-@pytest.mark.parametrize("case", ["300 in INT8", "data too long", "ragged", "dim -1", "text in FP32"])
+@pytest.mark.parametrize(
+    "case", ["300 in INT8", "data too long", "ragged", "ragged texts", "dim -1", "text in FP32"]
+)
 def test_the_reason_names_the_input(server: Running, case: str) -> None:
     assert 'input "x"' in post(server, REFUSED[case]).json()["error"]
 
@@ -208,17 +216,18 @@ def test_null_data_beside_a_binary_size_of_zero_is_an_empty_tensor(server: Runni
     assert post(server, body, Inference_Header_Content_Length=str(length)).status_code == 200
 
 
+@pytest.mark.parametrize("shape", [[1], [2], [0], [0, 2]])
 @pytest.mark.parametrize(
     "body", [b"\x10\x00\x00\x00ab", b"\x01\x00", b"\xff\xff\xff\xff", b"\x01\x00\x00\x00ab"]
 )
-def test_bytes_elements_that_overrun_are_400(server: Running, body: bytes) -> None:
+def test_bytes_elements_that_overrun_are_400(server: Running, body: bytes, shape: list[int]) -> None:
     header = json.dumps(
         {
             "inputs": [
                 {
                     "name": "x",
                     "datatype": "BYTES",
-                    "shape": [1],
+                    "shape": shape,
                     "parameters": {"binary_data_size": len(body)},
                 }
             ]
@@ -226,6 +235,7 @@ def test_bytes_elements_that_overrun_are_400(server: Running, body: bytes) -> No
     ).encode()
     answer = post(server, header + body, Inference_Header_Content_Length=str(len(header)))
     assert answer.status_code == 400, answer.text
+    assert answer.json()["error"].startswith('input "x": ')
 
 
 @pytest.mark.parametrize(

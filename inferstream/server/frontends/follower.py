@@ -73,7 +73,7 @@ class Follower:
             frames.Withdraw: lambda frame: self._do(frame, self._registry.withdraw(frame.model)),
             frames.Tell: self._tell,
             frames.OpenPorts: lambda frame: self._do(frame, self._open()),
-            frames.Drain: lambda frame: self._do(frame, self._registry.stop(frame.grace)),
+            frames.Drain: lambda frame: self._do(frame, self._drain(frame.grace)),
             frames.Shutdown: lambda frame: self._do(frame, self._stop(frame.seconds), then=_end),
             frames.Retired: lambda frame: self._loading.retired(frame.worker),
             frames.Lost: lambda frame: self._loading.lost(frame.worker, frame.how),
@@ -132,6 +132,11 @@ class Follower:
         await doors.start(sock)
         self._doors = doors
         settle()
+
+    async def _drain(self, grace: float) -> None:
+        if self._doors is not None:
+            self._doors.drain()
+        await self._registry.stop(grace)
 
     async def _stop(self, seconds: float) -> None:
         over = self._loop.time() + seconds

@@ -121,15 +121,18 @@ class Http2Port:
                     connection.abort()
 
     def drain(self) -> None:
-        """Let each connection, and each later one, end with its requests."""
+        """Listen no more, and let each connection end with its requests.
+
+        A client that found the port open after its GOAWAY would connect again, for ever.
+        """
         self._draining = True
+        if self._server is not None:
+            self._server.close()
         for connection in [*self.connections]:
             connection.drain()
 
     async def stop(self, grace: float) -> None:
         """Drain for at most `grace` seconds, and then close every connection."""
-        if self._server is not None:
-            self._server.close()
         self.drain()
         with suppress(TimeoutError):
             await self._empty(grace)

@@ -9,11 +9,11 @@ from .limits import Limits
 WORTH_A_VIEW = 64 * 1024
 """Bytes of data of which a view costs less than a copy. A view keeps all that was read with them."""
 
-MOST_CONTINUATIONS = 32
-"""CONTINUATION frames of one header block, which may be empty."""
+LARGEST_BLOCK = 1024 * 1024
+"""Bytes of a header block, far above those of a legal head, so that a head which is too large gets a response."""
 
-BLOCKS = 4
-"""Times the largest head that a header block may have, so that a head which is too large gets a response."""
+MOST_CONTINUATIONS = 64
+"""CONTINUATION frames of one header block: as many as such a block needs in the smallest frames. They may be empty."""
 
 
 class FrameReader(ABC):
@@ -21,9 +21,10 @@ class FrameReader(ABC):
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._largest_block = max(BLOCKS * limits.max_header_list, frames.SMALLEST_MAX_FRAME)
-        self._rest = b""
+        self._rest = bytearray()
         """The beginning of the preface, or of a frame."""
+        self._needed = 0
+        """Bytes with which this frame can be read on."""
         self._begun = self._configured = False
         self._data_left = self._padding_left = 0
         """Bytes of the current DATA frame that have not arrived."""
@@ -57,21 +58,25 @@ class FrameReader(ABC):
 
     def unread_frame(self) -> tuple[bytes, int] | None:
         """The bytes of a frame that has begun, or how many its payload still has; None before the first SETTINGS."""
-        return (self._rest, self._data_left + self._padding_left) if self._configured else None
+        return (bytes(self._rest), self._data_left + self._padding_left) if self._configured else None
 
     def read(self, data: bytes) -> bool:
         """Read the next bytes. False if they do not begin with the preface. Raises ConnectionFault."""
         if self._rest:
-            data = self._rest + data
-            self._rest = b""
+            self._rest += data
+            if len(self._rest) < self._needed:
+                self.advanced = False
+                return True
+            data = bytes(self._rest)
+            self._rest.clear()
         position, block = 0, self._block
         if not self._begun:
             if not data.startswith(frames.PREFACE):
-                self._rest = data
+                self._rest += data
                 return frames.PREFACE.startswith(data)
             self._begun = True
             position = len(frames.PREFACE)
-        size = len(data)
+        size, needed = len(data), frames.HEAD_BYTES
         if self._data_left or self._padding_left:
             position = self._data(data, position, size)
         while size - position >= frames.HEAD_BYTES:
@@ -88,11 +93,13 @@ class FrameReader(ABC):
             self._check_length(kind, length)
             end = begin + length
             if end > size:
+                needed = end - position
                 break
             self._frame(kind, flags, id, data[begin:end])
             position = end
         if position < size:
-            self._rest = data[position:]
+            self._rest += data[position:]
+            self._needed = needed
         self.advanced = (
             position > 0 and self._configured and (self._block is None or self._block is not block)
         )
@@ -136,7 +143,7 @@ class FrameReader(ABC):
     def _check_length(self, kind: int, length: int) -> None:
         if length > self.limits.max_frame:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a frame is larger than MAX_FRAME_SIZE")
-        if length > self._largest_block:
+        if length > LARGEST_BLOCK:
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a frame without data is too large")
 
     def _frame(self, kind: int, flags: int, id: int, payload: bytes) -> None:
@@ -174,7 +181,7 @@ class FrameReader(ABC):
         if block is None:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "CONTINUATION continues nothing")
         block.append(payload)
-        if len(block) > MOST_CONTINUATIONS or sum(map(len, block)) > self._largest_block:
+        if len(block) > MOST_CONTINUATIONS or sum(map(len, block)) > LARGEST_BLOCK:
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a header block is too large")
         if flags & frames.END_HEADERS:
             self._block = None

@@ -7,7 +7,7 @@ from contextlib import suppress
 from . import frames
 from .abuse import Allowance
 from .errors import ConnectionFault, ErrorCode, StreamFault
-from .hpack import Decoder, Header, HeaderListTooLarge, HpackError
+from .hpack import Decoder, Header, HeaderListTooLarge, HpackError, TooManyHeaders
 from .limits import Limits
 from .reader import FrameReader
 from .request import Request, check_fields
@@ -98,6 +98,10 @@ class Receiving(Sender, FrameReader):
             return self._decoder.decode(block)
         except HpackError as error:
             raise ConnectionFault(ErrorCode.COMPRESSION_ERROR, str(error)) from None
+        except TooManyHeaders:
+            raise ConnectionFault(
+                ErrorCode.ENHANCE_YOUR_CALM, "a header block has too many headers"
+            ) from None
 
     def _begin(self, id: int, request: Request | None, end: bool) -> None:
         """Begin a request; its head is too large if `request` is None."""

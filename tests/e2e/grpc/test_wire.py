@@ -17,7 +17,7 @@ from tests.serving import eventually
 from .engines import ENGINES, Port, serving
 from .interop import SERVICE, Interop, message
 
-INTERNAL, UNIMPLEMENTED, INVALID_ARGUMENT = "13", "12", "3"
+INTERNAL, UNIMPLEMENTED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED = "13", "12", "3", "8"
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -115,6 +115,33 @@ def test_timeouts_that_are_malformed(conversation: Conversation, engine: str, ti
         pytest.skip("the library takes some of them for no timeout")
     conversation.send(head("Empty", grpc_timeout=timeout.encode()) + wire.data(prefixed(b"")))
     assert status(ended(conversation)) == INTERNAL
+
+
+SIZES = (40_000, 70_000, 300_000, 1_000_000)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("most", [16_384, 2**20], ids=["small frames", "large frames"])
+def test_too_much_metadata_gets_a_status_and_ends_no_other_call(
+    conversation: Conversation, engine: str, size: int, most: int
+) -> None:
+    if engine == "grpcio":
+        pytest.skip("the library takes frames of 16 KiB alone, and ends the connection above 64 KiB too")
+    conversation.send(head("Unary") + wire.data(prefixed(message(sleep=0.5, sizes=[3])), 1))
+    large = head("Empty", 3, x_large=b"a" * size)[9:]
+    pieces = [large[at : at + most] for at in range(0, len(large), most)]
+    kinds = [wire.HEADERS] + [wire.CONTINUATION] * (len(pieces) - 1)
+    for at, (kind, piece) in enumerate(zip(kinds, pieces, strict=True)):
+        conversation.send(wire.frame(kind, wire.END_HEADERS if at == len(pieces) - 1 else 0, 3, piece))
+    conversation.send(wire.data(prefixed(b""), 3))
+    refused = ended(conversation, 3)
+    assert (status(refused), dict(refused.fields)["grpc-message"]) == (
+        RESOURCE_EXHAUSTED,
+        "The metadata is larger than allowed.",
+    )
+    assert status(ended(conversation)) == "0"
+    conversation.send(head("Empty", 5) + wire.data(prefixed(b""), 5))
+    assert status(ended(conversation, 5)) == "0", "the tables of the compression are right"
 
 
 # Messages in frames

@@ -50,6 +50,23 @@ def test_the_files_of_the_protocol_are_those_that_the_server_serves(tmp_path: Pa
             assert {method.name for method in service.method} == {*served}
 
 
+def test_each_file_names_its_package_for_go(tmp_path: Path) -> None:
+    app = App(service="shop.v1.Prices")
+
+    @app.model
+    def price(article: int) -> float: ...
+
+    files = compiled(published(typed(app)), tmp_path)
+    assert {name: found.file[0].options.go_package for name, found in files.items()} == {
+        "dataplane.proto": "inferstream/inference",
+        "grpc_service.proto": "inferstream/inference",
+        "grpc/health/v1/health.proto": "google.golang.org/grpc/health/grpc_health_v1",
+        "grpc/reflection/v1/reflection.proto": "google.golang.org/grpc/reflection/grpc_reflection_v1",
+        "grpc/reflection/v1alpha/reflection.proto": "google.golang.org/grpc/reflection/grpc_reflection_v1alpha",
+        "shop.v1.proto": "inferstream/shop/v1",
+    }
+
+
 def test_the_two_dialects_differ_in_the_response_of_a_stream_and_in_nothing_else(tmp_path: Path) -> None:
     [ours], [tritons] = (found.file for found in [*compiled(published(), tmp_path).values()][:2])
     responses = []

@@ -68,6 +68,19 @@ def test_arrays_are_cast_only_where_nothing_is_lost() -> None:
             cast_exactly(array, "INT8")
 
 
+def test_a_number_becomes_infinite_in_no_narrower_datatype() -> None:
+    for array, datatype in (
+        (np.array([1.0, 1e300]), "FP32"),
+        (np.array([-1e300]), "FP16"),
+        (np.array([70_000], "i8"), "FP16"),
+        (np.array([7e4], "f4"), "FP16"),
+    ):
+        with pytest.raises(ValueError, match=f"a value is out of range for {datatype}"):
+            cast_exactly(array, datatype)
+    kept = cast_exactly(np.array([np.inf, -np.inf, np.nan, 1e-300]), "FP32")
+    np.testing.assert_array_equal(kept, np.array([np.inf, -np.inf, np.nan, 0], "f4"))
+
+
 def test_a_list_handed_out_and_changed_is_what_counts() -> None:
     data = TensorData([1.0, 2.0])
     data.check("FP32", [2])

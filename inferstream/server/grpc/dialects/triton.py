@@ -7,6 +7,7 @@ from ....dataplane.call import Call, Operation
 from ....dataplane.dataplane import DataPlane
 from ....errors import InvalidRequest
 from ....protos.dataplane_pb2 import InferParameter, ModelInferResponse, ModelStreamInferResponse
+from ....protos.dialects import HEADER
 from ....protos.grpc import request_from
 from ....protos.grpc_messages import MessageWriter
 from ....protos.grpc_requests import InferMessage
@@ -31,6 +32,15 @@ _FINAL_IS = [
     ModelInferResponse(parameters={FINAL: InferParameter(bool_param=final)}).SerializeToString()
     for final in (False, True)
 ]
+
+_MISTAKEN = b"\xff: this is Triton's dialect; the metadata x-stream-dialect: mlserver asks for the other one"
+
+NOT_MLSERVERS = b"\x1a" + length(len(_MISTAKEN)) + _MISTAKEN
+"""A field 3, which Triton's message has not, and which is the `id` of MLServer's.
+
+It is no UTF-8, so that a client which takes the first message for MLServer's cannot read it. Without it that client
+would read a response without outputs.
+"""
 
 ResponseTask = asyncio.Task[None]
 
@@ -61,7 +71,9 @@ class TritonDialect(StreamDialect):
 
     async def serve(self, first: StreamRequest, exchange: StreamExchange, metadata: Headers) -> None:
         await self.announce(exchange)  # at once, because nearly every failure is a response on the stream
-        await TritonStream(self._dataplane, self._profile, exchange, metadata).run(first)
+        chosen = HEADER in metadata or self.is_certain(first.message, metadata)
+        mark = b"" if chosen else NOT_MLSERVERS
+        await TritonStream(self._dataplane, self._profile, exchange, metadata, mark).run(first)
 
 
 def _may_be_tritons(agent: str) -> bool:
@@ -73,12 +85,19 @@ class TritonStream:
     """One stream. Responses and errors of models that only predict keep the order of their requests."""
 
     def __init__(
-        self, dataplane: DataPlane, profile: Profile, exchange: StreamExchange, metadata: Headers
+        self,
+        dataplane: DataPlane,
+        profile: Profile,
+        exchange: StreamExchange,
+        metadata: Headers,
+        mark: bytes,
     ) -> None:
+        """`mark` is what the first response has at its end."""
         self._dataplane = dataplane
         self._profile = profile
         self._exchange = exchange
         self._metadata = metadata
+        self._mark = mark
         self._priority = priority_of(metadata)
         self._fatal = metadata.get("triton_grpc_error") == "true"
         self._writing = asyncio.Lock()
@@ -184,6 +203,8 @@ class TritonStream:
 
     async def _send(self, part: bytes) -> None:
         async with self._writing:
+            if self._mark:
+                part, self._mark = part + self._mark, b""
             await self._exchange.write(part)
 
     def _refusal(self, message: InferMessage, error: Exception) -> bytes:

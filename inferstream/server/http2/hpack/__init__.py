@@ -2,6 +2,6 @@
 
 from .decoder import Decoder, Header
 from .encoder import encode
-from .errors import HeaderListTooLarge, HpackError
+from .errors import HeaderListTooLarge, HpackError, TooManyHeaders
 
-__all__ = ["Decoder", "Header", "HeaderListTooLarge", "HpackError", "encode"]
+__all__ = ["Decoder", "Header", "HeaderListTooLarge", "HpackError", "TooManyHeaders", "encode"]

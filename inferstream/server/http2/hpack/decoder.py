@@ -9,7 +9,7 @@ import re
 from typing import TypeAlias
 
 from . import static
-from .errors import HeaderListTooLarge, HpackError
+from .errors import HeaderListTooLarge, HpackError, TooManyHeaders
 from .integers import read_continuation, read_string
 
 Header: TypeAlias = tuple[bytes, bytes]
@@ -19,6 +19,7 @@ OVERHEAD = (
 )
 INITIAL_TABLE_SIZE = 4096  # of every connection, until the peer changes it
 MAX_KEPT_SIZE = 8192  # of kept blocks and their headers together
+MAX_EXCESS = 16 * 1024  # headers beyond the limit of the list, apart from runs of references
 
 _Field: TypeAlias = tuple[Header, int]  # an entry of a table and its size
 _STATIC: tuple[_Field, ...] = tuple(
@@ -39,6 +40,7 @@ class Decoder:
         "_fields",
         "_kept",
         "_kept_size",
+        "_longest",
         "_max_kept",
         "_max_list",
         "_max_table",
@@ -50,6 +52,7 @@ class Decoder:
     ) -> None:
         self._max_table = max_table_size
         self._max_list = max_list_size
+        self._longest = max(max_list_size, max_table_size)
         self._max_kept = cached_blocks
         self._capacity = INITIAL_TABLE_SIZE
         self._fields = list(_STATIC)  # both tables, by index
@@ -58,14 +61,17 @@ class Decoder:
         self._kept_size = 0
 
     def decode(self, block: bytes) -> tuple[Header, ...]:
-        """The headers of a whole block. Raise HpackError, or HeaderListTooLarge where only the list is wrong."""
+        """The headers of a whole block. Raise HpackError, or HeaderListTooLarge where only the list is wrong.
+
+        A string that is too long for list and table stays in the Huffman code, because nobody will see it.
+        """
         headers = self._kept.get(block)
         return self._decode(block) if headers is None else headers
 
     def _decode(self, block: bytes) -> tuple[Header, ...]:
         fields, limit = self._fields, self._max_list
         headers: list[Header] = []
-        size = 0
+        size = excess = 0
         position = self._resize(block)
         changed = position > 0
         end = len(block)
@@ -90,6 +96,9 @@ class Decoder:
                 headers.append(field[0])
             else:  # a reference of one byte may name 4,000: from here on a run of them costs no more than its bytes
                 position = self._skip(block, position)
+                excess += 1
+                if excess > MAX_EXCESS:
+                    raise TooManyHeaders
         if size > limit:
             raise HeaderListTooLarge(limit)
         decoded = tuple(headers)
@@ -119,12 +128,12 @@ class Decoder:
         if index == mask:
             index, position = read_continuation(block, position, mask)
         if index == 0:
-            name, position = read_string(block, position)
+            name, position = read_string(block, position, self._longest)
         elif index < len(self._fields):
             name = self._fields[index][0][0]
         else:
             raise _no_entry(index, self._fields)
-        value, position = read_string(block, position)
+        value, position = read_string(block, position, self._longest)
         return (name, value), position
 
     def _insert(self, field: _Field) -> None:

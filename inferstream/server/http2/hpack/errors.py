@@ -10,3 +10,7 @@ class HeaderListTooLarge(Exception):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the headers have more than {limit} bytes, counting 32 for each")
+
+
+class TooManyHeaders(Exception):
+    """The block has so many headers beyond the limit that the connection ends, and the rest costs nothing."""

@@ -21,8 +21,8 @@ def read_continuation(block: bytes, position: int, prefix: int) -> tuple[int, in
     raise HpackError(f"an integer continues for more than {len(_SHIFTS)} bytes")
 
 
-def read_string(block: bytes, position: int) -> tuple[bytes, int]:
-    """A string, and the position after it."""
+def read_string(block: bytes, position: int, longest: int) -> tuple[bytes, int]:
+    """A string, and the position after it. One that is longer than `longest` may stay in the Huffman code."""
     if position >= len(block):
         raise HpackError("the block ends before a string")
     first = block[position]
@@ -33,7 +33,7 @@ def read_string(block: bytes, position: int) -> tuple[bytes, int]:
     end = position + length
     if end > len(block):
         raise HpackError(f"a string has {length} bytes and the block only {len(block) - position} more")
-    if first >= 0x80:
+    if first >= 0x80 and length <= 4 * longest:  # a symbol has at most 30 bits
         return huffman.decode(block[position:end]), end
     return block[position:end], end
 

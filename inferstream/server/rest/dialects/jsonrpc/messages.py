@@ -92,7 +92,9 @@ def batch_of(document: Any) -> list[Any] | None:
 def id_of(document: Any) -> str | int | float | None:
     """The id of a request that may be wrong; None if it has none that could be returned."""
     found = document.get("id") if isinstance(document, dict) else None
-    return found if isinstance(found, str | int | float) and not isinstance(found, bool) else None
+    if isinstance(found, str):
+        return found if found.isprintable() else None
+    return found if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
 def message_of(document: Any) -> Message:
@@ -102,7 +104,7 @@ def message_of(document: Any) -> Message:
     if document.get("jsonrpc") != "2.0":
         raise WrongMessage('"jsonrpc" must be "2.0".')
     if document.get("id") is not None and id_of(document) is None:
-        raise WrongMessage('"id" must be a string, a number or null.')
+        raise WrongMessage('"id" must be printable characters, a number or null.')
     method = document.get("method")
     if not isinstance(method, str) or not method:
         raise WrongMessage('"method" must be the name of a model.')

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferstream.server.http2.hpack import Decoder, HeaderListTooLarge, HpackError
-from inferstream.server.http2.hpack.decoder import MAX_KEPT_SIZE
+from inferstream.server.http2.hpack import Decoder, HeaderListTooLarge, HpackError, TooManyHeaders
+from inferstream.server.http2.hpack.decoder import MAX_EXCESS, MAX_KEPT_SIZE
+from tests.conformance.http2 import wire
 
 
 @pytest.mark.parametrize(
@@ -98,6 +99,33 @@ def test_what_exceeds_the_limit_is_still_checked(wrong: bytes) -> None:
         decoder.decode(b"\xbf" * 100)
     with pytest.raises(HpackError, match="names no header"):
         decoder.decode(b"\xbf" * 100 + wrong + b"\xbf" * 100)
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["not indexed", "indexed"])
+def test_a_text_too_long_for_list_and_table_is_not_decoded(indexed: bool) -> None:
+    """It would cost a fifth of a second. An entry of its size leaves the table empty."""
+    decoder = Decoder()
+    decoder.decode(literal(b"a", b"1", indexed=True))
+    eight = int("00011" * 8, 2).to_bytes(5)  # eight times "a"
+    long = (
+        (b"\x40" if indexed else b"\x00") + wire.string(b"long") + wire.string(eight * 200_000, huffman=True)
+    )
+    long += literal(b"b", b"2", indexed=True)
+    began = time.process_time()
+    with pytest.raises(HeaderListTooLarge):
+        decoder.decode(long)
+    assert time.process_time() - began < 0.05
+    assert decoder.decode(b"\xbe") == ((b"b", b"2"),)
+    with pytest.raises(HpackError, match="names no header"):
+        decoder.decode(b"\xbf" if indexed else b"\xc0")
+
+
+def test_headers_far_beyond_the_limit_end_the_block() -> None:
+    one = literal(b"n", b"v", indexed=False)
+    with pytest.raises(HeaderListTooLarge):
+        Decoder(max_list_size=0).decode(one * MAX_EXCESS)
+    with pytest.raises(TooManyHeaders):
+        Decoder(max_list_size=0).decode(one * (MAX_EXCESS + 1))
 
 
 def test_an_entry_larger_than_the_table_empties_it() -> None:
