@@ -98,7 +98,10 @@ class Settings(EnvironmentModel):
     body_timeout: float = Field(60.0, gt=0, description="Seconds a client may take to send its body.")
 
     request_timeout: float | None = Field(
-        None, gt=0, description="Seconds a call may take, waiting included."
+        300.0,
+        ge=0,
+        description="Seconds a call may take, waiting included; null or 0 for no limit. The default limits no streams "
+        "and no messages of Kafka.",
     )
     sse_heartbeat: float = Field(
         15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never."
