@@ -203,6 +203,12 @@ class Settings(EnvironmentModel):
         0, ge=0, description="Worker processes; 0 runs models in the server process."
     )
     parallel_workers_timeout: int = Field(5, ge=0, description="Seconds a worker may take to stop.")
+    worker_heartbeat: float = Field(
+        1.0,
+        ge=0,
+        description="Seconds from one heartbeat of a worker process to the next. One that misses ten, because a "
+        "signal has stopped it, is replaced; 0 is never.",
+    )
     environments_dir: str = Field(
         default_factory=lambda: str(Path.cwd() / ".envs"), description="Folder for unpacked environments."
     )
