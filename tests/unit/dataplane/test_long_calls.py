@@ -45,6 +45,7 @@ async def test_the_default_ends_a_single_call() -> None:
     ("server", "face", "settings"),
     [
         (Impatient(), "kafka", {}),
+        (Impatient(cache_enabled=True), "kafka", {"cache_enabled": True}),
         (Impatient(), "", {"request_timeout": None}),
         (Impatient(), "", {"request_timeout": 30}),
         (Impatient(request_timeout=0), "", {}),
