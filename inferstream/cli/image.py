@@ -1,6 +1,7 @@
 """The Dockerfile of a model folder."""
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..errors import InvalidSettings
 from ..imports.implementation import RUNTIMES
 from ..repository.folder import settings_files
 from ..settings import (
@@ -61,6 +63,9 @@ VARIABLES = {
     "MLSERVER_ENV_TARBALL": "/mnt/models/environment.tar.gz",
     "MLSERVER_HOST": "0.0.0.0",
 }
+
+VARIABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+"""Keys that can be variables. No setting has another one, and it could hold an instruction of its own."""
 
 HEALTH = (
     'python -c "import os, urllib.request; urllib.request.urlopen('
@@ -134,7 +139,7 @@ def _start(folder: Path) -> str:
     built_in = 'models="$MLSERVER_PATH"'
     if _is_single(folder):
         # The defaults that come from the folder of the model. A mounted model has its own folder.
-        name = shlex.quote(folder.resolve().name)
+        name = shlex.quote(_name(folder))
         built_in += f'; name={name}; export MLSERVER_MODEL_NAME="${{MLSERVER_MODEL_NAME:-$name}}"'
         built_in += ' MLSERVER_MODEL_URI="${MLSERVER_MODEL_URI:-$MLSERVER_PATH}"'
     return (
@@ -144,6 +149,14 @@ def _start(folder: Path) -> str:
         'export MLSERVER_MODEL_ENVIRONMENT_TARBALL="$MLSERVER_ENV_TARBALL"; fi; '
         'exec server start "$models"'
     )
+
+
+def _name(folder: Path) -> str:
+    """The folder's name, which must not end the line of an instruction. Raises InvalidSettings."""
+    name = folder.resolve().name
+    if not name.isprintable():
+        raise InvalidSettings(f"the name of the folder {name!r} has a character that cannot be printed")
+    return name
 
 
 def _python_image() -> str:
@@ -179,7 +192,7 @@ def _as_variables(prefix: str, values: dict[str, Any]) -> dict[str, str]:
     return {
         prefix + name.upper(): value if isinstance(value, str) else json.dumps(value)
         for name, value in values.items()
-        if value is not None and not name.startswith("_")
+        if value is not None and VARIABLE.fullmatch(name)
     }
 
 
@@ -192,5 +205,6 @@ def _quoted(value: str) -> str:
     """A value in the syntax of ENV, with `$` escaped."""
     if value == shlex.quote(value):
         return value
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("\n", " ")
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    escaped = " ".join(escaped.splitlines())
     return f'"{escaped}"'

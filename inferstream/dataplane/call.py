@@ -26,7 +26,10 @@ class Operation(Enum):
 class Interruptible:
     """Work of a task for a client. Other code can end it."""
 
-    __slots__ = ("_interruption", "expired", "failure", "reply", "task")
+    __slots__ = ("_interruption", "expired", "failure", "reply", "seen", "task")
+
+    seen: float
+    """When `LongCalls` saw it first, on the event loop's clock; not set before."""
 
     def __init__(self, task: asyncio.Task[object] | None) -> None:
         self.task = task

@@ -18,6 +18,7 @@ from .stages.compute import compute
 from .stages.deadline import deadline
 from .stages.limits import limits
 from .stages.live import live
+from .stages.long_calls import LongCalls
 from .stages.metrics import metrics
 from .stages.middleware import middleware
 from .stages.show_errors import show_errors
@@ -60,7 +61,8 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
         from ..repository.middleware import middlewares_of  # late: few servers have any
 
         middlewares = middlewares_of(settings)
-    return Shared(settings, meters, store, tracer, middlewares, AccessLines(bool(settings.access_log)))
+    lines = AccessLines(bool(settings.access_log))
+    return Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

@@ -4,6 +4,7 @@ import asyncio
 from math import isfinite
 
 from ..errors import InvalidRequest
+from ..settings import SLOWEST
 from ..types import Parameters
 from .call import Call
 
@@ -66,6 +67,8 @@ def as_interval(rate: object, where: str) -> float:
     """Seconds between two responses of a stream at this rate. Raises InvalidRequest that names `where`."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not isfinite(rate) or rate <= 0:
         raise InvalidRequest(f"{where} must be a positive number of responses in a second, got {rate!r}")
+    if rate < SLOWEST:
+        raise InvalidRequest(f"{where} must be at least {SLOWEST} responses in a second, got {rate!r}")
     return 1 / rate
 
 

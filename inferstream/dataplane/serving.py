@@ -234,6 +234,7 @@ class Serving(ABC):
         self._states.pop(key, None)
         if self.lines.on and not self._settings.access_log:
             served.follow(self.lines)
+        self._shared.long_calls.begin()
         old = self._served.get(key)
         self._served[key] = served
         self._choose_default(key[0])

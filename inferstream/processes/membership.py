@@ -8,6 +8,7 @@ import threading
 from functools import partial
 
 from ..telemetry.custom import CUSTOM
+from ..telemetry.reserving import reserve_metric_files
 
 _PR_SET_PDEATHSIG = 1
 
@@ -46,6 +47,7 @@ def belong_to(parent: int, end: int, lifeline: int, *others: int) -> None:
     for descriptor in (end, lifeline, *others):
         os.set_inheritable(descriptor, False)
     _die_with(parent, lifeline)
+    reserve_metric_files()
     for name in SIGNALS:
         # A handler and not SIG_IGN: processes that model code executes would inherit that and ignore SIGTERM.
         signal.signal(name, lambda *_: None)

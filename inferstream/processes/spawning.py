@@ -57,6 +57,7 @@ class Child:
             self._loop = asyncio.get_running_loop()
             self._ended = ended
             self._pidfd: int | None = None
+            self._why = ""
             self._watch()
             undo.pop_all()
 
@@ -95,9 +96,24 @@ class Child:
             while os.waitpid(-self.pid, os.WNOHANG)[0]:
                 pass
 
-    def kill(self) -> None:
+    def kill(self, why: str = "") -> None:
+        """Kill the process. `why` says in `how` what came before."""
+        self._why = why or self._why  # its link closes, which kills again
         with suppress(ProcessLookupError):
             self._process.kill()
+
+    @property
+    def halted(self) -> bool:
+        """Whether a signal has stopped the process (SIGSTOP).
+
+        Asked of the kernel and not of the process, whose code may hold the interpreter lock, or wait for a disk.
+        """
+        if not hasattr(os, "waitid"):  # macOS before Python 3.13
+            return False
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return False  # it has ended
 
     async def stopped(self, ended: asyncio.Event, seconds: float, late: Callable[[], None]) -> bool:
         """Wait for `ended`. After `seconds`, call `late` and kill the process; False when that happened."""
@@ -119,6 +135,8 @@ class Child:
         code = self._process.returncode
         if code is None:
             return "still runs"
+        if self._why:
+            return self._why
         if code < 0:
             try:
                 return f"ended by {signal.Signals(-code).name}"

@@ -44,6 +44,8 @@ def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
     """The folder of the unpacked tarball. Its name is a hash of the tarball, so it is unpacked once."""
     import tarfile  # late: few models have an environment
 
+    from .archives import UnsafeArchive, unpack
+
     with tarball.open("rb") as file:
         name = hashlib.file_digest(file, "sha256").hexdigest()
     environment = folder / name
@@ -52,10 +54,12 @@ def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     unpacking = Path(tempfile.mkdtemp(prefix="unpacking-", dir=folder))
     try:
-        with tarfile.open(tarball) as archive:
-            # Environments contain links to absolute paths. "tar" allows them and refuses to write elsewhere.
-            archive.extractall(unpacking, filter="tar")
+        unpack(tarball, unpacking)
         os.replace(unpacking, environment)
+    except UnsafeArchive as error:
+        raise ModelLoadFailed(
+            f"Model {model} did not load: {tarball.name} cannot be unpacked: {error}."
+        ) from None
     except (OSError, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
         if environment.is_dir():
             return environment  # another server has unpacked it

@@ -2,7 +2,7 @@
 
 from .environment import ENV_FILE as ENV_FILE_SETTINGS
 from .environment import MLSERVER_MODEL_PREFIX, MLSERVER_PREFIX, MODEL_PREFIX, PREFIX
-from .model import ModelParameters, ModelSettings
+from .model import SLOWEST, ModelParameters, ModelSettings
 from .server import CORSSettings, Settings
 from .sources import MODEL_SETTINGS_FILE, SETTINGS_FILE, load_model_settings, load_settings
 
@@ -16,6 +16,7 @@ __all__ = [
     "ModelParameters",
     "ModelSettings",
     "PREFIX",
+    "SLOWEST",
     "SETTINGS_FILE",
     "Settings",
     "load_model_settings",

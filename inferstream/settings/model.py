@@ -13,6 +13,9 @@ from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel
 from .paths import expanded
 
+SLOWEST = 0.001
+"""The lowest `items_per_second`. A stream holds a place of its model until its end."""
+
 InputValidation = Literal["auto", "declared", "strict", "off"]
 
 
@@ -111,14 +114,19 @@ class ModelSettings(EnvironmentModel):
         32, ge=1, description="Responses a stream in a worker process may be ahead of its reader."
     )
     items_per_second: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="Responses of a stream in a second, at most."
+        None,
+        ge=SLOWEST,
+        allow_inf_nan=False,
+        description="Responses of a stream in a second, at most; 0.001 or more.",
     )
     resumable_streams: bool | None = Field(
         None,
         description="Whether clients may resume all its event streams. If absent: as the server's setting.",
     )
     request_timeout: float | None = Field(
-        None, gt=0, description="Seconds a call may take, waiting included."
+        None,
+        ge=0,
+        description="Seconds a call may take, waiting included; null or 0 for no limit. If absent: the server's.",
     )
     input_validation: InputValidation = Field(
         "auto",

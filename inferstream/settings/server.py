@@ -109,7 +109,10 @@ class Settings(EnvironmentModel):
     body_timeout: float = Field(60.0, gt=0, description="Seconds a client may take to send its body.")
 
     request_timeout: float | None = Field(
-        None, gt=0, description="Seconds a call may take, waiting included."
+        300.0,
+        ge=0,
+        description="Seconds a call may take, waiting included; null or 0 for no limit. The default limits no streams "
+        "and no messages of Kafka.",
     )
     sse_heartbeat: float = Field(
         15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never."
@@ -217,6 +220,12 @@ class Settings(EnvironmentModel):
         0, ge=0, description="Worker processes; 0 runs models in the server process."
     )
     parallel_workers_timeout: int = Field(5, ge=0, description="Seconds a worker may take to stop.")
+    worker_heartbeat: float = Field(
+        1.0,
+        ge=0,
+        description="Seconds from one heartbeat of a worker process to the next. One that misses ten, because a "
+        "signal has stopped it, is replaced; 0 is never.",
+    )
     environments_dir: str = Field(
         default_factory=lambda: str(Path.cwd() / ".envs"), description="Folder for unpacked environments."
     )

@@ -249,7 +249,7 @@ def write_models(root: Path) -> Path:
         parameters={"environment_tarball": "./environment.tar.gz"},
     )
     environment = root.parent / "environment"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--copies", "--without-pip", environment], check=True)
     packages = next((environment / "lib").glob("python*")) / "site-packages"
     (packages / "only_here.py").write_text("__version__ = '0.24.2'")
     subprocess.run(["tar", "-czf", at / "environment.tar.gz", "-C", environment, "."], check=True)

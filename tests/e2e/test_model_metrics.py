@@ -8,6 +8,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.disks import small_disk
 from tests.serving import Running, eventually, text, write_model
 
 CODE = """
@@ -70,3 +71,17 @@ def test_counters_outlive_their_worker_and_the_model(counting: Running, workers:
     assert counting.metric("model_own_asked_total", said="hello") == 8
     assert counting.stop() == 0
     assert not (tmp_path / "metrics").exists() or not list((tmp_path / "metrics").iterdir())
+
+
+def test_a_full_metrics_dir_ends_no_worker(start, tmp_path: Path) -> None:
+    write_model(tmp_path / "models", "counting", "counting.Counting", CODE, name="counting")
+    with small_disk(tmp_path / "disk", "600k") as disk:
+        settings = {"MLSERVER_METRICS_DIR": str(disk), "MLSERVER_PARALLEL_WORKERS": "2"}
+        server: Running = start(tmp_path / "models", **settings)
+        workers = server.workers()
+        said = [f"{i} {'x' * 2000}" for i in range(300)]
+        assert {server.infer("counting", text(each)).status_code for each in said} == {200}
+        assert server.workers() == workers
+        assert server.text().count("are no longer shown (setting metrics_dir): No space left") == 2
+        assert server.metric("model_own_asked_total", said=said[0]) == 1
+        assert server.stop() == 0

@@ -3,6 +3,7 @@
 import json
 import socket
 
+import httpx
 import pytest
 
 from tests.serving import Running, fp32
@@ -100,3 +101,15 @@ def test_half_a_body_whose_client_leaves_is_no_call(server: Running) -> None:
     with connect(server) as connection:
         connection.sendall(head(LENGTH) + BODY[:5])
     server.probe()
+
+
+@pytest.mark.parametrize("path", ["index", "models/echo/load", "models/echo/unload"])
+def test_half_a_body_for_the_repository_whose_client_leaves_is_not_logged(server: Running, path: str) -> None:
+    httpx.post(f"{server.url}/v2/repository/index", timeout=20).raise_for_status()
+    before = server.text()
+    with connect(server) as connection:
+        begun = head(LENGTH, path=f"/v2/repository/{path}".encode()).replace(b"Host: x", b"Host: localhost")
+        connection.sendall(begun + BODY[:5])
+    server.probe()
+    httpx.post(f"{server.url}/v2/repository/index", timeout=20).raise_for_status()
+    assert server.text() == before

@@ -174,6 +174,26 @@ def test_a_damaged_environment_fails_its_model_alone(started, folder, tmp_path, 
     assert list((tmp_path / "unpacked").iterdir()) == []
 
 
+def test_an_environment_that_would_change_a_file_outside_fails_its_model(started, folder, tmp_path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("untouched")
+    secret.chmod(0o600)
+    parameters = {"environment_tarball": "environment.tar.gz"}
+    model = write_model(folder, "odd", "odd.Model", HEAD, parameters=parameters)
+    with tarfile.open(model / "environment.tar.gz", "w:gz") as archive:
+        link = tarfile.TarInfo("bin/python")
+        link.type, link.linkname, link.mode = tarfile.LNKTYPE, f"../../{secret.name}", 0o777
+        archive.addfile(link)
+    server = started(workers=0, environments_dir=str(tmp_path / "unpacked"))
+    assert reason(server, "odd") == (
+        "Model odd did not load: environment.tar.gz cannot be unpacked: its member "
+        '"bin/python" is a hard link to "../../secret", which is no file of the archive before it.'
+    )
+    server.probe()
+    assert (secret.read_text(), secret.stat().st_mode & 0o777) == ("untouched", 0o600)
+    assert list((tmp_path / "unpacked").iterdir()) == []
+
+
 def test_unloading_does_not_wait_for_a_worker_that_is_blocked(started, folder) -> None:
     write_model(folder, "other", "faulty_models.Echo", name="other")
     server = started(workers=1, parallel_workers_timeout=1)

@@ -351,7 +351,7 @@ def test_models_that_name_a_pool_share_its_workers_and_no_others(started, folder
 
 def test_a_model_runs_in_the_environment_it_brings(started, folder, tmp_path) -> None:
     environment = tmp_path / "environment"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--copies", "--without-pip", environment], check=True)
     packages = next((environment / "lib").glob("python*")) / "site-packages"
     (packages / "only_here.py").write_text("WORD = 'brought along'")
     code = (

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ...telemetry.metrics import Meters, ModelMeters
     from ...telemetry.tracing import Tracer
     from .live import Live
+    from .long_calls import LongCalls
     from .store import Store
 
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 class Shared:
     settings: "Settings"
     meters: "Meters"
+    long_calls: "LongCalls"
     store: "Store | None" = None
     """The contents of the response cache; None where the settings turn it off."""
     tracer: "Tracer | None" = None

@@ -41,9 +41,12 @@ def caching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
         return None
     from .cache import Cache
 
-    limit = limit_of(model, shared)
-    if limit is not None:
-        inner = Live(Deadline(inner, limit))  # a computation outlives the caller that began it
+    limit = limit_of(settings, shared.settings)
+    if limit is not None or shared.long_calls.limits(settings):
+        # A computation outlives the caller that began it.
+        computations = Live(Deadline(inner, limit))
+        shared.long_calls.watch(computations, settings)
+        inner = computations
     seconds = settings.cache_ttl or shared.store.seconds
     most = model.slots + settings.max_queue
     cache = Cache(inner, shared.store, seconds, most, model.meters.of(CacheMeters))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 
 from ...errors import DeadlineExceeded
+from ...settings import ModelSettings, Settings
 from ..call import Call
 from ..handler import Handler
 from ..reply import AtEnd, Reply
@@ -39,11 +40,18 @@ class Deadline:
         return reply.watch(AtEnd(lambda _: timer.cancel()))
 
 
-def limit_of(model: Pipeline, shared: Shared) -> float | None:
-    """Seconds that a call may take: the model's setting, else the server's."""
-    own = model.settings.request_timeout
-    return shared.settings.request_timeout if own is None else own
+def limit_of(model: ModelSettings, server: Settings) -> float | None:
+    """Seconds that each call of a model may take, its streams too; None unless a settings file says so."""
+    for settings in (model, server):
+        if says_limit(settings):
+            return settings.request_timeout or None
+    return None
+
+
+def says_limit(settings: ModelSettings | Settings) -> bool:
+    """Whether the settings state a time limit, or that there is none."""
+    return "request_timeout" in settings.model_fields_set
 
 
 def deadline(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
-    return Deadline(inner, limit_of(model, shared))
+    return Deadline(inner, limit_of(model.settings, shared.settings))

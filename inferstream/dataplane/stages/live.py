@@ -93,4 +93,5 @@ class Live:
 
 def live(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
     model.live = handler = Live(inner)
+    shared.long_calls.watch(handler, model.settings)
     return handler

@@ -143,7 +143,10 @@ class WorkerGroup(Group[Slot]):
     def _new_slot(self, program: Program) -> Slot:
         spawn = partial(self._spawn, program)
         retired = None if self._others is None else self._others.withdraw
-        return Slot(spawn, self._models, self.meters, self._settings.shutdown_grace, retired)
+        settings = self._settings
+        return Slot(
+            spawn, self._models, self.meters, settings.shutdown_grace, settings.worker_heartbeat, retired
+        )
 
     def _spawn(self, program: Program) -> WorkerProcess:
         instance_meters = InstanceMeters(self._meters)

@@ -16,6 +16,7 @@ from ...telemetry.workers import WorkerMeters
 from ..execution.base import BuildRouteHandler, Execution
 from ..execution.local import Local
 from ..execution.stretches import Hold
+from ..stages.deadline import limit_of
 
 if TYPE_CHECKING:
     from ...processes.spawning import Program
@@ -81,7 +82,7 @@ class Placements:
             if group.empty:
                 await group.stop()
             raise
-        limit = settings.request_timeout or self._settings.request_timeout
+        limit = limit_of(settings, self._settings)
         return Pool(settings, group, instance, loaded, limit)
 
     def _group(self, placement: Placement) -> "WorkerGroup":

@@ -143,8 +143,13 @@ class WorkerProcess(WorkerClient):
         late = partial(logger.error, "worker %d did not end within %.1f s; killing it", self.pid, grace)
         return await self._child.stopped(self.ended, grace + REAPED, late)
 
-    def kill(self) -> None:
-        self._child.kill()
+    def kill(self, why: str = "") -> None:
+        self._child.kill(why)
+
+    @property
+    def halted(self) -> bool:
+        """Whether a signal has stopped the process."""
+        return self._child.halted
 
     @property
     def how(self) -> str:

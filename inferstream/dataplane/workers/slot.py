@@ -20,6 +20,9 @@ PROVEN = 2.0
 LONGEST = 30.0
 """The longest seconds between two attempts."""
 
+SILENT = 10
+"""Heartbeats in a row that find a worker's process stopped. After that it is replaced."""
+
 CRASHES = 3
 """Consecutive crashes of a worker while it loads a model. After that it omits the model."""
 
@@ -33,12 +36,14 @@ class Slot:
         models: dict[int, LoadInstance],
         meters: WorkerMeters,
         grace: float,
+        heartbeat: float,
         retired: Callable[[WorkerProcess], None] | None = None,
     ) -> None:
         self._spawn = spawn
         self._models = models
         self._meters = meters
         self._grace = grace
+        self._heartbeat = heartbeat
         self._withdraw = retired
         self._retired = asyncio.Event()
         self._retiring = Tasks()
@@ -81,7 +86,12 @@ class Slot:
 
     async def _end_of(self, process: WorkerProcess) -> None:
         self._retired.clear()
-        waits = [asyncio.create_task(process.ended.wait()), asyncio.create_task(self._retired.wait())]
+        waits: list[asyncio.Task[object]] = [
+            asyncio.create_task(process.ended.wait()),
+            asyncio.create_task(self._retired.wait()),
+        ]
+        if self._heartbeat:
+            waits.append(asyncio.create_task(self._watch(process)))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -92,6 +102,15 @@ class Slot:
             logger.error("worker %d %s; starting another", process.pid, process.how)
         else:
             self._retiring.start(self._retire(process))
+
+    async def _watch(self, process: WorkerProcess) -> None:
+        """Kill the process when it has missed `SILENT` heartbeats."""
+        missed = 0
+        while missed < SILENT:
+            await asyncio.sleep(self._heartbeat)
+            missed = missed + 1 if process.halted else 0
+        process.kill(f"was stopped for {SILENT * self._heartbeat:g} s and then killed")
+        await process.ended.wait()
 
     def catch_up(self) -> None:
         """Load missing models, and retry while that fails."""

@@ -11,6 +11,7 @@ import orjson
 from ...dataplane.execution.base import Execution
 from ...dataplane.execution.local import Local
 from ...dataplane.serving import ServedModel, Serving
+from ...dataplane.stages.deadline import limit_of
 from ...dataplane.workers.client import WorkerClient
 from ...dataplane.workers.pool import Pool
 from ...dataplane.workers.shared import AttachedGroup, AttachedWorker, WorkerLoads
@@ -163,7 +164,7 @@ class Loading:
                 await group.has(workers.loaded.instance)
         except TimeoutError:
             raise ModelLoadFailed(f"Model {settings.name}: no worker can be reached.") from None
-        limit = settings.request_timeout or self._settings.request_timeout
+        limit = limit_of(settings, self._settings)
         return Pool(settings, group, workers.loaded.instance, workers.loaded, limit)
 
     def _group(self, number: int) -> AttachedGroup:

@@ -163,7 +163,8 @@ class FrontEnds:
 
     def _configure(self, index: int, follower: FollowerProcess) -> list[asyncio.Task[None]]:
         """Send a new follower the settings, workers and models before any other frame; its operations."""
-        settings, reloads = self._settings.model_dump_json(by_alias=True).encode(), self._settings._reloads
+        settings = self._settings.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        reloads = self._settings._reloads
         follower.send(frames.Configure(settings, index, self.count, self._ports, shared_folders(), reloads))
         for worker, (group, process) in self._workers.items():
             self._introduce(follower, worker, group, process)

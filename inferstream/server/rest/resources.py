@@ -15,7 +15,7 @@ from ..json_limits import json_limits
 from ..status import http_headers, status_of
 from .access_log import add_access_log
 from .custom import CustomRoutes
-from .messages import Head, error_document, read_body, receive_all, wrap
+from .messages import ClientLeft, Head, Receive, Scope, Send, error_document, read_body, receive_all, wrap
 from .origins import Origins
 from .proto_files import add_protos
 
@@ -27,6 +27,13 @@ class JSONResponse(Response):
 
     def render(self, content: Any) -> bytes:
         return orjson.dumps(content)
+
+
+class NoResponse(Response):
+    """For a client that has left."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send nothing."""
 
 
 def build_resources(dataplane: DataPlane, settings: Settings) -> FastAPI:
@@ -101,6 +108,10 @@ def _handle_errors(app: FastAPI, settings: Settings) -> None:
         assert isinstance(error, HTTPException)
         return JSONResponse({"error": str(error.detail)}, error.status_code, dict(error.headers or {}))
 
+    async def left(_: Request, __: Exception) -> Response:
+        return NoResponse()
+
     app.add_exception_handler(InferstreamError, ours)
+    app.add_exception_handler(ClientLeft, left)
     app.add_exception_handler(HTTPException, routing)
     app.add_exception_handler(Exception, ours)

@@ -120,6 +120,39 @@ def test_broken_settings_are_one_line(folder: Path) -> None:
     assert not (folder / "Dockerfile").exists()
 
 
+@pytest.mark.parametrize("file", ["settings.json", "model-settings.json"])
+@pytest.mark.parametrize(
+    "key", ["a\nRUN evil\nENV b", "a\rRUN evil", "a=1 LD_PRELOAD", "$HOME", "a\u2028RUN evil", "_a"]
+)
+def test_a_key_that_is_no_variable_writes_nothing(folder: Path, file: str, key: str) -> None:
+    expected = dockerfile(folder)
+    path = folder / file
+    values = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**values, key: "x"}))
+    assert dockerfile(folder) == expected
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\r", "\u2028", "\x0b"])
+def test_a_value_stays_in_its_instruction(folder: Path, line_break: str) -> None:
+    settings = {"name": f"a{line_break}RUN evil", "implementation": "model.Model"}
+    (folder / "model-settings.json").write_text(json.dumps(settings))
+    assert parsed(folder).envs["MLSERVER_MODEL_NAME"] == "a RUN evil"
+    assert not [line for line in dockerfile(folder).splitlines() if line.startswith("RUN evil")]
+
+
+@pytest.mark.parametrize("name", ["a\nRUN evil", "a\rRUN evil", "a\u2028RUN evil"])
+def test_a_folder_whose_name_has_a_line_break_is_refused(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "model-settings.json").write_text('{"implementation": "model.Model"}')
+    ran = CliRunner().invoke(app, ["dockerfile", str(folder)])
+    assert (ran.exit_code, ran.stderr) == (
+        1,
+        f"error: the name of the folder {name!r} has a character that cannot be printed\n",
+    )
+    assert not (folder / "Dockerfile").exists()
+
+
 DOCKER = """#!/bin/sh
 [ "$1" = version ] && exit {version}
 for word in "$@"; do echo "$word"; done > {record}/arguments

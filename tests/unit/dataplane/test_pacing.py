@@ -47,7 +47,18 @@ async def test_a_rate_is_a_positive_number(rate: object) -> None:
         await seconds(ModelSettings(name="counting", implementation=Counting), items_per_second=rate)
 
 
+@pytest.mark.parametrize("rate", [1e-300, 5e-324, 0.00099])
+async def test_a_rate_that_would_hold_a_place_for_ever_is_refused(rate: float) -> None:
+    with pytest.raises(InvalidRequest, match=f"must be at least 0.001 responses in a second, got {rate}"):
+        await seconds(ModelSettings(name="counting", implementation=Counting), items_per_second=rate)
+    with pytest.raises(InvalidRequest, match=r"X-Items-Per-Second must be at least 0\.001"):
+        header_interval(b"%g" % rate)
+    with pytest.raises(ValueError, match="items_per_second"):
+        ModelSettings(name="counting", implementation=Counting, items_per_second=rate)
+
+
 def test_the_header_is_a_positive_number() -> None:
+    assert header_interval(b"0.001") == 1000
     assert header_interval(None) == 0
     assert header_interval(b"0.5") == 2
     for value in (b"0", b"-1", b"x", b"", b"nan", b"inf"):

@@ -1,7 +1,8 @@
 """The place of a worker: whatever happens to its process, the next one gets every model."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
 
 import pytest
 
@@ -22,6 +23,7 @@ class FakeProcess:
         self.completed = 1
         self.ended = asyncio.Event()
         self.how = "ended"
+        self.halts: Iterator[bool] = repeat(False)
         self.asked: list[int] = []
         self.unloaded: list[int] = []
         self.may_load = asyncio.Event()
@@ -39,6 +41,14 @@ class FakeProcess:
         self.unloaded.append(instance)
         self.models.pop(instance, None)
 
+    @property
+    def halted(self) -> bool:
+        return next(self.halts)
+
+    def kill(self, why: str) -> None:
+        self.how = why
+        self.end()
+
     async def stop(self, grace: float) -> None:
         self.end()
 
@@ -50,11 +60,11 @@ class FakeProcess:
 class Place:
     """A slot with everything that it has started."""
 
-    def __init__(self, *models: int) -> None:
+    def __init__(self, *models: int, heartbeat: float = 0) -> None:
         self.processes: list[FakeProcess] = []
         self.outcome: Callable[[LoadInstance], None] = lambda load: None
         self.models = {instance: LoadInstance(instance, b"", None, 1) for instance in models}
-        self.slot = Slot(self._spawn, self.models, WorkerMeters(MetricFiles(None)), 1)
+        self.slot = Slot(self._spawn, self.models, WorkerMeters(MetricFiles(None)), 1, heartbeat)
 
     def _spawn(self) -> FakeProcess:
         process = FakeProcess(len(self.processes) + 1, lambda load: self.outcome(load))
@@ -112,7 +122,27 @@ async def test_a_process_that_cannot_be_started_is_an_error_and_not_a_long_wait(
     def refuse() -> FakeProcess:
         raise PermissionError(13, "Permission denied")
 
-    slot = Slot(refuse, {}, WorkerMeters(MetricFiles(None)), 1)
+    slot = Slot(refuse, {}, WorkerMeters(MetricFiles(None)), 1, 1)
     with pytest.raises(WorkerLost, match="Permission denied"):
         await slot.running()
     await slot.stop(1)
+
+
+async def test_a_process_that_misses_ten_heartbeats_in_a_row_is_replaced() -> None:
+    place = Place(heartbeat=0.001)
+    (process,) = place.processes
+    beats = chain([True] * 9, [False], [True] * 9, [False], repeat(True))
+    counted: list[bool] = []
+    process.halts = (counted.append(halted) or halted for halted in beats)
+    await until(lambda: len(place.processes) == 2)
+    assert len(counted) == 30
+    assert process.how == "was stopped for 0.01 s and then killed"
+    await place.slot.stop(1)
+
+
+async def test_without_heartbeats_nobody_is_asked() -> None:
+    place = Place(heartbeat=0)
+    place.processes[0].halts = iter(())
+    place.processes[0].end()
+    await until(lambda: len(place.processes) == 2)
+    await place.slot.stop(1)
