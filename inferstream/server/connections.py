@@ -9,7 +9,7 @@ SCOPE_KEY = "inferstream.connection"
 
 
 class OwnConnection(Protocol):
-    """A connection of our protocol class under uvicorn, which notices itself when its client leaves."""
+    """A connection of our own port, which notices itself when its client leaves."""
 
     loop: asyncio.AbstractEventLoop
     lost: bool
@@ -48,3 +48,18 @@ def address(client: tuple[str, int] | None) -> str:
         return ""
     host, port = client
     return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
+_NAMES = ("DNS", "URI", "IP Address", "email")
+"""Kinds of alternative names that are a text."""
+
+
+def identities(certificate: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The names in a client's verified certificate, in the form of `ssl.SSLSocket.getpeercert`."""
+    if not certificate:
+        return ()
+    names = tuple(name for kind, name in certificate.get("subjectAltName", ()) if kind in _NAMES)
+    if names:
+        return names
+    subject = dict(pair for part in certificate.get("subject", ()) for pair in part)
+    return (subject["commonName"],) if "commonName" in subject else ()

@@ -225,7 +225,7 @@ class Settings(EnvironmentModel):
         None,
         alias="_custom_rest_server_settings",
         validation_alias=_spellings("custom_rest_server_settings"),
-        description="Options of uvicorn, certificates among them, for REST.",
+        description="Options of the REST port, with uvicorn's names, certificates among them.",
     )
     custom_metrics_server_settings: dict[str, Any] | None = Field(
         None,

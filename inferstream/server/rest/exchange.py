@@ -6,9 +6,8 @@ from typing import Any, Protocol, Self
 
 from ...concurrency.interruption import Interruption
 from ..connections import SCOPE_KEY, OwnConnection, address
+from ..http1.responses import CLOSE
 from .messages import Head, RawHeaders, Receive, Scope, Send, receive_all, respond
-
-CLOSE = (b"connection", b"close")
 
 
 class Exchange(Protocol):

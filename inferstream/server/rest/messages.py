@@ -9,6 +9,7 @@ import orjson
 
 from ...errors import Code, InferstreamError, InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ..compression import DEFLATE, GZIP, deflate, inflate
+from ..http1.exchange import ClientLeft as ClientLeft
 from ..status import Profile, http_headers, status_of
 
 logger = logging.getLogger("inferstream.rest")
@@ -24,10 +25,6 @@ PREFIX = "inferstream.prefix"
 JSON = (b"content-type", b"application/json")
 COMPRESS_IN_THREAD = 64 * 1024
 """Bodies larger than this are compressed off the event loop."""
-
-
-class ClientLeft(Exception):
-    """The connection closed before the whole request arrived."""
 
 
 class Head:
