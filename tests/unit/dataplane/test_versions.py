@@ -90,9 +90,6 @@ def test_an_unknown_model_is_told_which_there_are(keys, asked, says) -> None:
     assert caught.value.message.endswith(says)
 
 
-def test_no_names_are_told_where_the_index_is_closed() -> None:
-    with pytest.raises(ModelNotFound) as caught:
-        serving(("a", None), host="0.0.0.0").get("m")
-    assert caught.value.message == "Model m not found"
+def test_names_are_told_beyond_loopback_too() -> None:
     with pytest.raises(ModelNotFound, match="there is model a"):
-        serving(("a", None), host="0.0.0.0", allow_open_repository=True).get("m")
+        serving(("a", None), host="0.0.0.0").get("m")
