@@ -160,7 +160,7 @@ class Server:
     async def _start_metrics(self, sock: socket.socket) -> None:
         settings = self.settings
         assert settings.metrics_endpoint is not None
-        service = metrics_service(settings.metrics_endpoint, self.application.meters)
+        service = metrics_service(settings.metrics_endpoint, self.application.meters, settings)
         self._http["metrics"] = HttpServer(service, settings, "metrics")
         await self._http["metrics"].start(sock)
 

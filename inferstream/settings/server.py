@@ -70,6 +70,11 @@ class Settings(EnvironmentModel):
     )
     root_path: str = Field("", description="Path prefix a proxy in front of the server strips.")
     cors_settings: CORSSettings | None = Field(None, description="Cross-origin rules for browsers.")
+    allowed_hosts: list[str] = Field(
+        default_factory=list,
+        description="Further values of `Host` that lead to a server on loopback; `.example.org` is every name below "
+        "it, `*` any. Beyond loopback every value does.",
+    )
     page: bool = Field(True, description="Serve the page for people at `/` and `/docs`.")
 
     model_repository_root: str = Field(".", description="Folder of models; the command line's argument wins.")

@@ -237,13 +237,15 @@ class Connection(asyncio.Protocol):
         assert self._service.websocket is not None
         self.closing = True
         self.reading.close()
-        received = raw + bytes(self._unread)
+        behind = bytes(self._unread)
         self._unread.clear()
         protocol = self._service.websocket(self._shared.places.leave)
         self._shared.places.become(self, protocol)
         self.transport.set_protocol(cast(asyncio.Protocol, protocol))
         protocol.connection_made(self.transport)
-        protocol.data_received(received)
+        protocol.data_received(raw)
+        if behind:
+            protocol.data_received(behind)
 
     # What is served
 

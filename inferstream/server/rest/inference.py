@@ -58,7 +58,11 @@ class InferenceDoor:
         try:
             # One coroutine for all of it, because each costs as much as a stage.
             try:
-                expect_body(exchange.head, self._limit)
+                head = exchange.head
+                if not head.trusted:
+                    self._origins.check(exchange.headers)
+                    head.trusted = True  # a client that repeats its headers is not checked again
+                expect_body(head, self._limit)
                 body = exchange.body(self._limit)
                 if not isinstance(body, bytes):
                     body = await body
@@ -131,12 +135,11 @@ class InferenceDoor:
                 waiting = exchange.body(0)  # over ASGI, the client's leaving is noticed behind the body
                 if not isinstance(waiting, bytes):
                     await waiting
+                self._origins.check_page(exchange.headers)
                 if method == "DELETE":
-                    self._origins.check(exchange.headers)
                     await self._resuming.release(exchange, route)
                     await _sent(exchange.respond(200, [JSON], b'{"cancelled":1}'))
                 elif exchange.head.last_event_id is not None:
-                    self._origins.check_page(exchange.headers)
                     reader = await self._resuming.resume(exchange, route)
                     held = True  # the first request of the stream is counted
                     await self._read(exchange, reader, NO_HEADERS)
@@ -169,7 +172,6 @@ class InferenceDoor:
         if b"text/event-stream" not in accept:
             # No image, link or prefetch of a page sends this; an EventSource always does.
             raise ModelError("A GET that runs a model needs `Accept: text/event-stream`.", 406)
-        self._origins.check_page(exchange.headers)
         admission = self._dataplane.admit(route.model, route.version)
         inputs = admission.signature.inputs or ()
         arguments = arguments_of(query, inputs)

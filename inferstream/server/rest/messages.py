@@ -44,6 +44,7 @@ class Head:
         "priority",
         "request_id",
         "timeout",
+        "trusted",
     )
 
     def __init__(self, headers: RawHeaders) -> None:
@@ -61,6 +62,8 @@ class Head:
         self.priority = find(b"x-request-priority")
         self.request_id = find(b"x-request-id")
         self.timeout = find(b"x-request-timeout")
+        self.trusted = False
+        """Whether the headers were found to be those of no foreign page."""
 
     def header_length(self, size: int) -> int | None:
         """Bytes of JSON before binary tensors, or None. Raises InvalidRequest."""

@@ -46,7 +46,6 @@ def build_resources(dataplane: DataPlane, settings: Settings) -> FastAPI:
 
 
 def _add_repository(app: FastAPI, dataplane: DataPlane, settings: Settings) -> None:
-    origins = Origins(settings)
 
     async def document(request: Request) -> dict[str, Any]:
         """The optional JSON object of a repository call, of any content type."""
@@ -71,7 +70,6 @@ def _add_repository(app: FastAPI, dataplane: DataPlane, settings: Settings) -> N
 
     @app.post("/v2/repository/models/{name:path}/load")
     async def load(name: str, request: Request) -> Response:
-        origins.check(request.scope["headers"])
         if (await document(request)).get("parameters"):
             raise InvalidRequest(LOAD_PARAMETERS)
         await dataplane.load(name)
@@ -79,7 +77,6 @@ def _add_repository(app: FastAPI, dataplane: DataPlane, settings: Settings) -> N
 
     @app.post("/v2/repository/models/{name:path}/unload")
     async def unload(name: str, request: Request) -> Response:
-        origins.check(request.scope["headers"])
         await document(request)
         await dataplane.unload(name)
         return JSONResponse({"name": name, "unload": True})

@@ -6,6 +6,7 @@ import socket
 from functools import partial
 from typing import Any, Literal
 
+from ...errors import PermissionDenied
 from ...settings import Settings
 from ...telemetry.metrics import CONTENT_TYPE, Meters
 from ..http1.exchange import Exchange
@@ -16,18 +17,16 @@ from ..http1.service import Service
 from ..options import http_options
 from ..request_ids import HEADER, enter
 from ..tls import certificates
-from .app import RestApp
+from .app import PROBES, RestApp
 from .liveness import Listener, Liveness
-from .messages import JSON, Head, Receive, Scope, Send, respond
+from .messages import JSON, Head, Receive, Scope, Send, error_response, respond
+from .origins import Origins
 from .sockets import WebSocket
 
 logger = logging.getLogger("inferstream.rest")
 
 DIRECT_BYTES = 4 * 2**20
 """The largest body without ASGI: the collection of 16 MB in pieces takes three times as long as in one buffer."""
-
-PROBES = frozenset((b"/v2/health/live", b"/v2/health/ready"))
-"""Paths that are served while every place is taken."""
 
 METRICS_CONNECTIONS = 128
 """Connections to the metrics port: scrapers are few, and each takes a file descriptor from the models' clients."""
@@ -100,7 +99,7 @@ def rest_service(rest: RestApp, settings: Settings) -> Service:
 
     return Service(
         rest.entry,
-        PROBES,
+        frozenset(path.encode() for path in PROBES),
         partial(WebSocket, rest.websocket),
         # Middleware would change the responses.
         -1 if settings.cors_settings else min(settings.max_body_bytes, DIRECT_BYTES),
@@ -110,8 +109,16 @@ def rest_service(rest: RestApp, settings: Settings) -> Service:
     )
 
 
-def metrics_service(endpoint: str, meters: Meters) -> Service:
+def metrics_service(endpoint: str, meters: Meters, settings: Settings) -> Service:
+    origins = Origins(settings)
+
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            origins.check(scope["headers"])
+        except PermissionDenied as error:
+            status, headers, body = error_response(error, settings.status_profile)
+            await respond(send, status, body, headers)
+            return
         if scope["path"] == endpoint and scope["method"] == "GET":
             await respond(send, 200, await meters.scrape(), [(b"content-type", CONTENT_TYPE.encode())])
         else:
