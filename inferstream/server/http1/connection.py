@@ -6,29 +6,19 @@ from typing import Any, cast
 
 from ...concurrency.interruption import Interruption
 from ..connections import address, identities
-from .bodies import ChunkedBody
 from .cycle import Cycle, scope_of
 from .exchange import Exchange, Response
 from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
-from .heads import (
-    END,
-    MAX_HEADER_BYTES,
-    Refused,
-    RequestHead,
-    check_beginning,
-    parse_head,
-)
+from .heads import Refused, RequestHead
+from .incoming import Incoming
 from .reading import Reading
 from .responses import refusal
 from .service import Shared
 
 logger = logging.getLogger("inferstream.http1")
 
-UNREAD = 64 * 1024
+UNPARSED = 64 * 1024
 """Bytes behind a request without a response, above which no more are read. One request is parsed at a time."""
-
-REPEATED_BYTES = 4096
-"""The longest head that is kept, because most clients repeat theirs."""
 
 
 class Connection(asyncio.Protocol):
@@ -52,18 +42,10 @@ class Connection(asyncio.Protocol):
         self.lost = self.blocked = self.closing = False
         self.fresh = True
         """Whether the next bytes are expected soon: no request has come, or a part of a head."""
-        self.received = 0
-        """Bytes of the body that is being received."""
+        self._incoming = Incoming()
         self._has_place = True
-        self._repeated: RequestHead | None = None
-        self._raw = b"\0"
-        """The bytes of that head."""
         self._current: Response | None = None
         """The request that is being received or served."""
-        self._unread = bytearray()
-        self._left = 0
-        """Bytes of a body of known length that have not come."""
-        self._chunks: ChunkedBody | None = None
         self._dropped = 0
         self._task: asyncio.Task[Any] | None = None
         self._readable: asyncio.Event | None = None
@@ -104,76 +86,61 @@ class Connection(asyncio.Protocol):
             await self._readable.wait()
 
     def data_received(self, data: bytes) -> None:
+        incoming = self._incoming
         if self._current is None:
-            repeated = self._repeated
-            if (
-                repeated is not None
-                and len(data) == len(self._raw) + repeated.length
-                and data.startswith(self._raw)
-                and not (self._unread or self.closing)
-                and (route := self._service.route(repeated.target)) is not None
-            ):
-                repeated.route = route
-                exchange = self._current = Exchange(self, repeated, repeated.keep_alive)
-                exchange.take(data[len(self._raw) :])
-                self.fresh = False
-                self.serve(exchange)
-                return
-        elif len(data) < self._left and not self._unread:
-            self._take(data)
+            if (body := incoming.again(data)) is not None and not self.closing:
+                head = incoming.kept
+                assert head is not None
+                if self._is_direct(head):
+                    exchange = self._current = Exchange(self, head, True)
+                    self.fresh = False
+                    exchange.take(body)
+                    exchange.end()
+                    return
+        elif incoming.part(data):
+            self._current.take(data)
             return
         if self.closing:
             self._drop(data)
             return
-        self._unread += data
+        incoming.unread += data
         self._advance()
 
     # What has arrived
 
     def _advance(self) -> None:
         """Read as far as the requests before this one allow."""
-        unread = self._unread
+        incoming = self._incoming
         try:
-            while unread and not self.closing:
-                if self._left:
-                    piece = bytes(memoryview(unread)[: self._left])
-                    del unread[: len(piece)]
-                    self._take(piece)
-                elif self._chunks is not None:
-                    for piece in self._chunks.take(unread):
-                        self._take(piece)
-                    if not self._chunks.ended:
+            while incoming.unread and not self.closing:
+                if self._current is None:
+                    if not self._take_head():
                         break
-                    self._chunks = None
-                    self._end_body()
-                elif self._current is not None or not self._take_head(unread):
+                elif not incoming.in_body:  # a pipelined request waits for its turn
                     break
+                else:
+                    for piece in incoming.body():
+                        self._current.take(piece)
+                    if incoming.in_body:
+                        break
+                    self._end_body()
         except Refused as refused:
             self.refuse(refused.status, refused.message)
-        if len(unread) > UNREAD:
+        if len(incoming.unread) > UNPARSED:
             self.reading.hold(self)
         elif self.reading.held:
             self.reading.release(self)
 
-    def _take_head(self, unread: bytearray) -> bool:
+    def _take_head(self) -> bool:
         """Begin a request; False if its head is not whole. Raises Refused."""
-        while unread.startswith(b"\r\n"):
-            del unread[:2]
-        end = unread.find(END, 0, MAX_HEADER_BYTES)
         if not self.fresh:
             self.fresh = True
             self.watch.begin()
-        if end < 0:
-            if unread:
-                check_beginning(bytes(unread))
+        found = self._incoming.head()
+        if found is None:
             return False
-        raw = bytes(memoryview(unread)[: end + len(END)])
-        head = self._repeated
-        if head is None or raw != self._raw:
-            head = parse_head(raw)
-        del unread[: len(raw)]
         self.fresh = False
-        self._begin(head, raw)
+        self._begin(*found)
         return True
 
     def _begin(self, head: RequestHead, raw: bytes) -> None:
@@ -183,12 +150,11 @@ class Connection(asyncio.Protocol):
             self._upgrade(raw)
             return
         keep_alive = head.keep_alive and self._has_place and not self._shared.stopped
-        self.received = 0
         if self._is_direct(head):
-            if head is not self._repeated:
+            if head is not self._incoming.kept:
                 head.meaning = self._service.read(head.headers)
-                if len(raw) <= REPEATED_BYTES and self._has_place:
-                    self._repeated, self._raw = head, raw
+                if keep_alive:
+                    self._incoming.keep(head, raw)
             self._current = Exchange(self, head, keep_alive)
         else:
             scope = scope_of(self, head)
@@ -196,8 +162,7 @@ class Connection(asyncio.Protocol):
             task = self.loop.create_task(cycle.run(self._service.app, scope))
             self._shared.tasks.add(task)
             task.add_done_callback(self._shared.tasks.discard)
-        self._left = head.length
-        self._chunks = ChunkedBody() if head.chunked else None
+        self._incoming.expect(head)
         self.watch.begin()
         if not self.receiving:
             self._end_body()
@@ -216,15 +181,6 @@ class Connection(asyncio.Protocol):
         head.route = self._service.route(head.target)
         return head.route is not None
 
-    def _take(self, piece: bytes) -> None:
-        assert self._current is not None
-        self.received += len(piece)
-        self._current.take(piece)
-        if self._left:
-            self._left -= len(piece)
-            if not self._left:
-                self._end_body()
-
     def _end_body(self) -> None:
         assert self._current is not None
         if self._current.complete:  # the response came first
@@ -237,8 +193,8 @@ class Connection(asyncio.Protocol):
         assert self._service.websocket is not None
         self.closing = True
         self.reading.close()
-        behind = bytes(self._unread)
-        self._unread.clear()
+        behind = bytes(self._incoming.unread)
+        self._incoming.drop()
         protocol = self._service.websocket(self._shared.places.leave)
         self._shared.places.become(self, protocol)
         self.transport.set_protocol(cast(asyncio.Protocol, protocol))
@@ -251,13 +207,15 @@ class Connection(asyncio.Protocol):
 
     @property
     def receiving(self) -> bool:
-        """Whether a body has not arrived completely."""
-        return self._left > 0 or self._chunks is not None
+        return self._incoming.in_body
+
+    @property
+    def received(self) -> int:
+        return self._incoming.received
 
     @property
     def ends_soon(self) -> bool:
-        """Whether so little of the body is left that it may come behind the response, and other requests then."""
-        return self._chunks is None and self._left <= UNREAD
+        return self._incoming.ends_soon
 
     @property
     def serving(self) -> bool:
@@ -265,7 +223,6 @@ class Connection(asyncio.Protocol):
 
     @property
     def streaming(self) -> bool:
-        """Whether who serves the request watches that the client reads."""
         return self._current is not None and self._current.streaming
 
     @property
@@ -310,7 +267,7 @@ class Connection(asyncio.Protocol):
     def answered(self, keep_alive: bool) -> None:
         """Go on behind a whole response."""
         if not keep_alive:
-            if self.receiving or self._unread:
+            if self.receiving or self._incoming.unread:
                 self._linger()
             else:
                 self._close()
@@ -320,7 +277,7 @@ class Connection(asyncio.Protocol):
     def _next(self) -> None:
         self._current = None
         self.watch.begin()
-        if self._unread:
+        if self._incoming.unread:
             self.loop.call_soon(self._advance)
 
     # The end
@@ -348,7 +305,7 @@ class Connection(asyncio.Protocol):
 
     def time_out(self) -> None:
         """End a connection whose client takes too long, with status 408 if it has begun a request."""
-        if self._unread or self.receiving:
+        if self._incoming.unread or self.receiving:
             self.refuse(408, TOO_SLOW)
         else:
             self._close()
@@ -368,8 +325,7 @@ class Connection(asyncio.Protocol):
     def _linger(self) -> None:
         """Say no more, and drop what still comes: a close with unread bytes would take the response back."""
         self.closing = True
-        self._left, self._chunks = 0, None
-        self._unread.clear()
+        self._incoming.drop()
         self.watch.begin()
         if self.transport.is_closing():
             return

@@ -51,8 +51,10 @@ class Watched(Guest, Protocol):
     """Whether the last response has been written."""
     fresh: bool
     """Whether the next bytes are expected soon: no request has come, or a part of a head."""
-    received: int
-    """Bytes of the body that is being received."""
+
+    @property
+    def received(self) -> int:
+        """Bytes of the body that is being received."""
 
     @property
     def receiving(self) -> bool:
