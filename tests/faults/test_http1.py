@@ -148,6 +148,12 @@ def test_a_trailer_that_never_ends_ends_at_its_limit(server: Running) -> None:
     assert ask(server, sent + b"x" * 33_000).startswith(b"HTTP/1.1 431 ")
 
 
+def test_many_small_chunks_are_one_body(server: Running) -> None:
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in BODY + b" " * 20_000)
+    sent = post("echo", chunks + ENDED % b"", b"Transfer-Encoding: chunked", b"Connection: close")
+    assert b'"data":[1.0]' in ask(server, sent)
+
+
 def test_a_head_in_pieces_of_a_byte_is_read_once(server: Running) -> None:
     with connect(server.http_port) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

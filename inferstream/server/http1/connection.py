@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from ...concurrency.interruption import Interruption
 from ..connections import address, identities
+from .bodies import AT_ONCE
 from .cycle import Cycle, scope_of
 from .exchange import Exchange, Response
 from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
@@ -119,11 +120,15 @@ class Connection(asyncio.Protocol):
                 elif not incoming.in_body:  # a pipelined request waits for its turn
                     break
                 else:
-                    for piece in incoming.body():
+                    pieces = incoming.body()
+                    for piece in pieces:
                         self._current.take(piece)
-                    if incoming.in_body:
-                        break
-                    self._end_body()
+                    if not incoming.in_body:
+                        self._end_body()
+                        continue
+                    if len(pieces) == AT_ONCE:
+                        self.loop.call_soon(self._advance)
+                    break
         except Refused as refused:
             self.refuse(refused.status, refused.message)
         if len(incoming.unread) > UNPARSED:

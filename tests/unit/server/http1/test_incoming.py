@@ -29,8 +29,9 @@ def read(pieces: list[bytes]) -> list[bytes]:
         incoming.unread += piece
         while incoming.unread:
             if incoming.in_body:
-                bodies[-1] += b"".join(incoming.body())
-                if incoming.in_body:
+                found_pieces = incoming.body()
+                bodies[-1] += b"".join(found_pieces)
+                if incoming.in_body and not found_pieces:
                     break
             elif (found := incoming.head()) is not None:
                 incoming.expect(found[0])
