@@ -128,26 +128,16 @@ class RestApp:
             scope["route"] = route
             status, headers, body = await self._read(route, scope)
             await respond(send, status, body, headers)
-        elif scope["method"] != "POST":
-            if self._inference.serves(route, scope["method"], scope["headers"]):
-                await self._held(route, scope, receive, send)
-                return
-            off = scope["method"] == "GET" and queried(route)
-            await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, (b"allow", b"POST")])
-        else:
+        elif scope["method"] == "POST" or self._inference.serves(route, scope["method"], scope["headers"]):
             # Naming the loop spares Python 3.11 the system call with which it would look for it.
             connection = scope.get(SCOPE_KEY)
             task = asyncio.current_task(None if connection is None else connection.loop)
             assert task is not None
             async with AsgiExchange(scope, receive, send, task) as exchange:
-                await self.infer(exchange, route)
-
-    async def _held(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request for a stream that is no POST: one by query, or for the rest or the end of an earlier one."""
-        task = asyncio.current_task()
-        assert task is not None
-        async with AsgiExchange(scope, receive, send, task) as exchange:
-            await self._inference.serve_held(exchange, route, scope["method"], scope.get("query_string", b""))
+                await self.infer(exchange, route, scope["method"], scope.get("query_string", b""))
+        else:
+            off = scope["method"] == "GET" and queried(route)
+            await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, (b"allow", b"POST")])
 
     async def _read(self, route: ReadRoute, scope: Scope) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that is no inference."""
@@ -173,9 +163,11 @@ class RestApp:
         )
         return 405, [JSON, (b"allow", ", ".join(claim.methods).encode())], body
 
-    def infer(self, exchange: Exchange, route: Route) -> Awaitable[int]:
-        """Serve one inference request; returns the status it was answered with."""
-        return self._inference.serve(exchange, route)
+    def infer(
+        self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b""
+    ) -> Awaitable[int]:
+        """Serve one request for an inference; returns the status it was answered with."""
+        return self._inference.serve(exchange, route, method, query)
 
 
 def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
