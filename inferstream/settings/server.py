@@ -98,7 +98,11 @@ class Settings(EnvironmentModel):
     grpc_max_message_length: int | None = Field(None, description="Largest gRPC message in bytes, both ways.")
     gzip_enabled: bool = Field(True, description="Compress large responses for clients that ask for it.")
     gzip_min_bytes: int = Field(500, ge=0, description="Responses of fewer bytes are never compressed.")
-    max_connections: int = Field(4096, ge=1, description="Open HTTP connections; one more gets a 503.")
+    max_connections: int = Field(
+        4096,
+        ge=1,
+        description="Open HTTP connections; one more gets a 503, except for liveness and readiness.",
+    )
     header_timeout: float = Field(10.0, gt=0, description="Seconds a client may take to send its headers.")
     body_timeout: float = Field(60.0, gt=0, description="Seconds a client may take to send its body.")
 

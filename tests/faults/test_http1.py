@@ -189,6 +189,24 @@ def test_probes_are_answered_while_every_place_is_taken(server: Running) -> None
     server.probe()
 
 
+def test_the_metrics_port_has_places_of_its_own(server: Running) -> None:
+    begun = b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
+    held = [connect(server.metrics_port) for _ in range(MOST)]
+    try:
+        for connection in held:
+            connection.sendall(begun)
+            assert connection.recv(65536).startswith(
+                b"HTTP/1.1 404 "
+            )  # and then waits for the rest of the body
+        with connect(server.metrics_port) as one_more:
+            one_more.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert rest(one_more).startswith(b"HTTP/1.1 503 ")
+        server.probe()
+    finally:
+        for connection in held:
+            connection.close()
+
+
 def test_connections_that_wait_for_a_probe_do_not_keep_probes_out(server: Running) -> None:
     held = [connect(server.http_port) for _ in range(MOST + 100)]
     try:

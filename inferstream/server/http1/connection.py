@@ -60,15 +60,16 @@ class Connection(asyncio.Protocol):
         self.client = (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
         self._has_place = self._shared.places.enter(self)
         if self._shared.stopped:  # its TLS handshake took longer than the stop
-            self.transport.close()
+            self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._shared.places.leave(self)
         self.reading.close()
         self.resume_writing()
         self._leave()
-        # Nothing that refers to this connection is left for the garbage collector.
-        self._current = None
+        self.closing = True
+        self._incoming.drop()
+        self._current = None  # what refers to this connection would wait for the garbage collector
 
     def pause_writing(self) -> None:
         self.blocked = True
@@ -256,7 +257,7 @@ class Connection(asyncio.Protocol):
             await self._service.infer(exchange)
         except Exception:  # no task awaits this one; without the close its client would wait
             logger.exception("a REST call failed")
-            self.transport.close()
+            self.close()
         finally:
             self.release(task)
             self._shared.tasks.discard(task)
@@ -275,7 +276,7 @@ class Connection(asyncio.Protocol):
             if self.receiving or self._incoming.unread:
                 self._linger()
             else:
-                self._close()
+                self.close()
         elif not self.receiving:
             self._next()
 
@@ -302,7 +303,7 @@ class Connection(asyncio.Protocol):
         if self.closing:
             return
         if self._current is not None and self._current.started:
-            self._close()
+            self.close()
             return
         self.transport.write(refusal(status, message))
         self._leave()
@@ -313,16 +314,17 @@ class Connection(asyncio.Protocol):
         if self._incoming.unread or self.receiving:
             self.refuse(408, TOO_SLOW)
         else:
-            self._close()
+            self.close()
 
     def shutdown(self) -> None:
         """End as soon as no request is served, because the server stops."""
         if self._current is None:
-            self._close()
+            self.close()
         else:
             self._current.keep_alive = False
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the connection once its client has what was written."""
         self.closing = True
         self.watch.begin()
         self.transport.close()
@@ -341,4 +343,4 @@ class Connection(asyncio.Protocol):
     def _drop(self, data: bytes) -> None:
         self._dropped += len(data)
         if self._dropped > LINGER_BYTES:
-            self.transport.close()
+            self.transport.abort()

@@ -110,10 +110,10 @@ class Cycle(Response):
             logger.exception("the ASGI application failed")
         except asyncio.CancelledError:
             if not self.connection.lost:
-                self.connection.transport.close()
+                self.connection.close()
             raise
         if self.started or self._opening is not None:
-            self.connection.transport.close()
+            self.connection.close()
         else:
             await self.send({"type": "http.response.start", "status": 500, "headers": FAILED})
             await self.send({"type": "http.response.body", "body": b"Internal Server Error"})

@@ -49,6 +49,9 @@ class Connected(Protocol):
     def answered(self, keep_alive: bool) -> None:
         """Go on behind a whole response."""
 
+    def close(self) -> None:
+        """Close the connection once its client has what was written."""
+
 
 class Response:
     """The response to one request, as it is written."""

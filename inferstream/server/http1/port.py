@@ -90,5 +90,8 @@ class Http1Port:
                     await asyncio.wait(self._shared.tasks)
         for task in [*self._shared.tasks]:
             task.cancel()
+        for guest in [*self._shared.places.connections]:
+            if isinstance(guest, Connection):
+                guest.transport.abort()
         if self._looking is not None:
             self._looking.cancel()
