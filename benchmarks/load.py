@@ -38,7 +38,7 @@ def wakeful_loop() -> asyncio.AbstractEventLoop:
 def http_request(path: str, document: dict) -> bytes:
     body = orjson.dumps(document)
     kind = "Content-Type: application/json"
-    head = f"POST {path} HTTP/1.1\r\nHost: bench\r\n{kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{kind}\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
@@ -58,7 +58,7 @@ def json_request(shape: tuple[int, ...]) -> bytes:
     values = np.random.default_rng(0).random(prod(shape), np.float32)
     tensor = {"name": "x", "shape": list(shape), "datatype": "FP32", "data": values}
     body = orjson.dumps({"inputs": [tensor]}, option=orjson.OPT_SERIALIZE_NUMPY)
-    head = f"POST /v2/models/mean/infer HTTP/1.1\r\nHost: bench\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST /v2/models/mean/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
@@ -307,7 +307,7 @@ async def rest_binary(port: int, array: np.ndarray, callers: int, seconds: float
     head = orjson.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}})
     body = head + array.tobytes()
     message = (
-        b"POST /v2/models/echo/infer HTTP/1.1\r\nHost: bench\r\nInference-Header-Content-Length: %d\r\n"
+        b"POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nInference-Header-Content-Length: %d\r\n"
         b"Content-Length: %d\r\n\r\n" % (len(head), len(body))
     ) + body
 
@@ -326,7 +326,7 @@ async def rest_binary(port: int, array: np.ndarray, callers: int, seconds: float
 
 
 BURN = http_request("/v2/models/burner/infer", {"inputs": [ARRAY]})
-LIVE = b"GET /v2/health/live HTTP/1.1\r\nHost: bench\r\n\r\n"
+LIVE = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 async def health_under_fire(port: int, burning: int, looks: int) -> list[float]:

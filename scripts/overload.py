@@ -120,7 +120,7 @@ class Client:
         self.statuses[name] = await self._ask("POST /v2/models/work/infer", headers, body)
 
     async def _ask(self, line: str, headers: str, body: str) -> int:
-        request = f"{line} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {len(body)}\r\n\r\n{body}"
+        request = f"{line} HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: {len(body)}\r\n\r\n{body}"
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams

@@ -16,7 +16,6 @@ from ..telemetry.access import AccessLines
 from ..telemetry.following import LogFollowers
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
-from .access import Access
 from .execution.base import Execution
 from .pipeline import build_pipeline, build_shared
 from .stages.access_log import AccessLog
@@ -108,8 +107,6 @@ class Serving(ABC):
 
     def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
         self._settings = settings
-        access = Access(settings.host, settings.allow_open_repository)
-        self._tells_names = access.repository_open and settings.status_profile != "mlserver"
         self._shared = build_shared(settings, meters, tracer)
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
@@ -165,16 +162,16 @@ class Serving(ABC):
                 if known == name and version in (None, "", its)
             }
             if not states:
-                raise ModelNotFound(name, version, self._known_to_clients(name))
+                raise ModelNotFound(name, version, self._there_are(name))
             raise ModelNotReady(name, version, failed=states == {State.UNAVAILABLE})
         return served
 
-    def _known_to_clients(self, name: str) -> str:
-        """Which models or versions there are, if clients may know; they may where they may read the index.
+    def _there_are(self, name: str) -> str:
+        """Which models or versions there are. Names are no secret: metadata and OpenAI's API list them too.
 
         Clients of MLServer compare the message with its.
         """
-        if not self._tells_names:
+        if self._settings.status_profile == "mlserver":
             return ""
         versions = [version for known, version in self._served if known == name and version]
         if versions:

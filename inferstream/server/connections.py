@@ -1,15 +1,17 @@
 """Connections of HTTP clients, as every door at the port uses them."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
+
+from ..concurrency.interruption import Interruption
 
 SCOPE_KEY = "inferstream.connection"
 """The key of a connection of ours in an ASGI scope."""
 
 
 class OwnConnection(Protocol):
-    """A connection of our protocol class under uvicorn, which notices itself when its client leaves."""
+    """A connection of our own port, which notices itself when its client leaves."""
 
     loop: asyncio.AbstractEventLoop
     lost: bool
@@ -42,9 +44,88 @@ class ScopeOrigin:
         return () if connection is None else connection.identities
 
 
+class ScopeClient(ScopeOrigin):
+    """The client of a request over ASGI. When it leaves, the task that serves the request is cancelled.
+
+    A connection of ours notices that itself. A foreign one reports it as a message, which a second task awaits from
+    the end of the request's body until the response is sent.
+    """
+
+    def __init__(
+        self,
+        scope: Mapping[str, Any],
+        receive: Callable[[], Awaitable[Mapping[str, Any]]],
+        task: asyncio.Task[Any],
+    ) -> None:
+        super().__init__(scope)
+        self.answered = False
+        """Whether the response is whole."""
+        self._receive = receive
+        self._task = task
+        self._gone = False
+        self._listener: asyncio.Task[None] | None = None
+        self._interruption: Interruption | None = None
+        self.connection: OwnConnection | None = scope.get(SCOPE_KEY)
+        """The connection, if it is ours."""
+        if self.connection is not None:
+            self.connection.hold(task)
+
+    @property
+    def left(self) -> bool:
+        return self._gone or (self.connection is not None and self.connection.lost)
+
+    def listen(self) -> None:
+        """Await the message of a foreign connection, because the body is there."""
+        if self.connection is None:
+            self._listener = self._task.get_loop().create_task(self._listen())
+
+    async def _listen(self) -> None:
+        # Servers send this message at the end of the response too.
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        if not (self._gone or self.answered):
+            self._gone = True
+            self._interruption = Interruption(self._task, lambda: not self.answered)
+
+    def drop(self) -> None:
+        """Let the client go. ASGI cannot close the connection; its server does."""
+        if self.connection is not None:
+            self.connection.transport.abort()
+        else:
+            self._interrupt()
+
+    def close(self) -> None:
+        """End what waits for the client's leaving."""
+        self.answered = True
+        if self.connection is not None:
+            self.connection.release(self._task)
+        if self._listener is not None:
+            self._listener.cancel()
+        if self._interruption is not None:
+            self._interruption.take_back()  # the task continues with the code around this application
+
+
 def address(client: tuple[str, int] | None) -> str:
     """A client as gRPC shows it: `ipv4:127.0.0.1:50322`."""
     if client is None:
         return ""
     host, port = client
     return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
+_NAMES = ("DNS", "URI", "IP Address", "email")
+"""Kinds of alternative names that are a text."""
+
+
+def identities(certificate: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The names in a client's verified certificate, in the form of `ssl.SSLSocket.getpeercert`."""
+    if not certificate:
+        return ()
+    names = tuple(name for kind, name in certificate.get("subjectAltName", ()) if kind in _NAMES)
+    if names:
+        return names
+    subject = dict(pair for part in certificate.get("subject", ()) for pair in part)
+    return (subject["commonName"],) if "commonName" in subject else ()

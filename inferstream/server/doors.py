@@ -13,8 +13,7 @@ from .grpc.web.door import build_web
 from .rest.asgi import build_rest_app
 from .rest.liveness import Liveness
 from .rest.origins import Origins
-from .rest.server import HttpServer
-from .rest.transport import DirectApp
+from .rest.server import HttpServer, rest_service
 from .standin import StandIn
 
 if TYPE_CHECKING:
@@ -35,12 +34,12 @@ class Doors:
         rpcs = build_services(dataplane, settings, meters, tracing)
         self.grpc = build_port(rpcs, settings, stand_in)
         web = build_web(rpcs, settings, Origins(settings).check)
-        app = DirectApp(build_rest_app(dataplane, settings, meters, tracing, web), settings)
-        self.rest = HttpServer(app, settings, "rest", Liveness(stand_in))
+        service = rest_service(build_rest_app(dataplane, settings, meters, tracing, web), settings)
+        self.rest = HttpServer(service, settings, "rest", Liveness(stand_in))
 
     async def start(self, sock: socket.socket) -> None:
         """Serve REST at this socket, and gRPC at the port that it is bound to."""
-        self.rest.start(sock)
+        await self.rest.start(sock)
         await self.grpc.start()
 
     def drain(self) -> None:

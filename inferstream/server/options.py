@@ -1,33 +1,54 @@
-"""Options that settings pass on to uvicorn, checked before the start."""
+"""Options that settings give the HTTP ports, checked before the start. Their names are uvicorn's."""
 
-import inspect
 import logging
+import re
 from collections.abc import Mapping
-from typing import Any
-
-import uvicorn
+from typing import Any, NamedTuple
 
 from ..errors import InvalidSettings
 from .tls import OPTIONS as TLS_OPTIONS
 
 logger = logging.getLogger("inferstream.server")
 
-PASSED_ON = ("backlog", "date_header", "headers", "server_header", "timeout_keep_alive")
-"""uvicorn's options that have the same meaning here; the server sets all others itself."""
+KEEP_ALIVE = 75
+"""Seconds an idle connection stays open; longer than proxies keep theirs, so that the proxies close first."""
+
+WITHOUT_EFFECT = re.compile(
+    r"access_log|app|callback_notify|env_file|factory|fd|forwarded_allow_ips|h11_max_incomplete_event_size|host|http2?|"
+    r"interface|lifespan|limit_\w+|log_\w+|loop|port|proxy_headers|reload\w*|reset_contextvars|root_path|"
+    r"ssl_context_factory|ssl_version|timeout_\w+|uds|use_colors|workers|ws\w*"
+)
+"""Options of uvicorn that MLServer passes on, and that other settings or nothing decides here."""
 
 
-def uvicorn_options(options: Mapping[str, Any] | None, source: str) -> dict[str, Any]:
-    """The options to pass on. Raises InvalidSettings for an unknown one, or for a value of the wrong type."""
-    known = inspect.signature(uvicorn.Config.__init__).parameters
+class HttpOptions(NamedTuple):
+    """Options of a port."""
+
+    backlog: int = 2048
+    date_header: bool = True
+    headers: Any = ()
+    server_header: bool = False
+    timeout_keep_alive: int = KEEP_ALIVE
+
+    @property
+    def common(self) -> list[tuple[bytes, bytes]]:
+        """The headers of every response."""
+        own = [(name.lower().encode(), value.encode()) for name, value in self.headers]
+        named = self.server_header and b"server" not in dict(own)
+        return [(b"server", b"inferstream"), *own] if named else own
+
+
+def http_options(options: Mapping[str, Any] | None, source: str) -> HttpOptions:
+    """The options of a port. Raises InvalidSettings for an unknown one, or for a value of the wrong type."""
     found = {}
     for name, value in (options or {}).items():
-        if name not in known:
-            raise InvalidSettings(f'{source}: "{name}" is not an option of uvicorn')
-        if name in PASSED_ON:
+        if name in HttpOptions._fields:
             found[name] = _checked(name, value, source)
-        elif name not in TLS_OPTIONS:
+        elif WITHOUT_EFFECT.fullmatch(name):
             logger.warning('%s: the option "%s" has no effect here', source, name)
-    return found
+        elif name not in TLS_OPTIONS:
+            raise InvalidSettings(f'{source}: "{name}" is not an option of an HTTP port')
+    return HttpOptions(**found)
 
 
 def _checked(name: str, value: Any, source: str) -> Any:

@@ -20,7 +20,7 @@ from .doors import Doors
 from .grpc.engine import explain_engine
 from .ports import bind, share
 from .reload import reload_on_change
-from .rest.server import HttpServer, metrics_app
+from .rest.server import HttpServer, metrics_service
 from .standin import StandIn
 from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, longest_stop, within
 
@@ -88,7 +88,7 @@ class Server:
     ) -> None:
         self._http["REST"] = doors.rest
         if "metrics" in sockets:
-            self._start_metrics(sockets["metrics"])
+            await self._start_metrics(sockets["metrics"])
         if self.front_ends is not None:
             self.front_ends.start(self.application.registry, self.ports)
         self.application.start_push()
@@ -160,12 +160,12 @@ class Server:
             self.ports[name] = sockets[name].getsockname()[1]
         return sockets
 
-    def _start_metrics(self, sock: socket.socket) -> None:
+    async def _start_metrics(self, sock: socket.socket) -> None:
         settings = self.settings
         assert settings.metrics_endpoint is not None
-        app = metrics_app(settings.metrics_endpoint, self.application.meters)
-        self._http["metrics"] = HttpServer(app, settings, "metrics")
-        self._http["metrics"].start(sock)
+        service = metrics_service(settings.metrics_endpoint, self.application.meters, settings)
+        self._http["metrics"] = HttpServer(service, settings, "metrics")
+        await self._http["metrics"].start(sock)
 
     def scheme(self, port: str) -> str:
         return self._http[port].scheme if port in self._http else ""

@@ -150,21 +150,6 @@ class Certificates:
         return self._key.read_bytes(), self._certificate.read_bytes(), authority
 
 
-_NAMES = ("DNS", "URI", "IP Address", "email")
-"""Kinds of alternative names that are a text."""
-
-
-def identities(certificate: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The names in a client's verified certificate, in the form of `ssl.SSLSocket.getpeercert`."""
-    if not certificate:
-        return ()
-    names = tuple(name for kind, name in certificate.get("subjectAltName", ()) if kind in _NAMES)
-    if names:
-        return names
-    subject = dict(pair for part in certificate.get("subject", ()) for pair in part)
-    return (subject["commonName"],) if "commonName" in subject else ()
-
-
 def certificates(options: Mapping[str, Any], folder: str, source: str) -> Certificates | None:
     """The certificates that a server's options name; None for a server without TLS. Raises InvalidSettings."""
     named = [name for name in OPTIONS if options.get(name)]

@@ -70,6 +70,11 @@ class Settings(EnvironmentModel):
     )
     root_path: str = Field("", description="Path prefix a proxy in front of the server strips.")
     cors_settings: CORSSettings | None = Field(None, description="Cross-origin rules for browsers.")
+    allowed_hosts: list[str] = Field(
+        default_factory=list,
+        description="Further values of `Host` that lead to a server on loopback; `.example.org` is every name below "
+        "it, `*` any. Beyond loopback every value does.",
+    )
     page: bool = Field(True, description="Serve the page for people at `/` and `/docs`.")
 
     model_repository_root: str = Field(".", description="Folder of models; the command line's argument wins.")
@@ -104,7 +109,11 @@ class Settings(EnvironmentModel):
     grpc_max_message_length: int | None = Field(None, description="Largest gRPC message in bytes, both ways.")
     gzip_enabled: bool = Field(True, description="Compress large responses for clients that ask for it.")
     gzip_min_bytes: int = Field(500, ge=0, description="Responses of fewer bytes are never compressed.")
-    max_connections: int = Field(4096, ge=1, description="Open HTTP connections; one more gets a 503.")
+    max_connections: int = Field(
+        4096,
+        ge=1,
+        description="Open HTTP connections; one more gets a 503, except for liveness and readiness.",
+    )
     header_timeout: float = Field(10.0, gt=0, description="Seconds a client may take to send its headers.")
     body_timeout: float = Field(60.0, gt=0, description="Seconds a client may take to send its body.")
 
@@ -251,7 +260,7 @@ class Settings(EnvironmentModel):
         None,
         alias="_custom_rest_server_settings",
         validation_alias=_spellings("custom_rest_server_settings"),
-        description="Options of uvicorn, certificates among them, for REST.",
+        description="Options of the REST port, with uvicorn's names, certificates among them.",
     )
     custom_metrics_server_settings: dict[str, Any] | None = Field(
         None,

@@ -117,7 +117,7 @@ def test_leaving_ends_the_model(server: Running, model: str) -> None:
 def test_leaving_before_the_response_ends_the_model(server: Running) -> None:
     content = body_of(asked("slow", id="web-slow", seconds=60))
     with socket.create_connection(("127.0.0.1", server.http_port)) as client:
-        head = f"POST /{SERVICE}/ModelInfer HTTP/1.1\r\nhost: a\r\ncontent-type: {BINARY}\r\n"
+        head = f"POST /{SERVICE}/ModelInfer HTTP/1.1\r\nhost: localhost\r\ncontent-type: {BINARY}\r\n"
         client.sendall(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
         eventually(lambda: server.noted("start web-slow"))
     eventually(lambda: server.noted("finally web-slow"))

@@ -69,6 +69,15 @@ def test_the_repository_is_closed_because_nobody_knows_who_can_reach_it(mounted:
     assert httpx.post(f"{mounted.url}/v2/repository/index", timeout=30).status_code == 403
 
 
+def test_pages_are_asked_for_and_names_are_the_hosts_affair(mounted: Host) -> None:
+    assert mounted.infer("echo", fp32([1.0]), headers={"Host": "models.example"}).status_code == 200
+    page = {"Host": "models.example", "Origin": "https://models.example"}
+    assert mounted.infer("echo", fp32([1.0]), headers=page).status_code == 200
+    for origin in ("https://evil.example", "null"):
+        assert mounted.infer("echo", fp32([1.0]), headers={"Origin": origin}).status_code == 403
+        assert httpx.get(f"{mounted.url}/v2/models", headers={"Origin": origin}).status_code == 403
+
+
 def test_events_arrive_one_by_one(mounted: Host) -> None:
     url = f"{mounted.url}/v2/models/streaming/infer_stream"
     with httpx.Client(timeout=20) as client:

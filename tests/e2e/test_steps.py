@@ -228,7 +228,7 @@ def test_requests_on_one_bidirectional_stream_are_streams_in_turn(stepping: Runn
 
 def test_a_reader_that_does_not_read_holds_nobody_up(stepping: Running) -> None:
     body = json.dumps(text(id="slow", parameters={"items": ENDLESS, "padding": 100_000}))
-    head = "POST /v2/models/steps/generate_stream HTTP/1.1\r\nHost: x\r\nContent-Length:"
+    head = "POST /v2/models/steps/generate_stream HTTP/1.1\r\nHost: localhost\r\nContent-Length:"
     with socket.create_connection(("127.0.0.1", stepping.http_port)) as slow:
         slow.sendall(f"{head} {len(body)}\r\n\r\n{body}".encode())
         slow.recv(1)

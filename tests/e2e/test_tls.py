@@ -126,9 +126,7 @@ def test_streams_flow_and_end_with_their_client(encrypted: Encrypted) -> None:
 
 def test_a_request_ends_when_its_client_cuts_the_line(encrypted: Encrypted) -> None:
     body = json.dumps(text(id="tls-cut", parameters={"before": 60})).encode()
-    head = (
-        f"POST /v2/models/streaming/infer_stream HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
-    )
+    head = f"POST /v2/models/streaming/infer_stream HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
     plain = socket.create_connection(("127.0.0.1", encrypted.running.http_port))
     with encrypted.trust().wrap_socket(plain, server_hostname="127.0.0.1") as line:
         line.sendall(head.encode() + body)

@@ -12,7 +12,7 @@ BODY = json.dumps(fp32([1.0])).encode()
 
 
 def head(*lines: bytes, path: bytes = b"/v2/models/echo/infer", version: bytes = b"1.1") -> bytes:
-    return b"\r\n".join((b"POST %s HTTP/%s" % (path, version), b"Host: x", *lines, b"", b""))
+    return b"\r\n".join((b"POST %s HTTP/%s" % (path, version), b"Host: localhost", *lines, b"", b""))
 
 
 LENGTH = b"Content-Length: %d" % len(BODY)
@@ -73,7 +73,7 @@ def test_every_way_to_send_a_request_is_answered_and_keeps_the_connection(server
             assert answer.startswith(b"HTTP/1.1 200 OK\r\n"), answer
             assert answer.lower().count(b"\r\ndate: ") == 1
             assert b'"data":[1.0]' in answer
-        connection.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b'"live":true' in answers(connection, 1)[0]
 
 

@@ -86,7 +86,7 @@ class Predicting(Awaiting):
         return await super().predict(payload)
 """
 
-LIVE = b"GET /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n"
+LIVE = b"GET /v2/health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
 class Raw:
@@ -180,7 +180,9 @@ def test_liveness_is_answered_and_nothing_is_lost_while_a_model_that_awaits_bloc
 ) -> None:
     folder = write_models(tmp_path, "Loading")
     infer = json.dumps(fp32([1.0])).encode()
-    asked = b"POST /v2/models/echo/infer HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(infer)
+    asked = b"POST /v2/models/echo/infer HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(
+        infer
+    )
     pool = ThreadPoolExecutor(2)
     with busy(start, folder, when) as server:
         assert status(server, "health/live") == 200

@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from tests.serving import Running, write_model
+from tests.serving import Running, fp32, write_model
 
 FOREIGN = [
     {"Origin": "https://evil.example"},
@@ -39,11 +39,76 @@ def test_the_servers_own_names_and_pages_may(server: Running, host: str) -> None
     assert change(server, "load", {"Host": host, "Origin": f"http://{host.lower()}"}).status_code == 200
 
 
-def test_what_changes_nothing_is_open_to_every_page_and_proxy(server: Running) -> None:
+READS = [
+    ("GET", "/v2"),
+    ("GET", "/v2/models"),
+    ("GET", "/v2/models/echo"),
+    ("GET", "/v2/models/echo/ready"),
+    ("GET", "/v2/models/echo/stats"),
+    ("GET", "/v2/docs/dataplane.json"),
+    ("GET", "/v1/models"),
+    ("GET", "/metrics"),
+    ("GET", "/docs"),
+    ("GET", "/proto"),
+    ("GET", "/nowhere"),
+    ("POST", "/v2/repository/index"),
+    ("DELETE", "/v2/requests/a"),
+    ("GET", "/v2/access"),
+]
+RUNS = [
+    "/v2/models/echo/infer",
+    "/v2/models/echo/infer_stream",
+    "/v2/models/echo/generate",
+    "/v2/models/echo/generate_stream",
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/generate",
+    "/rpc",
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=str)
+def test_a_foreign_page_reads_no_answer(server: Running, headers: dict) -> None:
+    with httpx.Client(base_url=server.url, timeout=20) as client:
+        for method, path in READS:
+            answer = client.request(method, path, headers=headers)
+            assert (path, answer.status_code) == (path, 403)
+        scraped = client.get(f"http://127.0.0.1:{server.metrics_port}/metrics", headers=headers)
+        assert scraped.status_code == 403
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=str)
+def test_a_foreign_page_runs_no_model_blind(server: Running, headers: dict) -> None:
+    """With `text/plain` a page asks for no leave before it posts."""
+    body = json.dumps(fp32([1.0]))
+    with httpx.Client(base_url=server.url, timeout=20) as client:
+        for path in RUNS:
+            for more in ({}, {"Expect": "100-continue"}):  # directly, and through the application
+                answer = client.post(
+                    path, content=body, headers={"Content-Type": "text/plain", **headers, **more}
+                )
+                # JSON-RPC has its errors in the body.
+                status = answer.json()["error"]["data"]["code"] if path == "/rpc" else answer.status_code
+                assert (path, status) in ((path, 403), (path, "permission_denied"))
+        call = client.post(
+            "/inference.GRPCInferenceService/ServerLive",
+            content=b"\0\0\0\0\0",
+            headers={"Content-Type": "application/grpc-web", **headers},
+        )
+        assert b"grpc-status:7" in call.content
+
+
+def test_each_request_of_a_connection_is_asked_where_it_comes_from(server: Running) -> None:
+    path, body = "/v2/models/echo/infer", fp32([1.0])
+    with httpx.Client(base_url=server.url, timeout=20) as client:
+        for headers, status in ({}, 200), ({}, 200), (FOREIGN[0], 403), (FOREIGN[3], 403), ({}, 200):
+            assert client.post(path, json=body, headers=headers).status_code == status
+
+
+@pytest.mark.parametrize("path", ["/v2/health/live", "/v2/health/ready", "/"])
+def test_probes_are_open_to_every_page_and_under_every_name(server: Running, path: str) -> None:
     headers = {"Host": "proxy.example", "Origin": "https://page.example"}
-    assert httpx.get(f"{server.url}/v2/health/ready", headers=headers).status_code == 200
-    index = httpx.post(f"{server.url}/v2/repository/index", headers=headers)
-    assert index.status_code == 200
+    assert httpx.get(f"{server.url}{path}", headers=headers).status_code == 200
 
 
 def test_listed_origins_may_and_so_may_requests_to_their_hosts(start, tmp_path) -> None:

@@ -302,8 +302,9 @@ def test_connections_over_the_cap_are_told_and_health_stays_in_reach(serve, tmp_
     server = limited(serve, tmp_path, max_connections=4)
     held = connections(server, 4)
     with socket.create_connection(("127.0.0.1", server.http_port), timeout=5) as one_more:
-        one_more.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        one_more.sendall(b"GET /v2/models HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert one_more.recv(65536).startswith(b"HTTP/1.1 503 ")
+    assert httpx.get(f"{server.url}/v2/health/live").status_code == 200
     with grpc.insecure_channel(server.grpc) as channel:
         check = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
     assert check.status == health_pb2.HealthCheckResponse.SERVING

@@ -176,7 +176,9 @@ def _rest(scene: Scene, action: str = "infer") -> Leaving:
     body = json.dumps(scene.request()).encode()
     path = f"/v2/models/{scene.model}/{action}".encode()
     with socket.create_connection(("127.0.0.1", scene.server.http_port)) as client:
-        client.sendall(b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (path, len(body)))
+        client.sendall(
+            b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % (path, len(body))
+        )
         client.sendall(body)
         yield client.close
 

@@ -330,7 +330,7 @@ def exchange(server: Running, data: bytes, timeout: float = 8) -> bytes:
         return received
 
 
-HEAD = b"POST /v2/models/echo/infer HTTP/1.1\r\nHost: x\r\n"
+HEAD = b"POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\n"
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_a_client_of_http_1_0_is_answered_and_its_connection_closed(
     server: Running, before: bytes, kept: bytes
 ) -> None:
     body = json.dumps(fp32([1.0])).encode()
-    target = b"POST /v2/models/echo/infer HTTP/%s\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s"
+    target = b"POST /v2/models/echo/infer HTTP/%s\r\nHost: localhost\r\n%sContent-Length: %d\r\n\r\n%s"
     sent = target % (b"1.0", kept, len(body), body)
     if before:
         sent = target % (before, b"", len(body), body) + sent

@@ -152,7 +152,7 @@ def test_leaving_before_the_first_item_runs_the_models_finally(server: Running, 
         body = json.dumps(text(id=name, parameters={"before": 30})).encode()
         with socket.create_connection(("127.0.0.1", server.http_port)) as connection:
             connection.sendall(
-                b"POST /v2/models/streaming/generate_stream HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+                b"POST /v2/models/streaming/generate_stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s"
                 % (len(body), body)
             )
             leave.wait(10)

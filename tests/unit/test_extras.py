@@ -1,11 +1,16 @@
 """What works without an extra, and what the error of the rest is."""
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 MISSING = 'raise ModuleNotFoundError("No module named \'grpc\'", name="grpc")\n'
 
@@ -104,3 +109,25 @@ def test_commands_name_the_extra(run_without_grpc, tmp_path: Path, command: list
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert NEEDED in " ".join((ran.stdout + ran.stderr).split())
     assert "Traceback" not in ran.stderr + ran.stdout
+
+
+def test_the_lowest_versions_are_those_without_known_vulnerabilities_and_the_pinned_ones_are_no_lower() -> (
+    None
+):
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]
+    requirements = [Requirement(each) for each in wanted]
+    safe = {"starlette": "1.3.1", "jinja2": "3.1.6", "protobuf": "5.29.6"}
+    for name, lowest in safe.items():
+        for requirement in (each for each in requirements if each.name == name):
+            [floor] = [each.version for each in requirement.specifier if each.operator == ">="]
+            assert Version(floor) >= Version(lowest), requirement
+    pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", (root / "constraints.txt").read_text(), re.M))
+    found = {canonicalize_name(name): version for name, version in pinned.items()}
+    for requirement in requirements:
+        if (version := found.get(canonicalize_name(requirement.name))) is not None:
+            assert requirement.specifier.contains(version), requirement

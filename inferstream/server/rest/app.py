@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from ...context import request_id_var
 from ...dataplane.dataplane import DataPlane
-from ...errors import ModelNotFound, ModelNotReady
+from ...errors import ModelNotFound, ModelNotReady, PermissionDenied
 from ...settings import Settings
 from ...telemetry.access import AccessLines, AccessRecord
 from ...telemetry.metrics import Meters
@@ -20,7 +20,7 @@ from .dialects.documentation.dialect import Documentation
 from .dialects.extensions import MissingExtensions
 from .dialects.javascript import JavaScriptClient
 from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
-from .dialects.metadata import Metadata
+from .dialects.metadata import ROOT, Metadata
 from .dialects.metrics import MetricsRoute
 from .dialects.openai.dialect import OpenAI
 from .dialects.requests import Requests
@@ -32,7 +32,7 @@ from .exchange import AsgiExchange, Exchange
 from .identified import Identified
 from .inference import InferenceDoor, queried
 from .lazy import LazyApp
-from .messages import JSON, RawHeaders, Receive, Scope, Send, respond, wrap
+from .messages import JSON, RawHeaders, Receive, Scope, Send, error_response, respond, wrap
 from .origins import Origins
 from .routes import Routes
 from .websocket import WebSocketDoor
@@ -86,6 +86,7 @@ class RestApp:
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._inference = InferenceDoor(dataplane, settings, meters.rest)
         self._origins = Origins(settings)
+        self._profile = settings.status_profile
         self._dataplane = dataplane
         self._resources = LazyApp(lambda: _build_resources(dataplane, settings))
         self.beside = beside
@@ -112,40 +113,37 @@ class RestApp:
                     send = _logged(scope, send)
                 if (lines := self._dataplane.lines).on:
                     send = _with_record(scope, send, lines)
+            if not is_probe(scope["path"], scope["headers"]):
+                try:
+                    self._origins.check(scope["headers"])
+                except PermissionDenied as error:
+                    answer = (
+                        error_response(error, self._profile) if route is None else route.dialect.error(error)
+                    )
+                    await respond(send, answer[0], answer[2], answer[1])
+                    return
             if route is None:
                 await self._resources(scope, receive, send)
                 return
             scope["route"] = route
             status, headers, body = await self._read(route, scope)
             await respond(send, status, body, headers)
-        elif scope["method"] != "POST":
-            if self._inference.serves(route, scope["method"], scope["headers"]):
-                await self._held(route, scope, receive, send)
-                return
-            off = scope["method"] == "GET" and queried(route)
-            await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, (b"allow", b"POST")])
-        else:
+        elif scope["method"] == "POST" or self._inference.serves(route, scope["method"], scope["headers"]):
             # Naming the loop spares Python 3.11 the system call with which it would look for it.
             connection = scope.get(SCOPE_KEY)
             task = asyncio.current_task(None if connection is None else connection.loop)
             assert task is not None
             async with AsgiExchange(scope, receive, send, task) as exchange:
-                await self.infer(exchange, route)
-
-    async def _held(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request for a stream that is no POST: one by query, or for the rest or the end of an earlier one."""
-        task = asyncio.current_task()
-        assert task is not None
-        async with AsgiExchange(scope, receive, send, task) as exchange:
-            await self._inference.serve_held(exchange, route, scope["method"], scope.get("query_string", b""))
+                await self.infer(exchange, route, scope["method"], scope.get("query_string", b""))
+        else:
+            off = scope["method"] == "GET" and queried(route)
+            await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, (b"allow", b"POST")])
 
     async def _read(self, route: ReadRoute, scope: Scope) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that is no inference."""
         claim, method = route.claim, scope["method"]
         try:
             if claim.methods is None or method in claim.methods:
-                if method not in SAFE:
-                    self._origins.check(scope["headers"])
                 if isinstance(claim, ScopeClaim):
                     return await claim.respond(route, scope)
                 status, body = await claim.read(route._replace(headers=scope["headers"]))
@@ -165,9 +163,11 @@ class RestApp:
         )
         return 405, [JSON, (b"allow", ", ".join(claim.methods).encode())], body
 
-    def infer(self, exchange: Exchange, route: Route) -> Awaitable[int]:
-        """Serve one inference request; returns the status it was answered with."""
-        return self._inference.serve(exchange, route)
+    def infer(
+        self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b""
+    ) -> Awaitable[int]:
+        """Serve one request for an inference; returns the status it was answered with."""
+        return self._inference.serve(exchange, route, method, query)
 
 
 def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
@@ -180,14 +180,19 @@ def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
 NOT_ALLOWED = b'{"error":"Method Not Allowed"}'
 GET_IS_OFF = b'{"error":"Method Not Allowed: the setting get_streams lets a GET run a model"}'
 
-SAFE = ("GET", "HEAD", "OPTIONS")
-"""Methods that change nothing, which pages of all origins may use (RFC 9110)."""
-
 POSTED = "a model is sent POST at its infer, infer_stream, generate or generate_stream"
 """Most likely a slip in the last word of an inference's path."""
 
+PROBES = frozenset(("/v2/health/live", "/v2/health/ready", "/health"))
+"""Liveness and readiness: answered to every page, under every name, and while every place is taken."""
+
 UNLOGGED = ("/v2/health/", "/health", "/metrics")
 """Paths that are asked for all the time, by nobody who reads logs."""
+
+
+def is_probe(path: str, headers: RawHeaders) -> bool:
+    """Whether a request asks for liveness or readiness. At the root, a browser asks for the page."""
+    return path in PROBES or (path == ROOT and b"text/html" not in dict(headers).get(b"accept", b""))
 
 
 def _logged(scope: Scope, send: Send) -> Send:

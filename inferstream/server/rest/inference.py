@@ -62,8 +62,11 @@ class InferenceDoor:
         self._origins = Origins(settings)
         self._resuming = Resuming(dataplane, settings, meters, self._headers)
 
-    async def serve(self, exchange: Exchange, route: Route) -> int:
-        """Serve and count one request; returns the HTTP status it was answered with."""
+    async def serve(self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b"") -> int:
+        """Serve and count one request; returns the HTTP status it was answered with.
+
+        A GET begins or resumes a stream, a DELETE ends one.
+        """
         started = perf_counter()
         meters = self._meters
         meters.in_progress += 1
@@ -71,42 +74,49 @@ class InferenceDoor:
         try:
             # One coroutine for all of it, because each costs as much as a stage.
             try:
-                expect_body(exchange.head, self._limit)
-                body = exchange.body(self._limit)
+                head = exchange.head
+                if not head.trusted:
+                    self._origins.check(exchange.headers)
+                    head.trusted = True  # a client that repeats its headers is not checked again
+                posted = method == "POST"
+                if posted:
+                    expect_body(head, self._limit)
+                body = exchange.body(self._limit if posted else 0)
                 if not isinstance(body, bytes):
                     body = await body
-                if exchange.head.last_event_id is not None and _resumable(route):
+                if not posted:
+                    self._origins.check_page(exchange.headers)
+                if method == "DELETE":
+                    await self._resuming.release(exchange, route)
+                    await _sent(exchange.respond(200, [JSON], b'{"cancelled":1}'))
+                elif head.last_event_id is not None and _resumable(route):
                     # The stream is admitted already: no full queue and no drain may refuse it.
-                    reader, headers = await self._resuming.resume(exchange, route), NO_HEADERS
+                    reader = await self._resuming.resume(exchange, route)
                     held = True  # the first request of the stream is counted
-                    await self._read(exchange, reader, headers)
-                    status = 200
+                    status = await self._read(exchange, reader, NO_HEADERS)
                     return status
-                asked = (
-                    await asyncio.to_thread(self._parse, exchange, body, route)
-                    if len(body) > (INFLATE_IN_THREAD if exchange.head.encoding else PARSE_IN_THREAD)
-                    else self._parse(exchange, body, route)
-                )
-                if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
-                    call = self._call(exchange, route, asked)
-                    opened = True
-                    reply = await asked.open(call)
-                    assert reply.first is not None
-                    headers, text = asked.response(reply.first)
-                    waiting = self._respond(exchange, reply.first, asked, headers, text)
-                    if waiting is not None:
-                        await waiting
-                elif self._resuming.wanted(exchange.head, asked, route):
-                    call = self._call(exchange, route, asked)
-                    opened = True
-                    reader, headers = await self._resuming.begin(exchange, route, asked, call, "POST")
-                    held = True  # counted when the stream has ended
-                    await self._read(exchange, reader, headers)
                 else:
+                    if not posted:
+                        asked = self._of_query(exchange, route, query)
+                    elif len(body) > (INFLATE_IN_THREAD if head.encoding else PARSE_IN_THREAD):
+                        asked = await asyncio.to_thread(self._parse, exchange, body, route)
+                    else:
+                        asked = self._parse(exchange, body, route)
                     call = self._call(exchange, route, asked)
                     opened = True
-                    reply = await asked.open(call)
-                    await self._send(exchange, reply, asked)
+                    if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
+                        reply = await asked.open(call)
+                        assert reply.first is not None
+                        headers, text = asked.response(reply.first)
+                        waiting = self._respond(exchange, reply.first, asked, headers, text)
+                        if waiting is not None:
+                            await waiting
+                    elif not posted or self._resuming.wanted(head, asked, route):
+                        reader, headers = await self._resuming.begin(exchange, route, asked, call, method)
+                        held = True  # counted when the stream has ended
+                        await self._read(exchange, reader, headers)
+                    else:
+                        await self._send(exchange, await asked.open(call), asked)
                 status = 200
             except ClientLeft:
                 pass
@@ -114,8 +124,7 @@ class InferenceDoor:
                 status, headers, text = route.dialect.error(failure := wrap(error))
                 if not opened:
                     self._log_refusal(route, started, failure)
-                if (waiting := exchange.respond(status, headers, text)) is not None:
-                    await waiting
+                await _sent(exchange.respond(status, headers, text))
         except asyncio.CancelledError:
             # Ours when the client has left: there is nobody to tell, and nothing went wrong.
             if not exchange.left:
@@ -124,9 +133,9 @@ class InferenceDoor:
             meters.in_progress -= 1
             seconds = perf_counter() - started
             if not held:
-                meters.ended("POST", route.template, str(status), seconds)
+                meters.ended(method, route.template, str(status), seconds)
             if logger.isEnabledFor(logging.DEBUG):
-                logger.debug("POST %s of %s %d, %.6f s", route.template, route.model, status, seconds)
+                logger.debug("%s %s of %s %d, %.6f s", method, route.template, route.model, status, seconds)
         return status
 
     def _parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
@@ -144,56 +153,12 @@ class InferenceDoor:
             return _resumable(route)
         return method == "GET" and self._get_streams and queried(route)
 
-    async def serve_held(self, exchange: Exchange, route: Route, method: str, query: bytes) -> None:
-        """Serve a GET that begins or resumes a stream, or a DELETE that ends one."""
-        started = perf_counter()
-        meters = self._meters
-        meters.in_progress += 1
-        status, held, opened = 499, False, False
-        try:
-            try:
-                waiting = exchange.body(0)  # over ASGI, the client's leaving is noticed behind the body
-                if not isinstance(waiting, bytes):
-                    await waiting
-                if method == "DELETE":
-                    self._origins.check(exchange.headers)
-                    await self._resuming.release(exchange, route)
-                    await _sent(exchange.respond(200, [JSON], b'{"cancelled":1}'))
-                elif exchange.head.last_event_id is not None:
-                    self._origins.check_page(exchange.headers)
-                    reader = await self._resuming.resume(exchange, route)
-                    held = True  # the first request of the stream is counted
-                    await self._read(exchange, reader, NO_HEADERS)
-                else:
-                    asked = self._of_query(exchange, route, query)
-                    call = self._call(exchange, route, asked)
-                    opened = True
-                    reader, headers = await self._resuming.begin(exchange, route, asked, call, method)
-                    held = True  # counted when the stream has ended
-                    await self._read(exchange, reader, headers)
-                status = 200
-            except ClientLeft:
-                pass
-            except Exception as error:
-                status, headers, text = route.dialect.error(failure := wrap(error))
-                if not opened:
-                    self._log_refusal(route, started, failure)
-                await _sent(exchange.respond(status, headers, text))
-        except asyncio.CancelledError:
-            if not exchange.left:
-                raise
-        finally:
-            meters.in_progress -= 1
-            if not held:
-                meters.ended(method, route.template, str(status), perf_counter() - started)
-
     def _of_query(self, exchange: Exchange, route: Route, query: bytes) -> ParsedRequest:
         """The request in a query. Raises what there is to refuse."""
         accept = dict(exchange.headers).get(b"accept", b"")
         if b"text/event-stream" not in accept:
             # No image, link or prefetch of a page sends this; an EventSource always does.
             raise ModelError("A GET that runs a model needs `Accept: text/event-stream`.", 406)
-        self._origins.check_page(exchange.headers)
         admission = self._dataplane.admit(route.model, route.version)
         inputs = admission.signature.inputs or ()
         arguments = arguments_of(query, inputs)
@@ -205,12 +170,13 @@ class InferenceDoor:
         name, operation = route.dialect.name, route.operation.value
         refused(self._dataplane.lines, name, operation, route.model, started, error)
 
-    async def _read(self, exchange: Exchange, reader: Reader | None, headers: RawHeaders) -> None:
-        """Send the events of a stream that may be resumed, or say that there are no more."""
+    async def _read(self, exchange: Exchange, reader: Reader | None, headers: RawHeaders) -> int:
+        """Send the events of a stream that may be resumed, or say that there are no more; returns the status."""
         if reader is None:
             await _sent(exchange.respond_nothing())  # an EventSource connects no more after this
-        else:
-            await self._resuming.send(exchange, reader, headers)
+            return 204
+        await self._resuming.send(exchange, reader, headers)
+        return 200
 
     def _call(self, exchange: Exchange, route: Route, asked: ParsedRequest) -> Call:
         """The call of a request. Raises InvalidRequest for a wrong limit or priority."""

@@ -11,15 +11,13 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from email.utils import formatdate
 from typing import NamedTuple
 
-import uvicorn
-
 from ...concurrency.tasks import Tasks
+from ..http1.heads import MAX_HEADERS
+from ..http1.responses import Openings
 from ..standin import Hold, StandIn
 from .dialects.metadata import ALIVE
-from .transport import MAX_HEADERS
 
 MOST_WAITING = 1000
 """Connections that the thread keeps for the event loop. Further ones stay in the backlog of the port."""
@@ -39,7 +37,7 @@ class Listener(NamedTuple):
     sock: socket.socket
     protocol: Callable[[], asyncio.Protocol]
     """Makes the protocol of one connection."""
-    config: uvicorn.Config
+    openings: Openings
 
 
 class Liveness:
@@ -95,7 +93,7 @@ class Liveness:
     def _respond(self, sock: socket.socket, listener: Listener, size: int, path: str) -> None:
         with sock, suppress(OSError):  # the client has left
             sock.recv(size)  # the kernel resets a connection that closes with unread bytes
-            sock.send(response(listener.config, ALIVE[path]))
+            sock.send(response(listener.openings, ALIVE[path]))
 
     def turned(self) -> None:
         """Let the event loop serve the connections that the thread has kept."""
@@ -128,10 +126,8 @@ def probed(received: bytes) -> str | None:
     return path if path in ALIVE else ""
 
 
-def response(config: uvicorn.Config, body: bytes) -> bytes:
+def response(openings: Openings, body: bytes) -> bytes:
     """The event loop's response to a probe, with `connection: close`."""
-    headers = [(b"date", formatdate(usegmt=True).encode())] if config.date_header else []
-    headers += config.encoded_headers
-    headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    headers.append((b"connection", b"close"))
-    return b"HTTP/1.1 200 OK\r\n%s\r\n%s" % (b"".join(b"%s: %s\r\n" % pair for pair in headers), body)
+    openings.renew()
+    head = b"%bcontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+    return head % (openings.of(200), len(body)) + body

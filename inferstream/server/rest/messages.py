@@ -9,6 +9,7 @@ import orjson
 
 from ...errors import Code, InferstreamError, InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ..compression import DEFLATE, GZIP, deflate, inflate
+from ..http1.exchange import ClientLeft as ClientLeft
 from ..status import Profile, http_headers, status_of
 
 logger = logging.getLogger("inferstream.rest")
@@ -32,10 +33,6 @@ COMPRESS_IN_THREAD = 64 * 1024
 """Bodies larger than this are compressed off the event loop."""
 
 
-class ClientLeft(Exception):
-    """The connection closed before the whole request arrived."""
-
-
 class Head:
     """The headers of a request that the server reads; of a repeated one, the last."""
 
@@ -53,6 +50,7 @@ class Head:
         "priority",
         "request_id",
         "timeout",
+        "trusted",
     )
 
     def __init__(self, headers: RawHeaders) -> None:
@@ -70,6 +68,8 @@ class Head:
         self.priority = find(b"x-request-priority")
         self.request_id = find(b"x-request-id")
         self.timeout = find(b"x-request-timeout")
+        self.trusted = False
+        """Whether the headers were found to be those of no foreign page."""
 
     def header_length(self, size: int) -> int | None:
         """Bytes of JSON before binary tensors, or None. Raises InvalidRequest."""

@@ -1,8 +1,7 @@
-"""Restricts the web pages that may open a WebSocket or post without a preflight request."""
+"""Restricts the web pages that may use the server, and the names under which they reach it."""
 
 import re
 from collections.abc import Iterable
-from urllib.parse import urlsplit
 
 from ...dataplane.access import is_loopback
 from ...errors import PermissionDenied
@@ -24,6 +23,10 @@ def gets_run_models(settings: Settings) -> bool:
     return is_loopback(settings.host) or bool(encrypted)
 
 
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\\?#\s]*)(?::[0-9]*)?")
+"""A `Host` without user information, path or anything else that readers of URLs read differently."""
+
+
 class Origins:
     """The pages that a server trusts: its own, and those of `cors_settings`. It trusts all other clients.
 
@@ -36,20 +39,25 @@ class Origins:
         self._any = "*" in cors.allow_origins
         self._listed = frozenset(origin.lower().rstrip("/") for origin in cors.allow_origins)
         self._pattern = re.compile(cors.allow_origin_regex) if cors.allow_origin_regex else None
-        self._own = settings.host if is_loopback(settings.host) else None
+        hosts = [host.lower() for host in settings.allowed_hosts]
+        self._hosts = frozenset((settings.host.lower(), *hosts))
+        self._suffixes = tuple(host for host in hosts if host.startswith("."))
+        self._checks_host = is_loopback(settings.host) and "*" not in hosts
 
     def check(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Raise PermissionDenied for a request that a foreign page has sent."""
+        """Raise PermissionDenied for a request that a foreign page has sent. Programs send no origin."""
         if self._any:
             return
         found = dict(headers)
-        host = found.get(b"host", b"").decode("latin-1").lower()
-        if self._own is not None and b"host" in found and not self._leads_here(host, self._own):
-            raise PermissionDenied(f'The host "{host}" is not one of this server\'s names.')
+        host = found.get(b"host", b"").decode("latin-1").lower().strip()
+        if self._checks_host and b"host" in found and not self._leads_here(host):
+            raise PermissionDenied(
+                f'The host "{host}" is not one of this server\'s names; the setting allowed_hosts adds names.'
+            )
         if b"origin" not in found:
-            return  # browsers always send it with the requests that are checked here
+            return  # browsers always send it with a POST
         origin = found[b"origin"].decode("latin-1").lower()
-        if origin.partition("://")[2] != host and not self._lists(origin):
+        if not (origin.endswith(f"://{host}") or self._lists(origin)):
             raise PermissionDenied(
                 f'Pages of "{origin}" may not do this; the setting cors_settings lists those that may.'
             )
@@ -61,13 +69,16 @@ class Origins:
         if not self._any and b"origin" not in found and found.get(b"sec-fetch-site", b"none") in FOREIGN:
             raise PermissionDenied("Pages of other origins may not do this without an origin.")
 
-    def _leads_here(self, host: str, own: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
+    def _leads_here(self, host: str) -> bool:
+        found = _HOST.fullmatch(host)
+        if found is None:
             return False
+        name = found[1].strip("[]")
         return (
-            is_loopback(name) or name == own or any(map(self._lists, (f"http://{host}", f"https://{host}")))
+            is_loopback(name)
+            or name in self._hosts
+            or f".{name}".endswith(self._suffixes)
+            or any(map(self._lists, (f"http://{host}", f"https://{host}")))
         )
 
     def _lists(self, origin: str) -> bool:

@@ -54,7 +54,6 @@ def build_resources(dataplane: DataPlane, settings: Settings) -> FastAPI:
 
 
 def _add_repository(app: FastAPI, dataplane: DataPlane, settings: Settings) -> None:
-    origins = Origins(settings)
     limits = json_limits(settings)
 
     async def document(request: Request) -> dict[str, Any]:
@@ -81,7 +80,6 @@ def _add_repository(app: FastAPI, dataplane: DataPlane, settings: Settings) -> N
 
     @app.post("/v2/repository/models/{name:path}/load")
     async def load(name: str, request: Request) -> Response:
-        origins.check(request.scope["headers"])
         if (await document(request)).get("parameters"):
             raise InvalidRequest(LOAD_PARAMETERS)
         await dataplane.load(name)
@@ -89,7 +87,6 @@ def _add_repository(app: FastAPI, dataplane: DataPlane, settings: Settings) -> N
 
     @app.post("/v2/repository/models/{name:path}/unload")
     async def unload(name: str, request: Request) -> Response:
-        origins.check(request.scope["headers"])
         await document(request)
         await dataplane.unload(name)
         return JSONResponse({"name": name, "unload": True})

@@ -1,24 +1,23 @@
-"""WebSocket connections under uvicorn: messages in and out, in bounded memory."""
+"""WebSocket connections of our own port: messages in and out, in bounded memory."""
 
 import asyncio
 import logging
-from typing import Any, cast
+from collections.abc import Callable
+from typing import cast
 from urllib.parse import unquote
 
 import orjson
-from uvicorn.protocols.utils import get_remote_addr
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
 from ...errors import InferstreamError
-from ..connections import address
+from ..connections import address, identities
+from ..http1.reading import Reading
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
-from ..tls import identities
 from .messages import error_document, wrap
-from .reading import Reading
 from .websocket import Conversation, WebSocketDoor
 
 logger = logging.getLogger("inferstream.rest")
@@ -44,14 +43,14 @@ CLOSING = 1.0
 
 
 class WebSocket(asyncio.Protocol):
-    """One connection, which uvicorn hands over at the upgrade.
+    """One connection, which its port hands over at the upgrade.
 
     Its calls are cancelled as soon as the client leaves, or after `silence` seconds if the network does not report it.
     """
 
-    def __init__(self, config: Any, server_state: Any, app_state: Any) -> None:
-        self._door = cast(WebSocketDoor, config.app.websocket)
-        self._connections = server_state.connections
+    def __init__(self, door: WebSocketDoor, lost: Callable[["WebSocket"], None]) -> None:
+        self._door = door
+        self._lost = lost
         self._conn = ServerProtocol(extensions=self._door.extensions, max_size=self._door.max_message)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
@@ -73,18 +72,19 @@ class WebSocket(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self.reading = Reading(self._transport, self._resumed)
-        self._connections.add(self)
+        name = transport.get_extra_info("peername")
+        self._client = (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
 
     @property
     def peer(self) -> str:
-        return address(get_remote_addr(self._transport))
+        return address(self._client)
 
     @property
     def identities(self) -> tuple[str, ...]:
         return identities(self._transport.get_extra_info("peercert"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._connections.discard(self)
+        self._lost(self)
         self._over = True
         self._writable.set()
         if self._timer is not None:

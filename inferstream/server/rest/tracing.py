@@ -20,31 +20,15 @@ class TracedRestApp(RestApp):
         super().__init__(*parts)
         self._tracing = tracing
 
-    async def infer(self, exchange: Exchange, route: Route) -> int:
+    async def infer(self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b"") -> int:
         path = route.template.replace("{model_name}", route.model)
         if route.version is not None:
             path = path.replace("{model_version}", route.version)
-        span = self._begin("POST", route.template, path, exchange.scheme, exchange.headers)
+        span = self._begin(method, route.template, path, exchange.scheme, exchange.headers)
         status = 499
         try:
-            status = await super().infer(exchange, route)
+            status = await super().infer(exchange, route, method, query)
             return status
-        finally:
-            _end(span, status)
-
-    async def _held(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
-        method, scheme = scope["method"], scope.get("scheme", "http")
-        span = self._begin(method, route.template, scope["path"], scheme, scope["headers"])
-        status = 499
-
-        async def noted(message: Any) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await super()._held(route, scope, receive, noted)
         finally:
             _end(span, status)
 

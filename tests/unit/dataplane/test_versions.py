@@ -96,9 +96,6 @@ def test_under_mlservers_profile_the_message_is_mlservers() -> None:
     assert caught.value.message == "Model m with version v0 not found"
 
 
-def test_no_names_are_told_where_the_index_is_closed() -> None:
-    with pytest.raises(ModelNotFound) as caught:
-        serving(("a", None), host="0.0.0.0").get("m")
-    assert caught.value.message == "Model m not found"
+def test_names_are_told_beyond_loopback_too() -> None:
     with pytest.raises(ModelNotFound, match="there is model a"):
-        serving(("a", None), host="0.0.0.0", allow_open_repository=True).get("m")
+        serving(("a", None), host="0.0.0.0").get("m")

@@ -9,7 +9,7 @@ import pytest
 
 from inferstream.processes.spawning import REAPED
 from inferstream.server import stopping
-from inferstream.server.rest.server import LAST_WORDS
+from inferstream.server.http1.port import LAST_WORDS
 from inferstream.server.server import Server
 from inferstream.settings import Settings
 from inferstream.telemetry.tracing import FLUSH

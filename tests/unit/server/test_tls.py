@@ -9,7 +9,7 @@ import pytest
 
 from inferstream.errors import InvalidSettings
 from inferstream.server.grpc.grpcio.port import check
-from inferstream.server.options import uvicorn_options
+from inferstream.server.options import HttpOptions, http_options
 from inferstream.server.tls import certificates
 from tests.certificates import Authority
 
@@ -119,7 +119,7 @@ def test_a_changed_certificate_is_noticed_once_and_a_wrong_one_refused(made: Opt
 
 def test_options_are_passed_on_or_named() -> None:
     given = {"backlog": 7, "headers": [["X-A", "b"]], "ssl_certfile": "x", "workers": 3}
-    assert uvicorn_options(given, "setting") == {"backlog": 7, "headers": [("X-A", "b")]}
+    assert http_options(given, "setting") == HttpOptions(backlog=7, headers=[("X-A", "b")])
     for wrong in ({"no_such": 1}, {"backlog": "many"}, {"headers": [["X-A", "b\r\n"]]}, {"date_header": 1}):
         with pytest.raises(InvalidSettings, match=f'setting: "{next(iter(wrong))}"'):
-            uvicorn_options(wrong, "setting")
+            http_options(wrong, "setting")

@@ -7,9 +7,8 @@ from typing import Protocol
 
 from ....concurrency.interruption import Interruption
 from ....errors import InferstreamError, PayloadTooLarge
-from ...connections import address
+from ...connections import address, identities
 from ...http2.stream import Stream
-from ...tls import identities
 from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compressed, decompressed
 from ..metadata import Metadata
 from ..rpc import ClientLeft, Rpc, RpcFailed

@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, cast
 
-from ....concurrency.interruption import Interruption
 from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ...compression import DEFLATE, GZIP, inflate
-from ...connections import SCOPE_KEY, OwnConnection, address
+from ...connections import ScopeClient
 from ..messages import ACCEPTED, IDENTITY, PREFIX, MessageBuffer, check_encoding, decompressed, prefixed
 from ..metadata import Header, Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
 from ..rpc import ClientLeft
@@ -42,11 +41,7 @@ class Limits(NamedTuple):
 
 
 class WebCall:
-    """The context that the RPC gets. The whole body is received before the RPC starts.
-
-    A client that leaves cancels the task that serves the call. A connection of ours notices that itself. A foreign one
-    reports it as a message, which a second task awaits from the end of the body until the response is sent.
-    """
+    """The context that the RPC gets. The whole body is received before the RPC starts."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits, media: bytes) -> None:
         task = asyncio.current_task()
@@ -54,7 +49,7 @@ class WebCall:
         self.headers = cast("list[Header]", scope["headers"])
         self.path = cast(str, scope["path"])
         self.deadline: float | None = None
-        self._client = cast("tuple[str, int] | None", scope.get("client"))
+        self._client = ScopeClient(scope, receive, task)
         self._multiplexed = cast(str, scope.get("http_version", "1.1")) >= "2"
         self._receive = receive
         self._send = send
@@ -68,33 +63,26 @@ class WebCall:
         self._buffer = MessageBuffer(limits.receive)
         self._trailing: Pairs = ()
         self._response = b""
-        self._started = self._received = self._complete = False
+        self._started = self._received = False
         self._loop = task.get_loop()
         self._turned = self._loop.time()
         self._sending_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._task = task
-        self._left = False
-        self._listener: asyncio.Task[None] | None = None
-        self._interruption: Interruption | None = None
-        self._connection = cast("OwnConnection | None", scope.get(SCOPE_KEY))
-        if self._connection is not None:
-            self._connection.hold(task)
 
     @property
     def left(self) -> bool:
         """Whether the client has left."""
-        return self._left or (self._connection is not None and self._connection.lost)
+        return self._client.left
 
     # What the RPC uses
 
     @property
     def peer(self) -> str:
-        return address(self._client)
+        return self._client.peer
 
     @property
     def identities(self) -> tuple[str, ...]:
-        return () if self._connection is None else self._connection.identities
+        return self._client.identities
 
     def invocation_metadata(self) -> Metadata:
         return self._metadata
@@ -148,7 +136,6 @@ class WebCall:
         while more:
             message = await self._receive()
             if message["type"] != "http.request":
-                self._left = True
                 raise ClientLeft
             more = bool(message.get("more_body", False))
             piece = cast(bytes, message.get("body", b""))
@@ -166,8 +153,7 @@ class WebCall:
         if decode is not None:
             decode.end()
         self._received = True
-        if self._connection is None:
-            self._listener = self._loop.create_task(self._listen())
+        self._client.listen()
 
     def only_message(self) -> bytes:
         """The request of a unary RPC. Raises InvalidRequest."""
@@ -191,20 +177,14 @@ class WebCall:
         body = self._response + PREFIX.pack(TRAILERS, len(block)) + block
         if not self._started:
             await self._start((), len(self._written(body)))
-        self._complete = True
+        self._client.answered = True
         await self._send_body(body, more=False)
 
     def close(self) -> None:
         """End what runs beside the call."""
-        self._complete = True
+        self._client.close()
         if self._timer is not None:
             self._timer.cancel()
-        if self._connection is not None:
-            self._connection.release(self._task)
-        if self._listener is not None:
-            self._listener.cancel()
-        if self._interruption is not None:
-            self._interruption.take_back()  # the task continues with the code around this application
 
     def _message(self) -> bytes | None:
         buffer = self._buffer
@@ -254,21 +234,7 @@ class WebCall:
             self._timer = self._loop.call_later(stall / 4, self._look)
             return
         logger.warning("a stream's client has read nothing for %g s; dropping it", stall)
-        if self._connection is not None:
-            self._connection.transport.abort()
-        else:
-            self._interrupt()  # ASGI cannot close the connection; its server does
-
-    async def _listen(self) -> None:
-        """Wait for the disconnect. Servers send this message at the end of the response too."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self._interrupt()
-
-    def _interrupt(self) -> None:
-        if not (self._left or self._complete):
-            self._left = True
-            self._interruption = Interruption(self._task, lambda: not self._complete)
+        self._client.drop()
 
 
 def is_text(media: bytes) -> bool:

@@ -8,7 +8,6 @@ from typing import cast
 import orjson
 
 from ....errors import InferstreamError, Unsupported
-from ....protos.pool import REQUESTS
 from ....settings import Settings
 from ...status import Profile
 from ..metadata import Header
@@ -30,12 +29,6 @@ ALLOWED_HEADERS = ("content-type", "grpc-timeout", "x-grpc-web", "x-user-agent")
 
 EXPOSED_HEADERS = ("grpc-message", "grpc-status", "grpc-status-details-bin", "retry-after")
 """Headers that pages of other origins may read."""
-
-OF_OWN_PAGES = frozenset(("RepositoryModelLoad", "RepositoryModelUnload"))
-"""RPCs that no foreign page may call, as over REST. It could with a name that has changed to this address."""
-
-CANCEL = f"/{REQUESTS}/Cancel"
-"""The RPC that ends requests, which is for own pages too."""
 
 _PATH = re.compile(r"/[\w.]*\.\w+/\w+")
 
@@ -84,8 +77,7 @@ class GrpcWeb:
     async def _serve(self, call: WebCall) -> tuple[StatusCode, str, Pairs]:
         """Serve a call, and return the status that it ends with."""
         try:
-            if call.path.rpartition("/")[2] in OF_OWN_PAGES or call.path == CANCEL:
-                self._check_origin(call.headers)
+            self._check_origin(call.headers)
             call.begin(asyncio.get_running_loop().time())
             async with asyncio.timeout_at(call.deadline):
                 if (rpc := self._rpcs.find(call.path)) is None:

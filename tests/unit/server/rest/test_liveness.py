@@ -2,12 +2,11 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-import uvicorn
 
 from inferstream.server import standin
+from inferstream.server.http1.responses import Openings
 from inferstream.server.rest import liveness
 from inferstream.server.rest.liveness import LONGEST_HEAD, Listener, Liveness, probed, response
 from inferstream.server.standin import StandIn
@@ -53,14 +52,8 @@ def test_only_a_whole_and_plain_probe_is_taken_for_one(sent: str, path: str | No
     assert probed(sent.encode("latin-1")) == path
 
 
-def config_of(**options: Any) -> uvicorn.Config:
-    config = uvicorn.Config(None, log_config=None, server_header=False, **options)  # type: ignore[arg-type]
-    config.load()
-    return config
-
-
 def test_the_response_has_the_headers_that_the_settings_add() -> None:
-    answered = response(config_of(date_header=False, headers=[("x-from", "us")]), b"{}")
+    answered = response(Openings([(b"x-from", b"us")], False), b"{}")
     assert answered == (
         b"HTTP/1.1 200 OK\r\nx-from: us\r\ncontent-type: application/json\r\ncontent-length: 2\r\n"
         b"connection: close\r\n\r\n{}"
@@ -111,7 +104,7 @@ def stand_in() -> StandIn:
 @pytest.fixture
 def probes(stand_in: StandIn, port: Port) -> Liveness:
     probes = Liveness(stand_in)
-    probes.open(Listener(port, Greeting, config_of()))  # type: ignore[arg-type]
+    probes.open(Listener(port, Greeting, Openings([], True)))  # type: ignore[arg-type]
     return probes
 
 

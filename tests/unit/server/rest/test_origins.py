@@ -1,8 +1,9 @@
-"""Where a GET may run a model."""
+"""Where a GET may run a model, which pages may use a server, and under which names."""
 
 import pytest
 
-from inferstream.server.rest.origins import gets_run_models
+from inferstream.errors import PermissionDenied
+from inferstream.server.rest.origins import Origins, gets_run_models
 from inferstream.settings import Settings
 
 ENCRYPTED = {"ssl_certfile": "tls.crt", "ssl_keyfile": "tls.key"}
@@ -24,3 +25,39 @@ ENCRYPTED = {"ssl_certfile": "tls.crt", "ssl_keyfile": "tls.key"}
 )
 def test_gets_run_models_where_browsers_name_the_page(settings: dict, expected: bool) -> None:
     assert gets_run_models(Settings(**settings)) is expected
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host", "status"),
+    [
+        (["models.example"], "models.example:8080", 200),
+        (["models.example"], "a.models.example", 403),
+        ([".example.org"], "a.b.example.org", 200),
+        ([".example.org"], "badexample.org", 403),
+        (["*"], "anything", 200),
+        ([], "models.example", 403),
+    ],
+)
+def test_a_setting_adds_names_to_a_server_on_loopback(allowed: list[str], host: str, status: int) -> None:
+    origins = Origins(Settings(allowed_hosts=allowed))
+    if status == 200:
+        origins.check([(b"host", host.encode())])
+        return
+    with pytest.raises(PermissionDenied, match="allowed_hosts"):
+        origins.check([(b"host", host.encode())])
+
+
+@pytest.mark.parametrize(
+    "host", [r"evil\@127.0.0.1", "a@127.0.0.1", "127.0.0.1/x", "[::1", "", "127.0.0.1#", "1 2"]
+)
+def test_a_host_that_readers_of_urls_read_differently_is_refused(host: str) -> None:
+    with pytest.raises(PermissionDenied):
+        Origins(Settings()).check([(b"host", host.encode())])
+
+
+@pytest.mark.parametrize("host", ["anything", "", "evil.example"])
+def test_beyond_loopback_every_name_leads_here_and_an_opaque_origin_is_foreign(host: str) -> None:
+    origins = Origins(Settings(host="0.0.0.0"))
+    origins.check([(b"host", host.encode())])
+    with pytest.raises(PermissionDenied):
+        origins.check([(b"host", host.encode()), (b"origin", b"null")])

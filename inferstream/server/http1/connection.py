@@ -1,0 +1,346 @@
+"""One connection of HTTP/1: its requests, one after the other, in bounded memory."""
+
+import asyncio
+import logging
+from typing import Any, cast
+
+from ...concurrency.interruption import Interruption
+from ..connections import address, identities
+from .bodies import AT_ONCE
+from .cycle import Cycle, scope_of
+from .exchange import Exchange, Response
+from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
+from .heads import Refused, RequestHead
+from .incoming import Incoming
+from .reading import Reading
+from .responses import refusal
+from .service import Shared
+
+logger = logging.getLogger("inferstream.http1")
+
+UNPARSED = 64 * 1024
+"""Bytes behind a request without a response, above which no more are read. One request is parsed at a time."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection.
+
+    The service serves a small inference directly when the whole body has arrived; an ASGI application serves all
+    others. Who serves a request may `hold` the connection, which cancels the task when the client leaves.
+    """
+
+    transport: asyncio.Transport
+    reading: Reading
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._service = shared.service
+        self.openings = shared.openings
+        self.scheme = shared.scheme
+        self.loop = asyncio.get_running_loop()
+        self.watch = Watch(shared.limits)
+        self.client: tuple[str, int] | None = None
+        self.lost = self.blocked = self.closing = False
+        self.fresh = True
+        """Whether the next bytes are expected soon: no request has come, or a part of a head."""
+        self._incoming = Incoming()
+        self._has_place = True
+        self._current: Response | None = None
+        """The request that is being received or served."""
+        self._dropped = 0
+        self._task: asyncio.Task[Any] | None = None
+        self._readable: asyncio.Event | None = None
+
+    # What the transport does
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.reading = Reading(self.transport, self._advance)
+        name = transport.get_extra_info("peername")
+        self.client = (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
+        self._has_place = self._shared.places.enter(self)
+        if self._shared.stopped:  # its TLS handshake took longer than the stop
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._shared.places.leave(self)
+        self.reading.close()
+        self.resume_writing()
+        self._leave()
+        self.closing = True
+        self._incoming.drop()
+        self._current = None  # what refers to this connection would wait for the garbage collector
+
+    def pause_writing(self) -> None:
+        self.blocked = True
+
+    def resume_writing(self) -> None:
+        self.blocked = False
+        if self._readable is not None:
+            self._readable.set()
+            self._readable = None
+
+    async def drain(self) -> None:
+        """Wait until the client has read, or left."""
+        while self.blocked and not self.lost:
+            if self._readable is None:
+                self._readable = asyncio.Event()
+            await self._readable.wait()
+
+    def data_received(self, data: bytes) -> None:
+        incoming = self._incoming
+        if self._current is None:
+            if (body := incoming.again(data)) is not None and not self.closing:
+                head = incoming.kept
+                assert head is not None
+                if self._is_direct(head):
+                    exchange = self._current = Exchange(self, head, True)
+                    self.fresh = False
+                    exchange.take(body)
+                    exchange.end()
+                    return
+        elif incoming.part(data):
+            self._current.take(data)
+            return
+        if self.closing:
+            self._drop(data)
+            return
+        incoming.unread += data
+        self._advance()
+
+    # What has arrived
+
+    def _advance(self) -> None:
+        """Read as far as the requests before this one allow."""
+        incoming = self._incoming
+        try:
+            while incoming.unread and not self.closing:
+                if self._current is None:
+                    if not self._take_head():
+                        break
+                elif not incoming.in_body:  # a pipelined request waits for its turn
+                    break
+                else:
+                    pieces = incoming.body()
+                    for piece in pieces:
+                        self._current.take(piece)
+                    if not incoming.in_body:
+                        self._end_body()
+                        continue
+                    if len(pieces) == AT_ONCE:
+                        self.loop.call_soon(self._advance)
+                    break
+        except Refused as refused:
+            self.refuse(refused.status, refused.message)
+        if len(incoming.unread) > UNPARSED:
+            self.reading.hold(self)
+        elif self.reading.held:
+            self.reading.release(self)
+
+    def _take_head(self) -> bool:
+        """Begin a request; False if its head is not whole. Raises Refused."""
+        if not self.fresh:
+            self.fresh = True
+            self.watch.begin()
+        found = self._incoming.head()
+        if found is None:
+            return False
+        self.fresh = False
+        self._begin(*found)
+        return True
+
+    def _begin(self, head: RequestHead, raw: bytes) -> None:
+        if not self._has_place and head.target.partition(b"?")[0] not in self._service.probes:
+            raise Refused(503, FULL)
+        if head.upgrade == b"websocket" and self._service.websocket is not None:
+            self._upgrade(raw)
+            return
+        keep_alive = head.keep_alive and self._has_place and not self._shared.stopped
+        if self._is_direct(head):
+            if head is not self._incoming.kept:
+                head.meaning = self._service.read(head.headers)
+                if keep_alive:
+                    self._incoming.keep(head, raw)
+            self._current = Exchange(self, head, keep_alive)
+        else:
+            scope = scope_of(self, head)
+            cycle = self._current = Cycle(self, head, keep_alive)
+            task = self.loop.create_task(cycle.run(self._service.app, scope))
+            self._shared.tasks.add(task)
+            task.add_done_callback(self._shared.tasks.discard)
+        self._incoming.expect(head)
+        self.watch.begin()
+        if not self.receiving:
+            self._end_body()
+
+    def _is_direct(self, head: RequestHead) -> bool:
+        """Whether the service serves a request without ASGI."""
+        if (
+            head.method != b"POST"
+            or head.chunked
+            or head.length > self._service.direct_bytes
+            or head.version != "1.1"
+            or head.expects
+            or head.upgrade is not None
+        ):
+            return False
+        head.route = self._service.route(head.target)
+        return head.route is not None
+
+    def _end_body(self) -> None:
+        assert self._current is not None
+        if self._current.complete:  # the response came first
+            self._next()
+        else:
+            self._current.end()
+
+    def _upgrade(self, raw: bytes) -> None:
+        """Let a WebSocket have the connection, from its request on."""
+        assert self._service.websocket is not None
+        self.closing = True
+        self.reading.close()
+        behind = bytes(self._incoming.unread)
+        self._incoming.drop()
+        protocol = self._service.websocket(self._shared.places.leave)
+        self._shared.places.become(self, protocol)
+        self.transport.set_protocol(cast(asyncio.Protocol, protocol))
+        protocol.connection_made(self.transport)
+        protocol.data_received(raw)
+        if behind:
+            protocol.data_received(behind)
+
+    # What is served
+
+    @property
+    def receiving(self) -> bool:
+        return self._incoming.in_body
+
+    @property
+    def received(self) -> int:
+        return self._incoming.received
+
+    @property
+    def ends_soon(self) -> bool:
+        return self._incoming.ends_soon
+
+    @property
+    def serving(self) -> bool:
+        return self._current is not None
+
+    @property
+    def streaming(self) -> bool:
+        return self._current is not None and self._current.streaming
+
+    @property
+    def server(self) -> tuple[str, int] | None:
+        name = self.transport.get_extra_info("sockname")
+        return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
+
+    @property
+    def peer(self) -> str:
+        return address(self.client)
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The names in the client's verified certificate."""
+        return identities(self.transport.get_extra_info("peercert"))
+
+    def serve(self, exchange: Exchange) -> None:
+        exchange.task = self.loop.create_task(self._serve(exchange))
+
+    async def _serve(self, exchange: Exchange) -> None:
+        task = exchange.task
+        assert task is not None
+        self._shared.tasks.add(task)
+        self.hold(task)
+        try:
+            await self._service.infer(exchange)
+        except Exception:  # no task awaits this one; without the close its client would wait
+            logger.exception("a REST call failed")
+            self.close()
+        finally:
+            self.release(task)
+            self._shared.tasks.discard(task)
+
+    def hold(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+
+    def release(self, task: asyncio.Task[Any]) -> None:
+        # The next request may already hold the connection while this one's model cleans up.
+        if self._task is task:
+            self._task = None
+
+    def answered(self, keep_alive: bool) -> None:
+        """Go on behind a whole response."""
+        if not keep_alive:
+            if self.receiving or self._incoming.unread:
+                self._linger()
+            else:
+                self.close()
+        elif not self.receiving:
+            self._next()
+
+    def _next(self) -> None:
+        self._current = None
+        self.watch.begin()
+        if self._incoming.unread:
+            self.loop.call_soon(self._advance)
+
+    # The end
+
+    def _leave(self) -> None:
+        """Cancel what is served, because the client has left."""
+        if self.lost:
+            return
+        self.lost = True
+        if self._current is not None:
+            self._current.lose()
+        if (task := self._task) is not None:
+            Interruption(task, lambda: self._task is task)
+
+    def refuse(self, status: int, message: str) -> None:
+        """End the connection with a response of its own, unless another one has begun."""
+        if self.closing:
+            return
+        if self._current is not None and self._current.started:
+            self.close()
+            return
+        self.transport.write(refusal(status, message))
+        self._leave()
+        self._linger()
+
+    def time_out(self) -> None:
+        """End a connection whose client takes too long, with status 408 if it has begun a request."""
+        if self._incoming.unread or self.receiving:
+            self.refuse(408, TOO_SLOW)
+        else:
+            self.close()
+
+    def shutdown(self) -> None:
+        """End as soon as no request is served, because the server stops."""
+        if self._current is None:
+            self.close()
+        else:
+            self._current.keep_alive = False
+
+    def close(self) -> None:
+        """Close the connection once its client has what was written."""
+        self.closing = True
+        self.watch.begin()
+        self.transport.close()
+
+    def _linger(self) -> None:
+        """Say no more, and drop what still comes: a close with unread bytes would take the response back."""
+        self.closing = True
+        self._incoming.drop()
+        self.watch.begin()
+        if self.transport.is_closing():
+            return
+        self.reading.resume()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def _drop(self, data: bytes) -> None:
+        self._dropped += len(data)
+        if self._dropped > LINGER_BYTES:
+            self.transport.abort()

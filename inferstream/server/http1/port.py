@@ -1,0 +1,97 @@
+"""A port that speaks HTTP/1: its socket, its connections, and their end."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from contextlib import suppress
+from typing import Any
+
+from .connection import Connection
+from .guard import Limits
+from .responses import Openings
+from .service import Service, Shared
+
+logger = logging.getLogger("inferstream.http1")
+
+LOOK_EVERY = 1.0
+"""Seconds between two checks of the connections' time limits, and between two dates."""
+
+HANDSHAKE = 10.0
+"""Seconds a client may take for its TLS handshake, during which no other limit counts its connection."""
+
+LAST_WORDS = 2
+"""Seconds that finished responses may take to reach their clients at shutdown."""
+
+
+class Http1Port:
+    """Serves HTTP/1 on one socket: over TLS if `context` is given."""
+
+    def __init__(
+        self,
+        service: Service,
+        limits: Limits,
+        openings: Openings,
+        *,
+        backlog: int,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        self.openings = openings
+        self.scheme = "http" if context is None else "https"
+        self._shared = Shared(service, limits, openings, self.scheme)
+        self._backlog = backlog
+        self._context = context
+        self._server: asyncio.Server | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    async def start(self, sock: socket.socket) -> None:
+        """Serve on a bound socket until `stop`."""
+        loop = asyncio.get_running_loop()
+        options: dict[str, Any] = {}
+        if self._context is not None:
+            options = {
+                "ssl": self._context,
+                "ssl_handshake_timeout": HANDSHAKE,
+                "ssl_shutdown_timeout": float(LAST_WORDS),
+            }
+        self._server = await loop.create_server(self.connection, sock=sock, backlog=self._backlog, **options)
+        self._looking = loop.create_task(self._look())
+
+    def connection(self) -> Connection:
+        """The protocol of one connection."""
+        return Connection(self._shared)
+
+    async def _look(self) -> None:
+        """Enforce the time limits, without a timer for each connection."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            self.openings.renew()
+            now = asyncio.get_running_loop().time()
+            for connection in [*self._shared.places.connections]:
+                if isinstance(connection, Connection):
+                    try:
+                        connection.watch.look(connection, now)
+                    except Exception:  # the time limits of the other connections hold on
+                        logger.exception("the time limits of a connection failed")
+                        connection.transport.abort()
+
+    async def stop(self) -> None:
+        """Stop accepting, let responses that are being written finish, and close."""
+        self._shared.stopped = True
+        if self._server is None:
+            return
+        self._server.close()
+        for guest in [*self._shared.places.connections]:
+            guest.shutdown()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS):
+                await self._shared.places.empty()
+                if self._shared.tasks:
+                    await asyncio.wait(self._shared.tasks)
+        for task in [*self._shared.tasks]:
+            task.cancel()
+        for guest in [*self._shared.places.connections]:
+            if isinstance(guest, Connection):
+                guest.transport.abort()
+        if self._looking is not None:
+            self._looking.cancel()

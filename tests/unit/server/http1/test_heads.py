@@ -1,0 +1,64 @@
+"""Heads of requests: what they say, and which are refused."""
+
+import pytest
+
+from inferstream.server.http1.heads import MAX_HEADERS, Refused, check_beginning, parse_head
+
+
+def head(*lines: str, first: str = "POST /a?b HTTP/1.1") -> bytes:
+    return "\r\n".join((first, "Host: localhost", *lines, "", "")).encode("latin-1")
+
+
+def test_a_head_says_how_its_body_is_framed() -> None:
+    found = parse_head(head("Content-Length: 12", "X-A: b"))
+    assert (found.method, found.target, found.version) == (b"POST", b"/a?b", "1.1")
+    assert (found.length, found.chunked, found.keep_alive, found.expects, found.upgrade) == (
+        12,
+        False,
+        True,
+        False,
+        None,
+    )
+    assert found.headers[-1] == (b"x-a", b"b")
+    assert parse_head(head("Transfer-Encoding: Chunked ")).chunked
+
+
+@pytest.mark.parametrize(
+    ("data", "keep_alive"),
+    [
+        (head(), True),
+        (head("Connection: close"), False),
+        (head("Connection: x , CLOSE"), False),
+        (head("Connection: keep-alive", "Connection: close"), False),
+        (head(first="GET / HTTP/1.0"), False),
+        (head("Connection: keep-alive", first="GET / HTTP/1.0"), False),
+    ],
+)
+def test_a_connection_is_kept_only_by_1_1_and_unless_the_client_closes(data: bytes, keep_alive: bool) -> None:
+    assert parse_head(data).keep_alive is keep_alive
+
+
+def test_an_upgrade_needs_both_headers() -> None:
+    assert parse_head(head("Upgrade: WebSocket", "Connection: keep-alive, Upgrade")).upgrade == b"websocket"
+    assert parse_head(head("Upgrade: websocket")).upgrade is None
+
+
+@pytest.mark.parametrize(
+    "lines", [["X: y"] * MAX_HEADERS, ["Transfer-Encoding: gzip, chunked"], ["Host: other"]]
+)
+def test_some_heads_are_refused(lines: list[str]) -> None:
+    with pytest.raises(Refused):
+        parse_head(head(*lines))
+
+
+@pytest.mark.parametrize(
+    "data", [b"G", b"GET", b"GET /", b"M-SEARCH * HT", b"GET / HTTP/1.1\r\nA: b\r", b"OPTIONS "]
+)
+def test_the_beginning_of_a_head_waits_for_its_end(data: bytes) -> None:
+    check_beginning(data)
+
+
+@pytest.mark.parametrize("data", [b"\x16\x03", b"get /", b"GET / HTTP/1.1\n", b"{", b" GET /", b"X" * 40])
+def test_what_can_become_no_head_is_refused_at_once(data: bytes) -> None:
+    with pytest.raises(Refused):
+        check_beginning(data)
