@@ -52,12 +52,13 @@ class JsonLimits:
 
 
 class JsonCounter:
-    """Counts one JSON text while it arrives."""
+    """Counts one JSON text while it arrives, and nothing behind its `length`."""
 
-    __slots__ = ("_depth", "_escape", "_limits", "_quoted", "_size", "_values")
+    __slots__ = ("_depth", "_escape", "_length", "_limits", "_quoted", "_size", "_values")
 
-    def __init__(self, limits: JsonLimits) -> None:
+    def __init__(self, limits: JsonLimits, length: int | None = None) -> None:
         self._limits = limits
+        self._length = length
         self._size = self._depth = self._values = 0
         self._quoted = False
         self._escape = b""
@@ -65,6 +66,8 @@ class JsonCounter:
 
     def add(self, piece: bytes) -> None:
         """Count the next bytes. Raises PayloadTooLarge or InvalidRequest at the first that are too many."""
+        if self._length is not None:
+            piece = piece[: max(self._length - self._size, 0)]
         self._size += len(piece)
         self._limits.expect(self._size)
         if b"Infinity" in piece:  # a number that has letters of literals

@@ -3,7 +3,9 @@
 The server before these limits took 200 s for 4 MB of keys, and grew by thirty times the size of a body.
 """
 
+import gzip
 import json
+import socket
 from collections.abc import Iterator
 
 import httpx
@@ -113,6 +115,46 @@ def test_large_numbers_are_served(open_server: Running) -> None:
     assert response.json()["outputs"][0]["data"] == [sum(numbers)]
     flat = post(open_server, "/v2/models/total/generate", json.dumps({"x": numbers}).encode())
     assert flat.json()["output"] == sum(numbers)
+
+
+def test_a_body_that_is_still_coming_is_refused_at_the_first_value_too_many(open_server: Running) -> None:
+    """The rest of it never comes."""
+    with socket.create_connection(("127.0.0.1", open_server.http_port), 20) as sock:
+        head = "POST /v2/models/total/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000000\r\n\r\n"
+        sock.sendall(head.encode() + b'{"inputs":[' + b"[]," * 1_100_000)
+        answer = sock.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"connection: close" in answer
+    assert b"max_json_values" in answer
+
+
+def test_tensors_behind_a_large_json_do_not_count(open_server: Running) -> None:
+    size = 600_000
+    tensor = {
+        "name": "x",
+        "datatype": "INT64",
+        "shape": [size],
+        "parameters": {"binary_data_size": 8 * size},
+    }
+    head = json.dumps({"inputs": [tensor]}).encode()
+    response = httpx.post(
+        f"{open_server.url}/v2/models/total/infer",
+        content=head + b"[" * (8 * size),
+        headers={"Inference-Header-Content-Length": str(len(head))},
+        timeout=30,
+    )
+    assert response.status_code == 200
+
+
+def test_a_compressed_body_is_counted_once_it_is_inflated(open_server: Running) -> None:
+    response = httpx.post(
+        f"{open_server.url}/v2/models/total/infer",
+        content=gzip.compress(b'{"inputs":[' + b"[]," * 3_000_000 + b"1]}", 1),
+        headers={"Content-Encoding": "gzip"},
+        timeout=30,
+    )
+    assert response.status_code == 400
+    assert "max_json_values" in response.json()["error"]
 
 
 @pytest.fixture(scope="module")

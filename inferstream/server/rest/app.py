@@ -14,6 +14,7 @@ from ...settings import Settings
 from ...telemetry.access import AccessLines, AccessRecord
 from ...telemetry.metrics import Meters
 from ..connections import SCOPE_KEY
+from ..json_limits import json_limits
 from ..request_ids import RequestIds
 from .dialects.base import HttpDialect, ReadRoute, Route, ScopeClaim
 from .dialects.documentation.dialect import Documentation
@@ -84,7 +85,8 @@ class RestApp:
         dialects = [dialect(dataplane, settings, meters) for dialect in DIALECTS]
         self.routes = Routes(dialects, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
-        self._inference = InferenceDoor(dataplane, settings, meters.rest)
+        self._json = json_limits(settings)
+        self._inference = InferenceDoor(dataplane, settings, meters.rest, self._json)
         self._origins = Origins(settings)
         self._profile = settings.status_profile
         self._dataplane = dataplane
@@ -133,7 +135,7 @@ class RestApp:
             connection = scope.get(SCOPE_KEY)
             task = asyncio.current_task(None if connection is None else connection.loop)
             assert task is not None
-            async with AsgiExchange(scope, receive, send, task) as exchange:
+            async with AsgiExchange(scope, receive, send, task, self._json) as exchange:
                 await self.infer(exchange, route, scope["method"], scope.get("query_string", b""))
         else:
             off = scope["method"] == "GET" and queried(route)

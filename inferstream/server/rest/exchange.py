@@ -1,12 +1,13 @@
 """The exchange of an inference request and its response, and the exchange over ASGI."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, Self
 
+from ...protos.json_limits import JsonCounter, JsonLimits
 from ..connections import ScopeClient
 from ..http1.responses import CLOSE
-from .messages import Head, RawHeaders, Receive, Scope, Send, receive_all, respond
+from .messages import COUNT_ON_ARRIVAL, Head, RawHeaders, Receive, Scope, Send, receive_all, respond
 
 
 class Exchange(Protocol):
@@ -55,7 +56,10 @@ class Exchange(Protocol):
 class AsgiExchange:
     """An exchange over ASGI: under any server, and here for chunked and large requests."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, task: asyncio.Task[Any]) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, task: asyncio.Task[Any], json: JsonLimits
+    ) -> None:
+        self._json = json
         self.headers: RawHeaders = scope["headers"]
         self.head = Head(self.headers)
         self.task: asyncio.Task[Any] | None = task
@@ -85,10 +89,20 @@ class AsgiExchange:
         return self._client.identities
 
     async def body(self, limit: int) -> bytes:
-        body = await receive_all(self._receive, limit)
+        body = await receive_all(self._receive, limit, self._count())
         if len(body) <= limit:
             self._client.listen()
         return body
+
+    def _count(self) -> Callable[[bytes], None] | None:
+        """What counts the JSON of a large body as it arrives. A compressed one is counted once it is inflated."""
+        head = self.head
+        if head.encoding or (
+            head.content_length is not None and int(head.content_length) <= COUNT_ON_ARRIVAL
+        ):
+            return None
+        length = head.json_length
+        return JsonCounter(self._json, int(length) if length is not None and length.isdigit() else None).add
 
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
         self._client.answered = True

@@ -17,15 +17,16 @@ from ...dataplane.priority import PACE, header_interval, header_priority
 from ...dataplane.reply import Reply
 from ...dataplane.stages.access_log import refused
 from ...errors import InferstreamError, ModelError
+from ...protos.json_limits import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
-from ..json_limits import json_limits
 from .dialects.base import Gathering, ParsedRequest, Route
 from .events import TURN_AFTER, EventStream
 from .exchange import Exchange
 from .headers import ResponseHeaders
 from .messages import (
+    COUNT_ON_ARRIVAL,
     INFLATE_IN_THREAD,
     JSON,
     PARSE_IN_THREAD,
@@ -49,14 +50,16 @@ NO_HEADERS: RawHeaders = []
 class InferenceDoor:
     """Inferences by HTTP: the dialect reads the request and writes the response, all between is the same."""
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, meters: DoorMeters) -> None:
+    def __init__(
+        self, dataplane: DataPlane, settings: Settings, meters: DoorMeters, json: JsonLimits
+    ) -> None:
         self._meters = meters
         self._dataplane = dataplane
         self._limit = settings.max_body_bytes
         self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
         self._heartbeat = settings.sse_heartbeat
         self._stall = settings.stream_stall_timeout
-        self._json = json_limits(settings)
+        self._json = json
         self._headers = ResponseHeaders(dataplane.events)
         self._get_streams = gets_run_models(settings)
         self._origins = Origins(settings)
@@ -142,7 +145,8 @@ class InferenceDoor:
         """The request in a body as it came. Raises what there is to refuse."""
         head = exchange.head
         text = plain(head, body, self._limit)
-        self._json.check(text if head.json_length is None else text[: head.header_length(len(text))])
+        if head.encoding or len(text) <= COUNT_ON_ARRIVAL:  # larger ones were counted as they arrived
+            self._json.check(text if head.json_length is None else text[: head.header_length(len(text))])
         return route.dialect.parse(exchange, text, route)
 
     def serves(self, route: Route, method: str, headers: RawHeaders) -> bool:

@@ -26,6 +26,9 @@ JSON = (b"content-type", b"application/json")
 PARSE_IN_THREAD = 256 * 1024
 """Bodies and messages larger than this are inflated, counted and parsed off the event loop."""
 
+COUNT_ON_ARRIVAL = 4 * 2**20
+"""JSON larger than this is counted piece by piece, before it is whole."""
+
 INFLATE_IN_THREAD = 4 * 1024
 """The same for compressed bodies, which become a thousand times larger at most."""
 
@@ -120,8 +123,8 @@ def plain(head: Head, body: bytes, limit: int) -> bytes:
     return body
 
 
-async def receive_all(receive: Receive, limit: int) -> bytes:
-    """The whole body, or the beginning of one larger than `limit`. Raises ClientLeft."""
+async def receive_all(receive: Receive, limit: int, count: Callable[[bytes], None] | None = None) -> bytes:
+    """The whole body, or the beginning of one larger than `limit`. Raises ClientLeft, and what `count` raises."""
     pieces: list[bytes] = []
     size = 0
     while size <= limit:
@@ -130,6 +133,8 @@ async def receive_all(receive: Receive, limit: int) -> bytes:
             raise ClientLeft
         pieces.append(message.get("body", b""))
         size += len(pieces[-1])
+        if count is not None:
+            count(pieces[-1])
         if not message.get("more_body", False):
             break
     return b"".join(pieces)  # once, because a copy of 45 MB takes 40 ms

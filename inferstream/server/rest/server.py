@@ -19,14 +19,11 @@ from ..request_ids import HEADER, enter
 from ..tls import certificates
 from .app import PROBES, RestApp
 from .liveness import Listener, Liveness
-from .messages import JSON, Head, Receive, Scope, Send, error_response, respond
+from .messages import COUNT_ON_ARRIVAL, JSON, Head, Receive, Scope, Send, error_response, respond
 from .origins import Origins
 from .sockets import WebSocket
 
 logger = logging.getLogger("inferstream.rest")
-
-DIRECT_BYTES = 4 * 2**20
-"""The largest body without ASGI: the collection of 16 MB in pieces takes three times as long as in one buffer."""
 
 METRICS_CONNECTIONS = 128
 """Connections to the metrics port: scrapers are few, and each takes a file descriptor from the models' clients."""
@@ -102,7 +99,7 @@ def rest_service(rest: RestApp, settings: Settings) -> Service:
         frozenset(path.encode() for path in PROBES),
         partial(WebSocket, rest.websocket),
         # Middleware would change the responses.
-        -1 if settings.cors_settings else min(settings.max_body_bytes, DIRECT_BYTES),
+        -1 if settings.cors_settings else min(settings.max_body_bytes, COUNT_ON_ARRIVAL),
         rest.routes.of_target,
         Head,
         infer,
