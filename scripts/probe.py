@@ -49,8 +49,10 @@ def main(port: int, wait: float, seconds: float, model: str) -> None:
     with suppress(OSError):
         os.nice(-10)  # ours to give away, not to take, unless root
     health = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    infer = b"POST /v2/models/%s/infer HTTP/1.1\r\nHost: localhost\r\nX-Request-Timeout: %g\r\n"
-    infer += b"Content-Length: %d\r\n\r\n%s"
+    infer = (
+        b"POST /v2/models/%s/infer HTTP/1.1\r\nHost: localhost\r\n"
+        b"X-Request-Timeout: %g\r\nContent-Length: %d\r\n\r\n%s"
+    )
     questions = {"health": health, "infer": infer % (model.encode(), SOON, len(BODY), BODY)}
     lines = {name: Line(port) for name in questions}
     found: dict[str, list[float]] = {"late": []}
