@@ -12,6 +12,7 @@ from ...http2.pings import PingResponder
 from ...http2.port import Http2Port
 from ...http2.request import Request
 from ...http2.stream import Stream
+from ...lateness import Lateness
 from ...ports import bind, share
 from ...standin import StandIn
 from ...tls import certificates
@@ -92,6 +93,7 @@ class NativePort:
             calls.accept,
             calls.too_large,
             limits_of(options, settings),
+            Lateness,
             max_connections=settings.max_connections,
             context=None if found is None else found.context,
         )

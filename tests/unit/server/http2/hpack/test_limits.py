@@ -107,7 +107,9 @@ def test_a_text_too_long_for_list_and_table_is_not_decoded(indexed: bool) -> Non
     decoder = Decoder()
     decoder.decode(literal(b"a", b"1", indexed=True))
     eight = int("00011" * 8, 2).to_bytes(5)  # eight times "a"
-    long = (b"\x40" if indexed else b"\x00") + wire.string(b"long") + wire.string(eight * 200_000, huffman=True)
+    long = (
+        (b"\x40" if indexed else b"\x00") + wire.string(b"long") + wire.string(eight * 200_000, huffman=True)
+    )
     long += literal(b"b", b"2", indexed=True)
     began = time.process_time()
     with pytest.raises(HeaderListTooLarge):
