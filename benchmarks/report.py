@@ -17,7 +17,6 @@ from typing import Any
 from . import footprint, load
 from .run import STREAMS, Figures, measure
 from .servers import (
-    ENGINES,
     HERE,
     MLSERVER,
     Target,
@@ -25,7 +24,6 @@ from .servers import (
     install_litserve,
     memory,
     start_bare,
-    start_engine,
     start_functions,
     start_litserve,
     start_mlserver,
@@ -94,8 +92,6 @@ def run(rounds: int, seconds: float, mlserver: bool) -> dict[str, Any]:
         with_streams["function"] = (lambda: [start_functions(servers)], FUNCTION)
         found["streams"] = streams(runner, with_streams, rounds, seconds)
         with_grpc = {name: each for name, each in start.items() if name in ("inferstream", "MLServer")}
-        for engine in ENGINES:
-            with_grpc[f"inferstream, {engine}"] = lambda engine=engine: [start_engine(servers, engine)]
         bare: dict[str, Start] = {"bare": lambda: start_bare(servers, "grpc")}
         with_messages = {name: (each, MESSAGES) for name, each in (bare | with_grpc).items()}
         found["messages"] = streams(runner, with_messages, rounds, seconds)

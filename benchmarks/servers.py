@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-ENGINES: tuple[str, ...] = ("grpcio",)
-"""Values of `grpc_engine` that are measured beside the default."""
 MODELS = HERE / "models"
 FUNCTIONS = HERE / "functions.py"
 LITSERVE = HERE / ".litserve"
@@ -76,12 +74,6 @@ def start_ours(
         if "grpc" in found:
             break
     return Target(name, ours, found)
-
-
-def start_engine(cpus: set[int], engine: str) -> Target:
-    """A server whose gRPC runs on this engine, and which is measured over gRPC only."""
-    ours = start_ours(cpus, f"inferstream, {engine}", INFERSTREAM_GRPC_ENGINE=engine)
-    return ours._replace(ports={"grpc": ours.ports["grpc"]})
 
 
 def start_functions(cpus: set[int]) -> Target:

@@ -20,7 +20,6 @@ from tests.serving import Running, write_model
 
 MODELS = {"echo": "Echo", "slow": "Slow", "streaming": "Streaming"}
 SETTINGS = {
-    "grpc_engine": "native",
     "header_timeout": 2,
     "stream_stall_timeout": 2,
     "max_connections": 12_000,

@@ -76,7 +76,6 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=int, default=3600)
     options.add_argument("--rounds", type=int, default=20)
-    options.add_argument("--engine", default="native")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for name in ("echo", "census"):
@@ -92,7 +91,6 @@ def main() -> int:
                 [sys.executable, "-m", "inferstream", "start", str(Path(folder, "models")), *ports],
                 env={
                     **os.environ,
-                    "INFERSTREAM_GRPC_ENGINE": given.engine,
                     "INFERSTREAM_GRPC_MAX_MESSAGE_LENGTH": str(LARGEST),
                 },
                 stdout=log,

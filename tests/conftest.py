@@ -10,7 +10,7 @@ import httpx
 import hypothesis
 import pytest
 
-from tests.engines import ENGINES, environment_of
+from tests.engines import ENGINES, options_of
 from tests.scheduling import ByFile
 from tests.serving import Running, write_all_models
 from tests.skips import pytest_terminal_summary as pytest_terminal_summary
@@ -74,7 +74,7 @@ def workers(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session", params=[pytest.param(ENGINES[0], id=pytest.HIDDEN_PARAM)])
 def grpc_engine(request: pytest.FixtureRequest) -> str:
-    """The engine of the gRPC port of each server; tests with EVERY_ENGINE run over all."""
+    """What carries the RPCs of each server; tests with EVERY_ENGINE run over all."""
     return request.param
 
 
@@ -83,7 +83,7 @@ def server(workers: int, grpc_engine: str, tmp_path_factory: pytest.TempPathFact
     folder = write_all_models(tmp_path_factory.mktemp("served") / "models")
     settings = {"max_body_bytes": 4194304, "header_timeout": 2, "body_timeout": 2}
     (folder / "settings.json").write_text(json.dumps({**settings, "parallel_workers": workers}))
-    running = Running(folder, **environment_of(grpc_engine))
+    running = Running(folder, **options_of(grpc_engine))
     yield running
     assert running.stop() == 0, running.text()
 
@@ -103,7 +103,7 @@ def start(grpc_engine: str) -> Iterator[Callable[..., Running]]:
     started: list[Running] = []
 
     def start(folder: Path, *flags: str, **options: object) -> Running:
-        started.append(Running(folder, *flags, **{**environment_of(grpc_engine), **options}))
+        started.append(Running(folder, *flags, **{**options_of(grpc_engine), **options}))
         return started[-1]
 
     yield start

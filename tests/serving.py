@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 class Running:
     """A server process with its ports, log and model log.
 
-    It serves `folder`, or the `target` in the folder above it.
+    It serves `folder`, or the `target` in the folder above it; `embedded` in a program with a server of grpcio.
     """
 
     _stopping = False
@@ -32,6 +32,7 @@ class Running:
         wait: bool = True,
         within: float = 30,
         demo: bool = False,
+        embedded: bool = False,
         target: str | None = None,
         **environment: str,
     ) -> None:
@@ -39,17 +40,10 @@ class Running:
         self.output = folder.parent / f"{folder.name}.output"
         self.log = folder.parent / f"{folder.name}.log"
         self.log.touch()
-        command = [
-            *SERVER,
-            *(["demo"] if demo else ["start", target or str(folder)]),
-            "--http-port",
-            "0",
-            "--grpc-port",
-            "0",
-            "--metrics-port",
-            "0",
-            *flags,
-        ]
+        ports = [part for name in ("http", "grpc", "metrics") for part in (f"--{name}-port", "0")]
+        command = [*SERVER, *(["demo"] if demo else ["start", target or str(folder)]), *ports, *flags]
+        if embedded:
+            command = [sys.executable, str(HERE / "embedded.py"), str(folder)]
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
                 command,

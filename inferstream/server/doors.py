@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..dataplane.dataplane import DataPlane
 from ..settings import Settings
 from ..telemetry.metrics import Meters
-from .grpc.engine import build_port
+from .grpc.native.port import NativePort
 from .grpc.services import build_services
 from .grpc.web.door import build_web
 from .rest.asgi import build_rest_app
@@ -32,7 +32,7 @@ class Doors:
         stand_in: StandIn,
     ) -> None:
         rpcs = build_services(dataplane, settings, meters, tracing)
-        self.grpc = build_port(rpcs, settings, stand_in)
+        self.grpc = NativePort(rpcs, settings, stand_in)
         web = build_web(rpcs, settings, Origins(settings).check)
         service = rest_service(build_rest_app(dataplane, settings, meters, tracing, web), settings)
         self.rest = HttpServer(service, settings, "rest", Liveness(stand_in))

@@ -17,7 +17,7 @@ from ..telemetry.files import MetricFiles
 from ..telemetry.metrics import Meters
 from .application import Application, Hosting
 from .doors import Doors
-from .grpc.engine import explain_engine
+from .grpc.options import check_engine
 from .ports import bind, share
 from .reload import reload_on_change
 from .rest.server import HttpServer, metrics_service
@@ -35,6 +35,7 @@ class Server:
     """A model server. It runs once, on any event loop of any thread, and handles no signals."""
 
     def __init__(self, settings: Settings, repository: ModelRepository | None = None) -> None:
+        check_engine(settings)
         self.settings = settings
         processors.divide(settings.frontends)
         self._stand_in = StandIn(settings.model_load_timeout)
@@ -71,7 +72,6 @@ class Server:
             sockets = self._bind(taken)
             app = self.application
             doors = Doors(app.dataplane, self.settings, app.meters, app.tracing, self._stand_in)
-            explain_engine(self.settings)
             self.ports["gRPC"] = doors.grpc.bind(self.settings.host, self.settings.grpc_port)
             try:
                 await self._serve(doors, sockets, started, watch)

@@ -157,10 +157,10 @@ class Settings(EnvironmentModel):
     grpc_stream_dialect: Literal["mlserver", "triton"] = Field(
         "mlserver", description="Response type of ModelStreamInfer when the client gives no hint."
     )
-    grpc_engine: Literal["auto", "native", "grpcio"] = Field(
-        "auto",
-        description="What serves gRPC: our own HTTP/2 (`native`) or the library (`grpcio`, needs the extra `grpc`); "
-        "`auto` takes the library where a channel argument needs it.",
+    grpc_engine: Literal["native", "auto", "grpcio"] = Field(
+        "native",
+        description="What serves the gRPC port: HTTP/2 of the server's own. `auto` is the same with a warning; "
+        "`grpcio` ends the start.",
     )
     grpc_reflection: bool = Field(True, description="Serve gRPC reflection.")
     grpc_web: bool = Field(True, description="Serve gRPC-Web on the REST port, for browsers.")

@@ -97,7 +97,6 @@ HOSTS: dict[str, Callable[[Path], Host]] = {
     "direct-in-process": _direct,
     "direct-workers": lambda root: _direct(root, parallel_workers=2),
     "direct-frontends": lambda root: _direct(root, frontends=2),
-    "direct-grpcio": lambda root: _direct(root, frontends=2, grpc_engine="grpcio"),
     "mounted-in-process": lambda root: Mounted(root, 0),
     "mounted-workers": lambda root: Mounted(root, 2),
 }

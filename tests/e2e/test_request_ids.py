@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ServerLiveRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests import grpc_web
-from tests.engines import EVERY_ENGINE, environment_of
+from tests.engines import EVERY_ENGINE, options_of
 from tests.serving import Running, eventually, text, write_model
 
 CODE = """
@@ -75,7 +75,7 @@ def identified(workers: int, grpc_engine: str, tmp_path_factory: pytest.TempPath
     write_model(folder, "batched", "model.Batched", CODE, max_batch_size=4, max_batch_time=0.1)
     settings = {"use_structured_logging": True, "parallel_workers": workers}
     (folder / "settings.json").write_text(json.dumps(settings))
-    running = Running(folder, **environment_of(grpc_engine))
+    running = Running(folder, **options_of(grpc_engine))
     yield running
     assert running.stop() == 0, running.text()
 

@@ -30,7 +30,7 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "max_connections": 150,
         "max_body_bytes": 4 * 2**20,
     }
-    (folder / "settings.json").write_text(json.dumps({"grpc_engine": "native", **limits}))
+    (folder / "settings.json").write_text(json.dumps(limits))
     running = Running(folder)
     yield running
     assert running.stop() == 0

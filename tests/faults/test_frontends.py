@@ -17,7 +17,6 @@ from websockets.sync.client import connect
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from tests.engines import EVERY_ENGINE
 from tests.frontends import MANY, clients, followers, spread, two, workers
 from tests.serving import Running, eventually, fp32, text, write_model
 
@@ -149,7 +148,6 @@ def test_every_call_ends_once_when_a_worker_dies_that_both_use(start, folder: Pa
         )
 
 
-@EVERY_ENGINE
 def test_streams_in_all_front_ends_finish_before_the_server_ends(serve, folder: Path) -> None:
     server = serve(folder)
     body = text(parameters={"items": 6, "delay": 0.2})

@@ -15,7 +15,6 @@ from httpx_sse import connect_sse
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ServerLiveRequest, ServerReadyRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from tests.engines import EVERY_ENGINE
 from tests.serving import Running, eventually, fp32, text, write_model
 
 CODE = """
@@ -131,7 +130,6 @@ def streaming(server: Running) -> Iterator[Callable[[], object]]:
         yield read
 
 
-@EVERY_ENGINE
 def test_a_start_is_live_but_not_ready_while_a_model_blocks_in_its_load(
     serve: Callable[..., Running], tmp_path: Path, kind: str
 ) -> None:

@@ -12,7 +12,6 @@ import pytest
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from inferstream.server.stopping import AFTERWARDS, SPARE
-from tests.engines import EVERY_ENGINE
 from tests.serving import Running, eventually, text, write_model
 
 GRACE = 0.5
@@ -66,7 +65,6 @@ def grpc_stream(server: Running) -> grpc.StatusCode:
     return failure.value.code()
 
 
-@EVERY_ENGINE
 def test_endless_streams_get_a_last_event_and_the_process_ends_though_an_unload_blocks(served) -> None:
     servers = served("def unload(self):")
     endless = text(id="sse", parameters={"items": 10**6, "delay": 0.1})

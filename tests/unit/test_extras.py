@@ -97,13 +97,11 @@ def test_clients_name_the_extra(run_without_grpc, code: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["start", ".", "--http-port", "0", "--metrics-port", "0", "--grpc-port", "0"],
         ["infer", "-m", "m", "-u", "127.0.0.1:1", "--transport", "grpc", "-i", "i.jsonl", "-o", "o.jsonl"],
         ["bench", "m", "--url", "127.0.0.1:1", "--transport", "grpc"],
     ],
 )
 def test_commands_name_the_extra(run_without_grpc, tmp_path: Path, command: list[str]) -> None:
-    (tmp_path / "settings.json").write_text('{"grpc_engine": "grpcio"}')
     (tmp_path / "i.jsonl").write_text('{"inputs": []}\n')
     ran = run_without_grpc("-m", "inferstream", *command)
     assert ran.returncode == 1, ran.stdout + ran.stderr

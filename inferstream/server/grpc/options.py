@@ -1,5 +1,6 @@
-"""The options of a gRPC port: as channel arguments of grpc-core, and as what they mean to the native engine."""
+"""The options of the gRPC port: as channel arguments of grpc-core, and as what they mean here."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -8,6 +9,8 @@ from typing import Literal
 from ...errors import InvalidSettings
 from ...settings import Settings
 from ..tls import OPTIONS as TLS_OPTIONS
+
+logger = logging.getLogger("inferstream.grpc")
 
 SOURCE = "_custom_grpc_server_settings"
 
@@ -24,12 +27,12 @@ Arguments = Mapping[str, str | int]
 """Channel arguments by name."""
 
 Convert = Callable[[str, object], object]
-"""The value of a channel argument for the native engine. Raises InvalidSettings."""
+"""What the value of a channel argument means. Raises InvalidSettings."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrpcOptions:
-    """Limits and timers of a port, as the native engine takes them. Sizes are in bytes, times in seconds.
+    """Limits and timers of the port. Sizes are in bytes, times in seconds.
 
     None is no limit. Defaults are those of grpc-core.
     """
@@ -43,9 +46,9 @@ class GrpcOptions:
     max_metadata: int = 8 * 1024
     """Size of the metadata of a request."""
     max_frame: int | None = None
-    """Payload of an HTTP/2 frame of the client; None leaves it to the engine."""
+    """Payload of an HTTP/2 frame of the client; None leaves it to HTTP/2's limits."""
     stream_window: int | None = None
-    """Bytes that a client may send ahead on one stream; None leaves it to the engine."""
+    """Bytes that a client may send ahead on one stream; None leaves it to HTTP/2's limits."""
     keepalive_time: float | None = 7200.0
     """Time without a byte from the client after which the server sends a ping."""
     keepalive_timeout: float | None = 20.0
@@ -68,6 +71,17 @@ class GrpcOptions:
     """Compression of responses for clients that take it."""
 
 
+def check_engine(settings: Settings) -> None:
+    """Log a warning for `auto`. Raises InvalidSettings for `grpcio`, whose port is gone."""
+    if settings.grpc_engine == "grpcio":
+        raise InvalidSettings(
+            "grpc_engine: grpcio serves no port any more; leave the setting out, or embed "
+            "Application.grpc_services() in a server of grpcio"
+        )
+    if settings.grpc_engine == "auto":
+        logger.warning("grpc_engine: auto means native, the only engine of the port; leave the setting out")
+
+
 def channel_arguments(settings: Settings) -> dict[str, str | int]:
     """The channel arguments of the port; those that the settings name win. Raises InvalidSettings for wrong ones."""
     largest = settings.grpc_max_message_length
@@ -86,7 +100,10 @@ def channel_arguments(settings: Settings) -> dict[str, str | int]:
 
 
 def custom_arguments(settings: Settings) -> dict[str, str | int]:
-    """The channel arguments `grpc.…` of the settings. Raises InvalidSettings for any other option except TLS's."""
+    """The channel arguments `grpc.…` of the settings. Raises InvalidSettings for unknown ones and other options.
+
+    Options of TLS are no channel arguments.
+    """
     found: dict[str, str | int] = {}
     for name, value in (settings.custom_grpc_server_settings or {}).items():
         if name in TLS_OPTIONS:
@@ -95,6 +112,8 @@ def custom_arguments(settings: Settings) -> dict[str, str | int]:
             raise InvalidSettings(
                 f'{SOURCE}: "{name}" is neither a channel argument (grpc.…) nor a TLS option'
             )
+        if name not in KNOWN and name not in WITHOUT_EFFECT:
+            raise InvalidSettings(f'{SOURCE}: "{name}" is unknown to the gRPC port')
         if not isinstance(value, str | int):
             raise InvalidSettings(f'{SOURCE}: "{name}" must be a text or a whole number, got {value!r}')
         found[name] = int(value) if isinstance(value, bool) else value
@@ -102,18 +121,11 @@ def custom_arguments(settings: Settings) -> dict[str, str | int]:
 
 
 def options_of(arguments: Arguments) -> GrpcOptions:
-    """What the channel arguments that the native engine knows mean. Raises InvalidSettings for a wrong value."""
+    """What channel arguments mean. Raises InvalidSettings for a wrong value."""
     values = {
-        field: convert(name, arguments[name])
-        for name, (field, convert) in NATIVE.items()
-        if name in arguments
+        field: convert(name, arguments[name]) for name, (field, convert) in KNOWN.items() if name in arguments
     }
     return GrpcOptions(**values)  # type: ignore[arg-type]  # each function returns the type of its field
-
-
-def lacking(arguments: Arguments) -> str | None:
-    """The first channel argument that the native engine does not know; None if it knows all."""
-    return next((name for name in arguments if name not in NATIVE and name not in WITHOUT_EFFECT), None)
 
 
 def _number(name: str, value: object, least: int = 0, most: int = UNLIMITED) -> int:
@@ -150,7 +162,7 @@ def _compression(name: str, value: object) -> str | None:
     return (None, "deflate", "gzip")[_number(name, value, 0, 2)]
 
 
-NATIVE: dict[str, tuple[str, Convert]] = {
+KNOWN: dict[str, tuple[str, Convert]] = {
     "grpc.max_receive_message_length": ("max_receive", _size),
     "grpc.max_send_message_length": ("max_send", _size),
     "grpc.max_concurrent_streams": ("max_streams", partial(_number, least=1)),
@@ -168,14 +180,14 @@ NATIVE: dict[str, tuple[str, Convert]] = {
     "grpc.so_reuseport": ("reuse_port", _flag),
     "grpc.default_compression_algorithm": ("compression", _compression),
 }
-"""The channel arguments that the native engine knows, with the field of `GrpcOptions` and its conversion."""
+"""The channel arguments that the port knows, with the field of `GrpcOptions` and its conversion."""
 
 WITHOUT_EFFECT = (
-    # Programs set these beside those of keepalive. The native engine sends no other pings, and no arguments hold
+    # Programs set these beside those of keepalive. The port sends no other pings, and no arguments hold
     # those back: the first was removed from the proposal for clients, and grpc-core itself ignores the second.
     "grpc.http2.max_pings_without_data",
     "grpc.http2.min_time_between_pings_ms",
-    # It measures how large a window must be. The native engine's are large from the start.
+    # It measures how large a window must be. Those of the port are large from the start.
     "grpc.http2.bdp_probe",
 )
-"""Channel arguments that the native engine takes without an effect."""
+"""Channel arguments that the port takes without an effect."""

@@ -1,5 +1,8 @@
 """HTTP/2 (RFC 9113) as an asyncio protocol, for a server that streams. It knows nothing of gRPC.
 
+It imports nothing of the package around it. What it needs from there is given to it: `Accept` and `TooLarge`, which
+take requests, and `Lateness`.
+
 What a `Connection` promises to the application above it:
 
 - Each request reaches `accept` once, with a valid head (RFC 9113 section 8.3). Its receiver then gets every byte of

@@ -11,7 +11,7 @@ from .abuse import Allowance, Pings
 from .errors import ConnectionFault, ErrorCode, StreamFault
 from .limits import Limits
 from .receiving import Receiving
-from .sending import LARGEST_FRAME
+from .sending import LARGEST_FRAME, Lateness
 from .stream import Accept, TooLarge
 
 logger = logging.getLogger("inferstream.http2")
@@ -50,11 +50,12 @@ class Connection(Receiving, asyncio.Protocol):
         accept: Accept,
         too_large: TooLarge,
         limits: Limits,
+        lateness: Lateness,
         made: Callable[["Connection"], bool],
         lost: Callable[["Connection"], None],
     ) -> None:
         """`made` may refuse a connection, by False; `lost` gets it when it has ended."""
-        super().__init__(accept, too_large, limits)
+        super().__init__(accept, too_large, limits, lateness)
         self._made = made
         self._lost = lost
         self.drain_began: float | None = None

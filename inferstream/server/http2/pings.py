@@ -14,7 +14,6 @@ import socket
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 
-from ..standin import Hold
 from . import frames
 from .connection import Connection
 
@@ -35,13 +34,17 @@ class PingResponder:
 
     def __init__(self, connections: Collection[Connection]) -> None:
         self._connections = connections
-        self._hold: Hold | None = None
+        self._hold: object = None
         self._walks: dict[int, Walk] = {}
         """The connections of this hold by their descriptors."""
         self._poll = select.poll()
         self._buffer = bytearray()
 
-    def respond(self, hold: Hold) -> Iterator[None]:
+    def respond(self, hold: object) -> Iterator[None]:
+        """Look once, in another thread. The event loop may go on at each `yield`, and then nothing follows.
+
+        `hold` is the same object as long as the event loop has not turned.
+        """
         if hold is not self._hold:
             self._hold = hold
             self._poll, self._walks = select.poll(), {}

@@ -5,12 +5,14 @@ import logging
 import random
 import socket
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from .connection import Connection
 from .errors import ErrorCode
 from .limits import Limits
+from .sending import Lateness
 from .stream import Accept, TooLarge
 
 logger = logging.getLogger("inferstream.http2")
@@ -34,13 +36,17 @@ STOPS = "the server stops"
 
 
 class Http2Port:
-    """Serves HTTP/2 on one socket: over TLS if `context` is given, else with prior knowledge."""
+    """Serves HTTP/2 on one socket: over TLS if `context` is given, else with prior knowledge.
+
+    `lateness` makes what a connection learns about its gathering.
+    """
 
     def __init__(
         self,
         accept: Accept,
         too_large: TooLarge,
         limits: Limits,
+        lateness: Callable[[], Lateness],
         *,
         max_connections: int,
         context: ssl.SSLContext | None = None,
@@ -48,6 +54,7 @@ class Http2Port:
         self._accept = accept
         self._too_large = too_large
         self._limits = limits
+        self._lateness = lateness
         self._most = max_connections
         self._context = context
         self.connections: set[Connection] = set()
@@ -73,7 +80,8 @@ class Http2Port:
 
     def connection(self) -> Connection:
         """The protocol of one connection."""
-        return Connection(self._accept, self._too_large, self._limits, self._made, self._lost)
+        lateness = self._lateness()
+        return Connection(self._accept, self._too_large, self._limits, lateness, self._made, self._lost)
 
     def _made(self, connection: Connection) -> bool:
         ssl_object = connection.transport.get_extra_info("ssl_object")

@@ -5,9 +5,8 @@ import logging
 import socket
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..lateness import Lateness
 from . import frames
 from .limits import Limits
 from .settings import DEFAULT_WINDOW
@@ -42,6 +41,17 @@ UNIT = 1024
 """Bytes of a response that let a client send as many frames of control as one write does."""
 
 
+class Lateness(Protocol):
+    """Learns from frames that came late whether to gather frames at all. Times are of `monotonic`."""
+
+    def apart(self, now: float) -> bool:
+        """Whether each frame is to leave at once."""
+
+    def late(self, now: float) -> None: ...
+
+    def punctual(self) -> None: ...
+
+
 class Sender:
     """The sending half of a connection."""
 
@@ -49,7 +59,7 @@ class Sender:
     transport: asyncio.Transport
     streams: "dict[int, Stream]"
 
-    def __init__(self) -> None:
+    def __init__(self, lateness: Lateness) -> None:
         self.loop = asyncio.get_running_loop()
         self.clock = self.loop.time
         self.no_wait: asyncio.Future[None] = self.loop.create_future()
@@ -87,7 +97,7 @@ class Sender:
         self._gathered_since = 0.0
         self._left_at = 0.0
         """When gathered frames last left in this turn, or the first of them came."""
-        self._lateness = Lateness()
+        self._lateness = lateness
         self.answered_pings = 0
         """PINGs that are acknowledged and have not been read."""
         self.table_update = b""

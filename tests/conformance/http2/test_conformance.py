@@ -20,7 +20,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     write_model(folder, "echo", "faulty_models.Echo", name="echo")
     limits = {"_custom_grpc_server_settings": {"grpc.max_concurrent_streams": STREAMS}}
     (folder / "settings.json").write_text(json.dumps(limits))
-    running = Running(folder, INFERSTREAM_GRPC_ENGINE="native")
+    running = Running(folder)
     yield running
     assert running.stop() == 0, running.text()
 

@@ -34,14 +34,14 @@ Serve = Callable[..., Running]
 
 
 @pytest.fixture
-def serve(start: Serve, tmp_path: Path, engine: str) -> Serve:
-    """Start a server with the engine, some models, and these settings."""
+def serve(start: Serve, tmp_path: Path) -> Serve:
+    """Start a server with some models, and these settings."""
 
     def serve(**settings: object) -> Running:
         folder = tmp_path / "models"
         for name in ("Echo", "Slow", "Streaming"):
             write_model(folder, name.lower(), f"faulty_models.{name}")
-        (folder / "settings.json").write_text(json.dumps({"grpc_engine": engine, **settings}))
+        (folder / "settings.json").write_text(json.dumps(settings))
         return start(folder)
 
     return serve
@@ -61,7 +61,7 @@ def infer_request(model: str, id: str = "", **parameters: float) -> ModelInferRe
 # The end
 
 
-def test_sigterm_lets_every_call_end(serve: Serve, engine: str) -> None:
+def test_sigterm_lets_every_call_end(serve: Serve) -> None:
     running = serve()
     with (
         grpc.insecure_channel(running.grpc) as channel,
@@ -88,17 +88,15 @@ def test_sigterm_lets_every_call_end(serve: Serve, engine: str) -> None:
 
         running.begin_stop()
 
-        if engine != "grpcio":  # which says so when the last call has ended
-            conversation.wait_for(lambda frame: frame.kind == wire.GOAWAY, "GOAWAY")
-            assert not conversation.response(1).begun, "the client learns of the stop before its call ends"
+        conversation.wait_for(lambda frame: frame.kind == wire.GOAWAY, "GOAWAY")
+        assert not conversation.response(1).begun, "the client learns of the stop before its call ends"
         assert [call.result().outputs[0].name for call in calls] == ["output"] * 20
         assert [len(stream.result()) for stream in streams] == [20] * 5
         conversation.wait_for_end()
     assert conversation.response(1).ended
     assert dict(conversation.response(1).fields)["grpc-status"] == "0"
     goaways = [frame.payload for frame in conversation.frames if frame.kind == wire.GOAWAY]
-    if engine != "grpcio":  # whose last one says INTERNAL_ERROR
-        assert {payload[4:8] for payload in goaways} == {bytes(4)}
+    assert {payload[4:8] for payload in goaways} == {bytes(4)}
     assert int.from_bytes(goaways[-1][:4]) & wire.LARGEST_WINDOW >= 1  # the call was served
     assert running.stop(30) == 0, running.text()
 
@@ -199,11 +197,11 @@ def test_a_client_that_disconnects_leaves_its_calls(engine: str, interop: Intero
 class Secure:
     """A port with certificates whose clients may need their own."""
 
-    def __init__(self, folder: Path, engine: str, mutual: bool) -> None:
+    def __init__(self, folder: Path, mutual: bool) -> None:
         self.authority = Authority(folder)
         self.files = self.authority.issue("server")
         options = {**self.files, **({"ssl_ca_certs": str(self.authority.pem)} if mutual else {})}
-        self.port = Port(Interop(), engine, **options)
+        self.port = Port(Interop(), "native", **options)
 
     def channel(self, client: dict[str, str] | None = None) -> grpc.Channel:
         files = [] if client is None else [client["ssl_keyfile"], client["ssl_certfile"]]
@@ -223,8 +221,8 @@ def echo(channel: grpc.Channel) -> None:
 
 
 @pytest.fixture(params=[False, True], ids=["one-sided", "mutual"])
-def secure(request: pytest.FixtureRequest, tmp_path: Path, engine: str) -> Iterator[Secure]:
-    found = Secure(tmp_path / "certificates", engine, request.param)
+def secure(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Secure]:
+    found = Secure(tmp_path / "certificates", request.param)
     yield found
     found.port.stop()
 
@@ -336,8 +334,6 @@ def test_a_client_that_never_reads_costs_bounded_memory_and_no_other_client(
                 assert len(unary(message(sizes=[number]), timeout=20)) == number
 
 
-def test_a_client_of_http_1_learns_what_the_port_speaks(serve: Serve, engine: str) -> None:
-    if engine != "native":
-        pytest.skip("grpc-core answers it with frames")
+def test_a_client_of_http_1_learns_what_the_port_speaks(serve: Serve) -> None:
     answer = httpx.get(f"http://{serve().grpc}/v2/health/ready", trust_env=False)
     assert (answer.status_code, answer.text) == (505, "This port speaks HTTP/2 only.\n")

@@ -81,7 +81,7 @@ def test_raw_arrays_are_exact(values: list[float]) -> None:
 )
 @pytest.mark.parametrize("order", ["{ours}, {theirs}", "{theirs}, {ours}"])
 def test_other_peoples_protos_can_live_in_the_same_process(order: str, theirs: str) -> None:
-    code = "import " + order.format(ours="inferstream.server.grpc.grpcio.port", theirs=theirs)
+    code = "import " + order.format(ours="inferstream.server.grpc.grpcio.handlers", theirs=theirs)
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
 
 

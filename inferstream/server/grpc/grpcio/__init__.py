@@ -1,1 +1,1 @@
-"""The gRPC engine of the library grpcio, the only part of the server that imports it."""
+"""RPCs in a server of the library grpcio. No other part of the server imports the library."""

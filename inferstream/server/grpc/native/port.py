@@ -1,4 +1,4 @@
-"""The gRPC port of the native engine."""
+"""The gRPC port."""
 
 import asyncio
 import logging
@@ -12,10 +12,11 @@ from ...http2.pings import PingResponder
 from ...http2.port import Http2Port
 from ...http2.request import Request
 from ...http2.stream import Stream
+from ...lateness import Lateness
 from ...ports import bind, share
 from ...standin import StandIn
-from ...tls import Certificates
-from ..options import GrpcOptions
+from ...tls import certificates
+from ..options import SOURCE, GrpcOptions, channel_arguments, options_of
 from ..rpc import Rpcs
 from ..statuses import StatusCode
 from .head import CallHead, failed_at_once
@@ -77,17 +78,12 @@ class Calls:
 
 
 class NativePort:
-    """One gRPC port. Raises InvalidSettings for wrong options."""
+    """One gRPC port; `stand_in` answers its PINGs while the event loop is held. Raises InvalidSettings."""
 
-    def __init__(
-        self,
-        rpcs: Rpcs,
-        options: GrpcOptions,
-        settings: Settings,
-        certificates: Certificates | None,
-        stand_in: StandIn | None,
-    ) -> None:
-        self._certificates = certificates
+    def __init__(self, rpcs: Rpcs, settings: Settings, stand_in: StandIn | None = None) -> None:
+        options = options_of(channel_arguments(settings))
+        custom = settings.custom_grpc_server_settings or {}
+        found = self._certificates = certificates(custom, settings.model_repository_root, SOURCE)
         self._front_ends = settings.frontends > 1
         self._reused = options.reuse_port and not self._front_ends
         self._sock: socket.socket | None = None
@@ -97,10 +93,11 @@ class NativePort:
             calls.accept,
             calls.too_large,
             limits_of(options, settings),
+            Lateness,
             max_connections=settings.max_connections,
-            context=None if certificates is None else certificates.context,
+            context=None if found is None else found.context,
         )
-        if certificates is None and stand_in is not None:  # TLS belongs to the event loop
+        if found is None and stand_in is not None:  # TLS belongs to the event loop
             stand_in.add(PingResponder(self._port.connections))
 
     def bind(self, host: str, port: int) -> int:

@@ -1,5 +1,6 @@
-"""Channel arguments, and what they mean to the native engine."""
+"""Channel arguments and what they mean, and values of `grpc_engine`."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ from inferstream.server.grpc.options import (
     WITHOUT_EFFECT,
     GrpcOptions,
     channel_arguments,
+    check_engine,
     custom_arguments,
-    lacking,
     options_of,
 )
 from inferstream.settings import Settings
@@ -36,7 +37,6 @@ def test_the_servers_own_arguments() -> None:
         min_ping_interval=5.0,
         reuse_port=False,
     )
-    assert lacking(channel_arguments(settings())) is None
     both = options(grpc_max_message_length=7)
     assert (both.max_receive, both.max_send) == (7, 7)
     assert options(frontends=2).reuse_port
@@ -69,12 +69,8 @@ def test_the_servers_own_arguments() -> None:
         ("grpc.default_compression_algorithm", 2, "compression", "gzip"),
     ],
 )
-def test_each_argument_that_the_native_engine_knows(
-    name: str, value: object, field: str, expected: object
-) -> None:
-    found = options({name: value})
-    assert getattr(found, field) == expected
-    assert lacking(custom_arguments(settings({name: value}))) is None
+def test_each_argument_that_the_port_knows(name: str, value: object, field: str, expected: object) -> None:
+    assert getattr(options({name: value}), field) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,11 +93,27 @@ def test_a_wrong_value_is_named(name: str, value: object) -> None:
         options({name: value})
 
 
-def test_arguments_that_the_native_engine_lacks() -> None:
+def test_an_argument_that_the_port_does_not_know_is_refused() -> None:
     custom = {"ssl_certfile": "x", "grpc.max_metadata_size": 1, "grpc.enable_channelz": 1}
-    assert lacking(custom_arguments(settings(custom))) == "grpc.enable_channelz"
-    assert lacking(dict.fromkeys(WITHOUT_EFFECT, 1)) is None
+    with pytest.raises(InvalidSettings, match=r'"grpc\.enable_channelz" is unknown to the gRPC port$'):
+        options(custom)
+    assert custom_arguments(settings(dict.fromkeys(WITHOUT_EFFECT, 1))) == dict.fromkeys(WITHOUT_EFFECT, 1)
     assert options_of(dict.fromkeys(WITHOUT_EFFECT, 1)) == GrpcOptions()
+
+
+def test_grpcio_has_no_port_and_auto_is_native_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(
+        InvalidSettings, match=r"^grpc_engine: grpcio serves no port any more; .*\.grpc_services"
+    ):
+        check_engine(settings(grpc_engine="grpcio"))
+    with caplog.at_level(logging.WARNING, "inferstream.grpc"):
+        for engine in ("native", "auto"):
+            check_engine(settings(grpc_engine=engine))
+    assert [record.getMessage() for record in caplog.records] == [
+        "grpc_engine: auto means native, the only engine of the port; leave the setting out"
+    ]
+    with pytest.raises(ValueError, match="grpc_engine"):
+        settings(grpc_engine="rust")
 
 
 def test_what_is_no_channel_argument_is_refused() -> None:

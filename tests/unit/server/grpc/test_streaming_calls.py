@@ -19,6 +19,7 @@ from inferstream.server.http2.limits import Limits
 from inferstream.server.http2.request import Request
 from inferstream.server.http2.settings import DEFAULT_WINDOW, INITIAL_WINDOW_SIZE, settings_frame
 from inferstream.server.http2.stream import Stream
+from inferstream.server.lateness import Lateness
 
 from ..http2.conversations import FakeTransport, read_frames
 
@@ -79,7 +80,9 @@ class Served:
         self._wrong: AssertionError | None = None
         self.wire = Wire()
         self.done = asyncio.Event()
-        self.connection = Connection(self._accept, lambda _: None, Limits(), lambda _: True, lambda _: None)
+        self.connection = Connection(
+            self._accept, lambda _: None, Limits(), Lateness(), lambda _: True, lambda _: None
+        )
         self.connection.connection_made(self.wire)
         self.connection.data_received(
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

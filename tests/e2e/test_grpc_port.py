@@ -1,4 +1,4 @@
-"""The engines of the gRPC port as a server chooses them, and the server without grpcio."""
+"""The gRPC port of a server without grpcio, its options, and values of `grpc_engine` that are gone."""
 
 import json
 import os
@@ -63,42 +63,41 @@ def test_a_server_without_grpcio_serves_rest_and_grpc(
             calls(channel)
 
 
-UNKNOWN = {"_custom_grpc_server_settings": {"grpc.server_handshake_timeout_ms": 5000}}
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"_custom_grpc_server_settings": {"grpc.server_handshake_timeout_ms": 5000}},
+            '_custom_grpc_server_settings: "grpc.server_handshake_timeout_ms" is unknown to the gRPC port',
+        ),
+        ({"grpc_engine": "grpcio"}, "grpc_engine: grpcio serves no port any more"),
+    ],
+    ids=["unknown argument", "grpcio"],
+)
+def test_what_only_the_library_had_ends_the_start_with_one_line(
+    start, tmp_path: Path, settings: dict, said: str
+) -> None:
+    server = start(models(tmp_path / "models", **settings), wait=False)
+    assert server.process.wait(60) == 1
+    [line] = server.text().splitlines()
+    assert line.startswith(f"error: {said}")
 
 
-def test_an_argument_that_only_grpcio_knows_chooses_it_and_is_logged_once(start, tmp_path: Path) -> None:
-    server = start(models(tmp_path / "models", frontends=2, **UNKNOWN), within=60)
+def test_auto_is_served_with_one_warning(start, tmp_path: Path) -> None:
+    server = start(models(tmp_path / "models", frontends=2, grpc_engine="auto"), within=60)
     with grpc.insecure_channel(server.grpc) as channel:
         calls(channel)
-    lines = [line for line in server.text().splitlines() if "grpc_engine is grpcio" in line]
-    assert len(lines) == 1, server.text()
-    assert "grpc.server_handshake_timeout_ms" in lines[0]
+    assert server.text().count("grpc_engine: auto means native") == 1, server.text()
 
 
-def test_such_an_argument_ends_the_start_where_grpcio_is_missing_or_native_is_named(
-    start, tmp_path: Path, without_grpcio: dict[str, str]
-) -> None:
-    failed = [
-        start(models(tmp_path / "missing-models", **UNKNOWN), wait=False, **without_grpcio),
-        start(models(tmp_path / "native-models", grpc_engine="native", **UNKNOWN), wait=False),
-    ]
-    assert [server.process.wait(60) for server in failed] == [1, 1]
-    missing, native = (server.text() for server in failed)
-    assert 'needs `pip install "inferstream[grpc]"`: grpc is not installed' in missing
-    assert '"grpc.server_handshake_timeout_ms" is unknown to grpc_engine native' in native
-    assert "Traceback" not in missing + native
-
-
-def test_the_native_engine_takes_options_of_tls_that_grpcio_does_not(start, tmp_path: Path) -> None:
+def test_a_locked_key_ciphers_and_an_optional_client_certificate(start, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
     options = {**authority.issue("server"), "ssl_ca_certs": str(authority.pem), "ssl_cert_reqs": 1}
     key = load_pem_private_key(Path(options["ssl_keyfile"]).read_bytes(), None)
     locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"right"))
     Path(options["ssl_keyfile"]).write_bytes(locked)
     options |= {"ssl_keyfile_password": "right", "ssl_ciphers": "ECDHE+AESGCM"}
-    server: Running = start(
-        models(tmp_path / "models", grpc_engine="native", _custom_grpc_server_settings=options)
-    )
+    server: Running = start(models(tmp_path / "models", _custom_grpc_server_settings=options))
     client = authority.issue("client")
     chain = [Path(client[name]).read_bytes() for name in ("ssl_keyfile", "ssl_certfile")]
     for shown in ([], chain):
