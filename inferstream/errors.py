@@ -63,10 +63,7 @@ class ModelError(InferstreamError):
 
 
 class Refused(ModelError):
-    """The error of a middleware that refuses a call: a message and an HTTP status, 403 by default.
-
-    `retry_after` tells the client after how many whole seconds another attempt may succeed.
-    """
+    """The error of a middleware that refuses a call. After `retry_after` seconds another attempt may succeed."""
 
     def __init__(self, message: str, status: int = 403, retry_after: int | None = None) -> None:
         super().__init__(message, status)

@@ -12,6 +12,7 @@ from ...protos.sse import HEARTBEAT, event, named_event
 from ...telemetry.access import AccessRecord
 from ...telemetry.following import LogFollowers
 from .origins import Origins
+from .paths import ACCESS
 from .query import TRUE_FALSE
 
 SILENCE = 15.0
@@ -23,7 +24,7 @@ HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 def add_access_log(app: FastAPI, dataplane: DataPlane, origins: Origins) -> None:
     """Add the route to `app`. It is open to the clients that the repository API is open to."""
 
-    @app.get("/v2/access")
+    @app.get(ACCESS)
     async def access(request: Request) -> Response:
         origins.check_page(request.scope["headers"])
         model, errors = request.query_params.get("model"), _flag(request, "errors")

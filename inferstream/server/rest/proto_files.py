@@ -8,6 +8,7 @@ from ...dataplane.dataplane import DataPlane
 from ...protos.published import ProtoFile, published
 from ...settings import Settings
 from .messages import PREFIX
+from .paths import PROTO, PROTOS, template
 
 
 def add_protos(app: FastAPI, dataplane: DataPlane, settings: Settings) -> None:
@@ -16,7 +17,7 @@ def add_protos(app: FastAPI, dataplane: DataPlane, settings: Settings) -> None:
     def files() -> list[ProtoFile]:
         return published(dataplane.typed_models())
 
-    @app.get("/proto")
+    @app.get(PROTOS)
     async def index(request: Request) -> Response:
         prefix = str(request.scope.get(PREFIX, settings.root_path))
         listed = [
@@ -25,7 +26,7 @@ def add_protos(app: FastAPI, dataplane: DataPlane, settings: Settings) -> None:
         ]
         return Response(orjson.dumps(listed), media_type="application/json")
 
-    @app.get("/proto/{name:path}")
+    @app.get(template(PROTO))
     async def text(name: str) -> Response:
         found = next((file for file in files() if file.name == name), None)
         if found is None:

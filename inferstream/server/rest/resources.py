@@ -17,6 +17,7 @@ from .access_log import add_access_log
 from .custom import CustomRoutes
 from .messages import ClientLeft, Head, Receive, Scope, Send, error_document, read_body, receive_all, wrap
 from .origins import Origins
+from .paths import INDEX, LOAD, SOCKET, UNLOAD, template
 from .proto_files import add_protos
 
 LOAD_PARAMETERS = "a load takes a name only: what a model is, its folder says"
@@ -43,8 +44,8 @@ def build_resources(dataplane: DataPlane, settings: Settings) -> FastAPI:
     add_access_log(app, dataplane, Origins(settings))
     add_protos(app, dataplane, settings)
 
-    @app.get("/v2/models/{name:path}/stream")
-    @app.get("/v2/models/{name:path}/versions/{version}/stream")
+    @app.get(template(SOCKET))
+    @app.get(template(SOCKET).replace("/stream", "/versions/{version}/stream"))
     async def stream(name: str, version: str | None = None) -> Response:
         return JSONResponse({"error": "This route opens a WebSocket."}, 426, {"upgrade": "websocket"})
 
@@ -71,21 +72,21 @@ def _add_repository(app: FastAPI, dataplane: DataPlane, settings: Settings) -> N
             raise InvalidRequest("The body must be a JSON object.")
         return found
 
-    @app.post("/v2/repository/index")
+    @app.post(INDEX)
     async def index(request: Request) -> Response:
         ready = (await document(request)).get("ready")
         if ready is not None and not isinstance(ready, bool):
             raise InvalidRequest('"ready" must be true or false')
         return JSONResponse([item.model_dump(mode="json") for item in await dataplane.index(ready)])
 
-    @app.post("/v2/repository/models/{name:path}/load")
+    @app.post(template(LOAD))
     async def load(name: str, request: Request) -> Response:
         if (await document(request)).get("parameters"):
             raise InvalidRequest(LOAD_PARAMETERS)
         await dataplane.load(name)
         return JSONResponse({"name": name, "load": True})
 
-    @app.post("/v2/repository/models/{name:path}/unload")
+    @app.post(template(UNLOAD))
     async def unload(name: str, request: Request) -> Response:
         await document(request)
         await dataplane.unload(name)

@@ -9,6 +9,7 @@ from ...dataplane.call import Operation
 from ...errors import InvalidSettings
 from ...handlers import CustomHandler
 from .dialects.base import HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route, ScopeClaim
+from .paths import METHODS
 
 MODELS = "/v2/models/"
 VERSIONS = "/versions/"
@@ -18,17 +19,6 @@ LONGEST_TARGET = 256
 """Bytes of a request target that is remembered; no client sends a longer one twice."""
 
 FASTAPI = "fastapi"
-
-ELSEWHERE = {
-    "/proto": "GET",
-    "/proto/{name}": "GET",
-    "/v2/access": "GET",
-    "/v2/models/{name}/stream": "GET",
-    "/v2/repository/index": "POST",
-    "/v2/repository/models/{name}/load": "POST",
-    "/v2/repository/models/{name}/unload": "POST",
-}
-"""Paths that FastAPI serves, and their methods."""
 
 _PLAIN_TARGET = re.compile(rb"/[\w.~!$&'()*+,;=:@/-]*")
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -76,16 +66,16 @@ class Routes:
         self._fixed: dict[str, Route | ReadRoute | None] = {}
         self._inferences: dict[str, Route] = {}
         self._open: list[_Claimed] = [
-            _claimed(path, None, None) for path in ELSEWHERE if path.startswith(MODELS)
+            _claimed(path, None, None) for path in METHODS if path.startswith(MODELS)
         ]
-        self.claims: list[tuple[str, str]] = [(method, path) for path, method in ELSEWHERE.items()]
+        self.claims: list[tuple[str, str]] = [(method, path) for path, method in METHODS.items()]
         """Method and path of each route that nothing else may hide.
 
         A path that every method may ask for is not among them, nor are those of dialects that yield.
         """
         owners = {
             (_key(path), owned): FASTAPI
-            for path, method in ELSEWHERE.items()
+            for path, method in METHODS.items()
             for owned in _owned(path, [method])
         }
         for dialect in dialects:
@@ -134,7 +124,7 @@ class Routes:
         """The name of the dialect that hides a model's own route of this path, `FASTAPI`, or None."""
         if (found := self.of_path(path)) is not None:
             return None if found.dialect.yields else found.dialect.name
-        elsewhere = (".+".join(map(re.escape, _key(each).split("{}"))) for each in ELSEWHERE)
+        elsewhere = (".+".join(map(re.escape, _key(each).split("{}"))) for each in METHODS)
         return FASTAPI if any(re.fullmatch(pattern, path) for pattern in elsewhere) else None
 
     def of_target(self, target: bytes) -> Route | None:

@@ -7,8 +7,9 @@ from inferstream.errors import InvalidSettings
 from inferstream.handlers import CustomHandler
 from inferstream.server.rest.app import DIALECTS
 from inferstream.server.rest.dialects.base import HttpDialect, ReadClaim, ReadRoute, Route
+from inferstream.server.rest.paths import METHODS
 from inferstream.server.rest.resources import build_resources
-from inferstream.server.rest.routes import ELSEWHERE, LONGEST_TARGET, Routes
+from inferstream.server.rest.routes import LONGEST_TARGET, Routes
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 
@@ -94,10 +95,10 @@ def test_metrics_at_the_path_of_another_route_stop_the_start() -> None:
 def test_the_paths_that_fastapi_serves_are_claimed_for_it() -> None:
     document = build_resources(None, Settings()).openapi()["paths"]
     served = {(method.upper(), path) for path, methods in document.items() for method in methods}
-    assert {(method, path) for path, method in ELSEWHERE.items()} == {
+    assert {(method, path) for path, method in METHODS.items()} == {
         (method, path.replace(":path}", "}")) for method, path in served if "/versions/" not in path
     }
-    assert {routes().owner_of(path.replace("{name}", "m")) for path in ELSEWHERE} == {"fastapi"}
+    assert {routes().owner_of(path.replace("{name}", "m")) for path in METHODS} == {"fastapi"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,24 @@
+"""The paths that FastAPI serves. They are claimed before it is imported, which most servers never do."""
+
+ACCESS = "/v2/access"
+PROTOS = "/proto"
+PROTO = "/proto/{name}"
+SOCKET = "/v2/models/{name}/stream"
+INDEX = "/v2/repository/index"
+LOAD = "/v2/repository/models/{name}/load"
+UNLOAD = "/v2/repository/models/{name}/unload"
+
+METHODS = {
+    ACCESS: "GET",
+    PROTOS: "GET",
+    PROTO: "GET",
+    SOCKET: "GET",
+    INDEX: "POST",
+    LOAD: "POST",
+    UNLOAD: "POST",
+}
+
+
+def template(path: str) -> str:
+    """A path in FastAPI's form. A name may hold slashes."""
+    return path.replace("{name}", "{name:path}")
