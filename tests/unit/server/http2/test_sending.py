@@ -69,7 +69,10 @@ async def test_ends_that_wait_for_the_transport_come_when_the_client_reads() -> 
     assert not served.connection.ending
 
 
-async def test_the_last_stream_of_a_connection_writes_at_once_what_was_gathered_too() -> None:
+async def test_the_last_stream_of_a_connection_writes_at_once_what_was_gathered_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sending, "monotonic", lambda: 1.0)
     served = Served(silent=True)
     served.feed(frames.PREFACE + settings.settings_frame({}))
     served.feed(frames.headers(1, request(b"/"), True) + frames.headers(3, request(b"/"), True))
