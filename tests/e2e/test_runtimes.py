@@ -184,7 +184,8 @@ def test_what_cannot_be_loaded_says_why(served: Running) -> None:
     reasons = {model["name"]: model["reason"] for model in index if model["state"] == "UNAVAILABLE"}
     assert reasons == {
         "empty": "Model empty did not load: its folder holds no model.joblib, model.pickle or model.pkl.",
-        "absent": "Model absent did not load: Invalid URI specified for model absent (./absent.bst)",
+        "absent": "Model absent did not load: Invalid URI specified for model absent (./absent.bst): there is no "
+        "such file or folder, relative to model-settings.json",
         "reserved": 'Model reserved did not load: implementation "mlserver_catboost.CatboostModel": '
         "mlserver_catboost is not installed, and inferstream's own CatBoost runtime is not built yet",
     }

@@ -46,6 +46,9 @@ class Speaking(MLModel):
     async def metadata(self):
         self.asked += 1
         return MetadataModelResponse(name=self.name, platform=f"asked {self.asked} times")
+
+    async def predict(self, payload):
+        raise NotImplementedError
 """
 
 

@@ -46,6 +46,9 @@ logger = logging.getLogger("inferstream.rest")
 
 NO_HEADERS: RawHeaders = []
 
+SHORT = 4
+"""Digits of the length of a body at most whose limits cost less than asking for admission twice."""
+
 
 class InferenceDoor:
     """Inferences by HTTP: the dialect reads the request and writes the response, all between is the same."""
@@ -84,6 +87,10 @@ class InferenceDoor:
                 posted = method == "POST"
                 if posted:
                     expect_body(head, self._limit)
+                    length = head.content_length
+                    if (length is None or len(length) > SHORT) and route.model and head.last_event_id is None:
+                        # A full queue refuses a long body before it is received, counted or parsed.
+                        self._dataplane.admit(route.model, route.version)
                 body = exchange.body(self._limit if posted else 0)
                 if not isinstance(body, bytes):
                     body = await body
