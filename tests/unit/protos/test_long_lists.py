@@ -1,0 +1,48 @@
+"""Long lists at unusual places, or with unusual contents, are read as short ones are."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from inferstream.codecs.values.flat import FlatArguments
+from inferstream.errors import InvalidRequest
+from inferstream.protos import json_arrays
+from inferstream.protos.generate import arguments_of, parse_flat
+from inferstream.protos.json_arrays import LARGE
+from inferstream.protos.json_requests import build_request, load_request
+from inferstream.types import InferenceRequest, MetadataTensor
+from inferstream.types.json_numbers import Numbers
+
+SPACES = b" " * LARGE
+DECLARED = [MetadataTensor(name="x", datatype="INT64", shape=[-1])]
+
+
+def v2(data: bytes, shape: bytes = b"[1]", more: bytes = b"") -> bytes:
+    return b'{"inputs":[{"name":"x","datatype":"INT64","shape":%b,"data":%b}]%b}' % (shape, data, more)
+
+
+def read(text: bytes, nested: bool = False) -> InferenceRequest:
+    return build_request(*load_request(text), None, nested=nested)[0]
+
+
+@pytest.mark.parametrize("lists", [b"[%b]", b"[[%b]]", b"[[],[1%b]]", b"[[%b],[1]]", b"[[[%b]],[[1]]]"])
+def test_a_list_without_a_value_is_no_list_of_numbers(lists: bytes) -> None:
+    assert Numbers.of(lists % SPACES) is None
+    text, short = (b'{"x":%b}' % (lists % spaces) for spaces in (SPACES, b""))
+    for declared in ([], DECLARED):
+        try:
+            expected = parse_flat(orjson.loads(short), short, declared).model_dump()
+        except InvalidRequest as error:
+            expected = error.message
+        try:
+            found: Any = parse_flat(*load_request(text), declared).model_dump()
+        except InvalidRequest as error:
+            found = error.message
+        assert found == expected
+
+
+def test_long_lists_nest_as_deep_as_short_ones() -> None:
+    for depth in (32, 33):
+        deep = b"[" * depth + b"1,2%b" + b"]" * depth
+        assert (Numbers.of(deep % SPACES) is None) is (depth == 33)
