@@ -101,7 +101,7 @@ def parse_flat(
             raise InvalidRequest(f'parameter "{name}" is reserved')
         elif not declared and name not in (nested or ()):
             tensors.append(_undeclared(name, value, known.get(name)))
-        elif isinstance(value, (dict, list)):
+        elif isinstance(value, (dict, list, Numbers)):
             raise InvalidRequest(f'parameter "{name}" must be a string, a number or a boolean')
         else:
             extra[name] = value

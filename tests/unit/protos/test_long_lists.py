@@ -9,6 +9,7 @@ from inferstream.codecs.values.flat import FlatArguments
 from inferstream.errors import InvalidRequest
 from inferstream.protos import json_arrays
 from inferstream.protos.generate import arguments_of, parse_flat
+from inferstream.protos.duplicate_keys import NAMED
 from inferstream.protos.json_arrays import LARGE
 from inferstream.protos.json_requests import build_request, load_request
 from inferstream.types import InferenceRequest, MetadataTensor
@@ -46,3 +47,13 @@ def test_long_lists_nest_as_deep_as_short_ones() -> None:
     for depth in (32, 33):
         deep = b"[" * depth + b"1,2%b" + b"]" * depth
         assert (Numbers.of(deep % SPACES) is None) is (depth == 33)
+
+
+NUMBERS = b"[%b]" % b",".join([b"1"] * LARGE)
+
+
+@pytest.mark.parametrize("found", [NUMBERS, NUMBERS[:-1] + b",]"])
+def test_a_long_list_is_no_parameter(found: bytes) -> None:
+    text = b'{"x":[1],"y":%b}' % found
+    with pytest.raises(InvalidRequest, match='parameter "y" must be a string, a number or a boolean'):
+        parse_flat(*load_request(text), DECLARED)
