@@ -24,7 +24,7 @@ from ..types.values_request import InputsForm, ValuesRequest
 from . import ids
 from .counts import expect_tensors
 from .duplicate_keys import refuse_duplicate_keys
-from .json_arrays import FIELDS, parse, parse_request
+from .json_arrays import FIELDS, parse, parse_request, plain
 
 MAX_PARAMETERS = 256
 
@@ -115,6 +115,9 @@ def build_request(
         if outputs:
             fields["outputs"] = outputs
             present.add("outputs")
+    for name, value in document.items():
+        if type(value) is Numbers:
+            plain(value, name)  # no field of V2, and yet it must be JSON
     refuse_duplicate_keys(text, keys)
     binary = (default, named) if default or named else None
     return InferenceRequest.filled(fields, present), binary

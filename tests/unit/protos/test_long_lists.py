@@ -57,3 +57,9 @@ def test_a_long_list_is_no_parameter(found: bytes) -> None:
     text = b'{"x":[1],"y":%b}' % found
     with pytest.raises(InvalidRequest, match='parameter "y" must be a string, a number or a boolean'):
         parse_flat(*load_request(text), DECLARED)
+
+
+def test_a_long_list_that_nobody_reads_is_json_too() -> None:
+    assert read(v2(b"[1]", more=b',"y":%b' % NUMBERS)).inputs[0].shape == [1]
+    with pytest.raises(InvalidRequest, match='"y" is not valid JSON'):
+        read(v2(b"[1]", more=b',"y":%b,]' % NUMBERS[:-1]))
