@@ -63,3 +63,10 @@ def test_a_long_list_that_nobody_reads_is_json_too() -> None:
     assert read(v2(b"[1]", more=b',"y":%b' % NUMBERS)).inputs[0].shape == [1]
     with pytest.raises(InvalidRequest, match='"y" is not valid JSON'):
         read(v2(b"[1]", more=b',"y":%b,]' % NUMBERS[:-1]))
+
+
+def test_json_in_a_text_is_no_list_of_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_arrays, "MAX_PLAIN", 0)
+    inner = orjson.dumps({"a": [1] * LARGE, "b": {"c": [1] * LARGE}}).decode()
+    text = orjson.dumps({"parameters": {"p": inner}, "inputs": []})
+    assert read(text).parameters.p == inner
