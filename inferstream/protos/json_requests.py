@@ -23,7 +23,7 @@ from ..types.json_numbers import NOT_NUMBERS, Malformed, Numbers
 from ..types.values_request import InputsForm, ValuesRequest
 from . import ids
 from .counts import expect_tensors
-from .duplicate_keys import refuse_duplicate_keys
+from .duplicate_keys import has_keys, keys_of, refuse_duplicate_keys
 from .json_arrays import FIELDS, parse, parse_request, plain
 
 MAX_PARAMETERS = 256
@@ -118,7 +118,8 @@ def build_request(
     for name, value in document.items():
         if type(value) is Numbers:
             plain(value, name)  # no field of V2, and yet it must be JSON
-    refuse_duplicate_keys(text, keys)
+    if not has_keys(text, keys):
+        refuse_duplicate_keys(text, keys_of(document))  # parameters, data and unknown fields may hold objects
     binary = (default, named) if default or named else None
     return InferenceRequest.filled(fields, present), binary
 

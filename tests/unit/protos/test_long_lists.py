@@ -70,3 +70,11 @@ def test_json_in_a_text_is_no_list_of_numbers(monkeypatch: pytest.MonkeyPatch) -
     inner = orjson.dumps({"a": [1] * LARGE, "b": {"c": [1] * LARGE}}).decode()
     text = orjson.dumps({"parameters": {"p": inner}, "inputs": []})
     assert read(text).parameters.p == inner
+
+
+def test_objects_that_nobody_reads_have_keys_too() -> None:
+    long = b'"%b"' % (b"a" * NAMED)
+    more = b',"z":%b,"y":{"k":1},"parameters":{"p":{"q":{"r":2}}}' % long
+    assert read(v2(b"[1]", more=more), nested=True).parameters.p == {"q": {"r": 2}}
+    with pytest.raises(InvalidRequest, match="given twice"):
+        read(v2(b"[1]", more=more.replace(b'"k":1', b'"k":1,"k":1')), nested=True)
