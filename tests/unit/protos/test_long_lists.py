@@ -78,3 +78,12 @@ def test_objects_that_nobody_reads_have_keys_too() -> None:
     assert read(v2(b"[1]", more=more), nested=True).parameters.p == {"q": {"r": 2}}
     with pytest.raises(InvalidRequest, match="given twice"):
         read(v2(b"[1]", more=more.replace(b'"k":1', b'"k":1,"k":1')), nested=True)
+
+
+def test_data_of_an_argument_that_is_json_are_python_s() -> None:
+    tensor = MetadataTensor(name="inputs", datatype="BYTES", shape=[1], parameters={"content_type": "json"})
+    interface = FlatArguments([tensor], strict=True)
+    document, text = load_request(b'{"inputs":[{"data":%b}]}' % NUMBERS)
+    values, _ = arguments_of(document, text, interface.names)
+    (found,) = interface.read(values)
+    assert orjson.loads(found.data.flat()[0]) == [{"data": [1] * LARGE}]
