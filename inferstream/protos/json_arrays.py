@@ -145,7 +145,9 @@ def _spans(text: bytes) -> Iterator[tuple[int, int, Numbers]]:
             continue
         quotes += _quotes(text[counted:start])
         position = stop
-        counted = start if quotes & 1 else stop  # a backslash of this text may escape the quotation mark there
+        counted = (
+            start if quotes & 1 else stop
+        )  # a backslash of this text may escape the quotation mark there
         end = text.rfind(b"]", start, stop) + 1
         if quotes & 1 or not end or text[end:stop].strip(_WHITESPACE) not in (b"", b","):
             continue

@@ -146,7 +146,7 @@ def _parsed(text: bytes, datatype: str, dtype: np.dtype[Any]) -> npt.NDArray[Any
 
 
 def _shape(brackets: bytes) -> list[int] | None:
-    """The shape of nested lists, of which `brackets` are the brackets and commas; None if they differ in length or are too deep."""
+    """The shape of nested lists, of which `brackets` are the brackets and commas; None if they are ragged or too deep."""
     depth = len(brackets) - len(brackets.lstrip(b"["))
     end = brackets.find(b"]")
     if end < 0 or depth > MAX_RANK:
