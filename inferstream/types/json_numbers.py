@@ -8,6 +8,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any, Literal, Self, cast
 
@@ -111,10 +112,10 @@ class Numbers:
             return orjson.loads(self.text)
         except orjson.JSONDecodeError as error:
             reason = str(error)
-        try:
-            return json.loads(self.text)  # NaN and Infinity, which orjson does not read
-        except ValueError:
-            raise Malformed(reason) from None
+        if b"N" in self.text or b"I" in self.text:  # NaN and Infinity, which orjson does not read
+            with suppress(ValueError):
+                return json.loads(self.text)
+        raise Malformed(reason)
 
 
 def _pieces(text: bytes) -> Iterator[bytes]:
@@ -146,7 +147,7 @@ def _parsed(text: bytes, datatype: str, dtype: np.dtype[Any]) -> npt.NDArray[Any
 
 
 def _shape(brackets: bytes) -> list[int] | None:
-    """The shape of nested lists, of which `brackets` are the brackets and commas; None if they are ragged or too deep."""
+    """The shape of nested lists, of which `brackets` are the brackets and commas; None if ragged or too deep."""
     depth = len(brackets) - len(brackets.lstrip(b"["))
     end = brackets.find(b"]")
     if end < 0 or depth > MAX_RANK:

@@ -87,3 +87,10 @@ def test_data_of_an_argument_that_is_json_are_python_s() -> None:
     values, _ = arguments_of(document, text, interface.names)
     (found,) = interface.read(values)
     assert orjson.loads(found.data.flat()[0]) == [{"data": [1] * LARGE}]
+
+
+@pytest.mark.parametrize("datatype", [b"FP64", b"FP32", b"INT64", b"BOOL"])
+def test_a_number_beyond_floats_is_no_infinity(datatype: bytes) -> None:
+    text = v2(NUMBERS[:-1] + b",1e400]").replace(b"INT64", datatype)
+    with pytest.raises(InvalidRequest, match="number is infinity when parsed as double"):
+        read(text)
