@@ -207,12 +207,17 @@ def _input(
 def _numbers(numbers: Numbers, name: str, datatype: str, nested: bool) -> Any:
     """An array, or the values as sent for a model that takes any. Raises InvalidRequest."""
     try:
-        return numbers.values() if datatype in NOT_NUMBERS else numbers.array(datatype)
+        if datatype in NOT_NUMBERS:
+            return numbers.values()
+        try:
+            return numbers.array(datatype)
+        except ValueError:
+            if nested:
+                return numbers.values()
+            raise
     except Malformed as error:
         raise InvalidRequest(f'input "{name}": data is not valid JSON: {error}') from None
     except ValueError as error:
-        if nested:
-            return numbers.values()
         raise InvalidRequest(f'input "{name}": {error}') from None
 
 

@@ -13,7 +13,7 @@ from inferstream.protos.generate import arguments_of, parse_flat
 from inferstream.protos.json_arrays import LARGE
 from inferstream.protos.json_requests import build_request, load_request
 from inferstream.types import InferenceRequest, MetadataTensor
-from inferstream.types.json_numbers import Numbers
+from inferstream.types.json_numbers import PIECE, Numbers
 
 SPACES = b" " * LARGE
 DECLARED = [MetadataTensor(name="x", datatype="INT64", shape=[-1])]
@@ -94,3 +94,9 @@ def test_a_number_beyond_floats_is_no_infinity(datatype: bytes) -> None:
     text = v2(NUMBERS[:-1] + b",1e400]").replace(b"INT64", datatype)
     with pytest.raises(InvalidRequest, match="number is infinity when parsed as double"):
         read(text)
+
+
+def test_a_list_that_is_no_json_is_refused_behind_a_number_that_does_not_fit() -> None:
+    data = b"[4.5," + b"1," * PIECE + b"]"
+    with pytest.raises(InvalidRequest, match='input "x": data is not valid JSON'):
+        read(v2(data), nested=True)
