@@ -150,7 +150,7 @@ def _shape(brackets: bytes) -> list[int] | None:
     """The shape of nested lists, of which `brackets` are the brackets and commas; None if ragged or too deep."""
     depth = len(brackets) - len(brackets.lstrip(b"["))
     end = brackets.find(b"]")
-    if end < 0 or depth > MAX_RANK:
+    if end < 0 or depth > MAX_RANK or brackets.find(b"[", depth, end) > 0:
         return None
     shape = [end - depth + 1]
     unit = brackets[depth - 1 : end + 1]

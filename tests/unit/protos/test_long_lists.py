@@ -100,3 +100,15 @@ def test_a_list_that_is_no_json_is_refused_behind_a_number_that_does_not_fit() -
     data = b"[4.5," + b"1," * PIECE + b"]"
     with pytest.raises(InvalidRequest, match='input "x": data is not valid JSON'):
         read(v2(data), nested=True)
+
+
+def test_a_list_that_is_not_closed_is_none() -> None:
+    assert Numbers.of(b"[1,[2,3]") is None
+    with pytest.raises(InvalidRequest, match="not valid JSON"):
+        read(v2(b"[" + b"1," * PIECE + b"[1]", b"[%d]" % (PIECE + 1)))
+
+
+def test_numbers_before_a_text_in_a_list_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_arrays, "MAX_PLAIN", 0)
+    monkeypatch.setattr(json_arrays, "MAX_COMMAS", 10 * LARGE)
+    assert load_request(b'{"id":[1,%b,"a"]}' % NUMBERS)[0] == {"id": [1, [1] * LARGE, "a"]}
