@@ -133,7 +133,7 @@ async def receive_all(receive: Receive, limit: int, count: Callable[[bytes], Non
             raise ClientLeft
         pieces.append(message.get("body", b""))
         size += len(pieces[-1])
-        if count is not None:
+        if count is not None and size <= limit:
             count(pieces[-1])
         if not message.get("more_body", False):
             break
