@@ -42,6 +42,10 @@ def arguments_of(document: Any, text: bytes, names: Sequence[str]) -> tuple[dict
         raise InvalidRequest("The body must be a JSON object.")
     refuse_duplicate_keys(text, keys_of(document))
     values = dict(document)
+    if isinstance(inputs := values.get("inputs"), list):  # an argument, whose objects are no tensors
+        for item in inputs:
+            if isinstance(item, dict) and type(data := item.get("data")) is Numbers:
+                item["data"] = plain(data, "data")
     if "parameters" not in names and isinstance(values.get("parameters"), dict):
         for name, value in values.pop("parameters").items():
             if name in values:
@@ -101,7 +105,7 @@ def parse_flat(
             raise InvalidRequest(f'parameter "{name}" is reserved')
         elif not declared and name not in (nested or ()):
             tensors.append(_undeclared(name, value, known.get(name)))
-        elif isinstance(value, (dict, list)):
+        elif isinstance(value, (dict, list, Numbers)):
             raise InvalidRequest(f'parameter "{name}" must be a string, a number or a boolean')
         else:
             extra[name] = value

@@ -2,6 +2,7 @@
 
 import gc
 import re
+import threading
 from collections.abc import Iterator
 from secrets import token_hex
 from typing import Any
@@ -30,6 +31,9 @@ FIELDS = ("id", "parameters", "inputs", "outputs", "part", "cancel")
 _LIST = re.compile(rb":[ \t\r\n]*+\[")
 _SECRET = f"numbers {token_hex(16)} "
 """The beginning of the strings that stand for lists. No client knows it."""
+
+_collector = threading.Lock()
+"""Held while the garbage collector waits. orjson keeps the interpreter lock, so nobody waits longer for this one."""
 
 _HOLDERS = (dict, list)
 _WHITESPACE = b" \t\r\n"
@@ -69,13 +73,14 @@ def _parse_large(text: bytes, tensors: bool) -> tuple[Any, bytes]:
 
 def _loads(text: bytes) -> Any:
     """The document in a text. The garbage collector waits: its runs take five times as long as the parser."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        return orjson.loads(text)
-    finally:
-        if collects:
-            gc.enable()
+    with _collector:  # another thread that found it waiting would leave it so for good
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return orjson.loads(text)
+        finally:
+            if collects:
+                gc.enable()
 
 
 def _restore(document: Any, numbers: dict[str, Numbers], tensors: bool) -> None:
@@ -139,7 +144,10 @@ def _spans(text: bytes) -> Iterator[tuple[int, int, Numbers]]:
         if stop - start < LONG:
             continue
         quotes += _quotes(text[counted:start])
-        counted = position = stop
+        position = stop
+        counted = (
+            start if quotes & 1 else stop
+        )  # a backslash of this text may escape the quotation mark there
         end = text.rfind(b"]", start, stop) + 1
         if quotes & 1 or not end or text[end:stop].strip(_WHITESPACE) not in (b"", b","):
             continue

@@ -23,8 +23,8 @@ from ..types.json_numbers import NOT_NUMBERS, Malformed, Numbers
 from ..types.values_request import InputsForm, ValuesRequest
 from . import ids
 from .counts import expect_tensors
-from .duplicate_keys import refuse_duplicate_keys
-from .json_arrays import FIELDS, parse, parse_request
+from .duplicate_keys import has_keys, keys_of, refuse_duplicate_keys
+from .json_arrays import FIELDS, parse, parse_request, plain
 
 MAX_PARAMETERS = 256
 
@@ -115,7 +115,11 @@ def build_request(
         if outputs:
             fields["outputs"] = outputs
             present.add("outputs")
-    refuse_duplicate_keys(text, keys)
+    for name, value in document.items():
+        if type(value) is Numbers:
+            plain(value, name)  # no field of V2, and yet it must be JSON
+    if not has_keys(text, keys):
+        refuse_duplicate_keys(text, keys_of(document))  # parameters, data and unknown fields may hold objects
     binary = (default, named) if default or named else None
     return InferenceRequest.filled(fields, present), binary
 
@@ -203,12 +207,17 @@ def _input(
 def _numbers(numbers: Numbers, name: str, datatype: str, nested: bool) -> Any:
     """An array, or the values as sent for a model that takes any. Raises InvalidRequest."""
     try:
-        return numbers.values() if datatype in NOT_NUMBERS else numbers.array(datatype)
+        if datatype in NOT_NUMBERS:
+            return numbers.values()
+        try:
+            return numbers.array(datatype)
+        except ValueError:
+            if nested:
+                return numbers.values()
+            raise
     except Malformed as error:
         raise InvalidRequest(f'input "{name}": data is not valid JSON: {error}') from None
     except ValueError as error:
-        if nested:
-            return numbers.values()
         raise InvalidRequest(f'input "{name}": {error}') from None
 
 

@@ -5,8 +5,10 @@ text of a list stays as it is until its datatype is known, and is then parsed in
 """
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any, Literal, Self, cast
 
@@ -15,7 +17,7 @@ import numpy.typing as npt
 import orjson
 from simdjson import Array, Parser
 
-from .conversion import array_from_values
+from .conversion import MAX_RANK, array_from_values
 from .datatypes import DTYPES
 
 PIECE = 128 * 1024
@@ -27,6 +29,7 @@ NOT_NUMBERS = ("BOOL", "BYTES")
 _WITHIN = bytes(set(range(256)) - set(b"[],"))
 _SPACES = bytes.maketrans(b"[]", b"  ")
 _WHITESPACE = b" \t\r\n"
+_EMPTY = re.compile(rb"\[[ \t\r\n]*+\]")
 _WIDE: dict[str, Any] = {"d": np.float64, "i": np.int64, "u": np.uint64}
 
 
@@ -56,11 +59,13 @@ class Numbers:
 
     @classmethod
     def of(cls, text: bytes) -> Self | None:
-        """The lists that `text` is; None if they are ragged or not closed."""
+        """The lists that `text` is; None if they are ragged, not closed, too deep, or one is empty."""
         if text.find(b"[", 1) < 0:
-            return cls(text) if text.find(b"]") == len(text) - 1 else None
+            return cls(text) if text.find(b"]") == len(text) - 1 and _EMPTY.match(text) is None else None
         shape = _shape(text.translate(None, _WITHIN))
-        return None if shape is None else cls(text, shape)
+        if shape is None or (shape[-1] == 1 and _EMPTY.search(text)):
+            return None
+        return cls(text, shape)
 
     @property
     def literals(self) -> bool:
@@ -107,10 +112,10 @@ class Numbers:
             return orjson.loads(self.text)
         except orjson.JSONDecodeError as error:
             reason = str(error)
-        try:
-            return json.loads(self.text)  # NaN and Infinity, which orjson does not read
-        except ValueError:
-            raise Malformed(reason) from None
+        if b"N" in self.text or b"I" in self.text:  # NaN and Infinity, which orjson does not read
+            with suppress(ValueError):
+                return json.loads(self.text)
+        raise Malformed(reason)
 
 
 def _pieces(text: bytes) -> Iterator[bytes]:
@@ -142,10 +147,10 @@ def _parsed(text: bytes, datatype: str, dtype: np.dtype[Any]) -> npt.NDArray[Any
 
 
 def _shape(brackets: bytes) -> list[int] | None:
-    """The shape of nested lists, of which `brackets` are the brackets and commas; None if they differ in length."""
+    """The shape of nested lists, of which `brackets` are the brackets and commas; None if ragged or too deep."""
     depth = len(brackets) - len(brackets.lstrip(b"["))
     end = brackets.find(b"]")
-    if end < 0:
+    if end < 0 or depth > MAX_RANK or brackets.find(b"[", depth, end) > 0:
         return None
     shape = [end - depth + 1]
     unit = brackets[depth - 1 : end + 1]

@@ -146,6 +146,18 @@ def test_tensors_behind_a_large_json_do_not_count(open_server: Running) -> None:
     assert response.status_code == 200
 
 
+@pytest.mark.parametrize("size", [100, 5 * 2**20])
+def test_a_length_of_more_digits_than_python_reads_is_refused(open_server: Running, size: int) -> None:
+    response = httpx.post(
+        f"{open_server.url}/v2/models/total/infer",
+        content=b" " * size,
+        headers={"Inference-Header-Content-Length": "1" * 5000},
+        timeout=30,
+    )
+    assert response.status_code == 400
+    assert "must be a number of bytes within the body's" in response.json()["error"]
+
+
 def test_a_compressed_body_is_counted_once_it_is_inflated(open_server: Running) -> None:
     response = httpx.post(
         f"{open_server.url}/v2/models/total/infer",

@@ -101,8 +101,7 @@ class AsgiExchange:
             head.content_length is not None and int(head.content_length) <= COUNT_ON_ARRIVAL
         ):
             return None
-        length = head.json_length
-        return JsonCounter(self._json, int(length) if length is not None and length.isdigit() else None).add
+        return JsonCounter(self._json, head.announced_json()).add
 
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
         self._client.answered = True

@@ -35,6 +35,9 @@ INFLATE_IN_THREAD = 4 * 1024
 COMPRESS_IN_THREAD = 64 * 1024
 """Bodies larger than this are compressed off the event loop."""
 
+DIGITS = 20
+"""Digits that a length may have. Python reads no more than 4,300; no body needs as many as these."""
+
 
 class Head:
     """The headers of a request that the server reads; of a repeated one, the last."""
@@ -78,11 +81,17 @@ class Head:
         """Bytes of JSON before binary tensors, or None. Raises InvalidRequest."""
         if self.json_length is None:
             return None
-        if not self.json_length.isdigit() or int(self.json_length) > size:
+        length = self.announced_json()
+        if length is None or length > size:
             raise InvalidRequest(
                 f"Inference-Header-Content-Length must be a number of bytes within the body's {size}."
             )
-        return int(self.json_length)
+        return length
+
+    def announced_json(self) -> int | None:
+        """Bytes of JSON that the client announces, or None where that is no length."""
+        text = self.json_length
+        return int(text) if text is not None and text.isdigit() and len(text) <= DIGITS else None
 
     def seconds(self) -> float | None:
         """The client's X-Request-Timeout, or None. Raises InvalidRequest."""
