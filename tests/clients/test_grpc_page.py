@@ -49,7 +49,8 @@ def test_the_commands_for_a_language(language: str, tmp_path: Path, monkeypatch:
     text = block.text.replace("cd ../", "cd examples/clients/")
     if language == "go":
         text = PROTOC.sub(
-            "$ mkdir inference && protoc --go_out=plugins=grpc:inference dataplane.proto\n", text
+            "$ mkdir inference && protoc --go_out=plugins=grpc,paths=source_relative:inference dataplane.proto\n",
+            text,
         )
         (folder / "src").mkdir()
         (folder / "src" / "example").symlink_to(folder / "examples" / "clients" / "go")
