@@ -173,6 +173,7 @@ class Cycle(Response):
         self._write([opening, *self._framed(body, not more)], not more)
         if not more:
             self._arrived.set()
+            self.connection.reading.release(self)  # nobody will receive the body
 
     def _flush(self) -> None:
         if self._opening is not None:
