@@ -153,6 +153,7 @@ class Cycle(Response):
     def _open(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         if self._expects or not self.connection.ends_soon:
             self.keep_alive = False  # the rest of the body is no request
+        headers = [pair for pair in headers if pair[0] != b"transfer-encoding"]  # as ASGI demands
         parts = self._begin(status, headers)
         lengths = [value for name, value in headers if name == b"content-length"]
         if self._headless or status in (204, 304) or lengths:

@@ -91,3 +91,9 @@ def test_a_body_that_nobody_reads_does_not_stop_the_connection(loop: Any, first:
     head = b"POST /refused" + HOST + b"Content-Length: 100000\r\n\r\n"
     parts = [head + b"x" * first, b"x" * (100_000 - first) + LAST]
     assert answered(loop, *parts) == b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\nno" + ENDS
+
+
+def test_the_server_alone_frames_a_response(loop: Any) -> None:
+    response = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+    assert answered(loop, b"GET /encoded" + HOST + b"\r\n" + LAST) == response + ENDS
+    assert b"chunked" not in answered(loop, b"GET /encoded HTTP/1.0\r\n\r\n")
