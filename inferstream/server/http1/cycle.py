@@ -156,9 +156,10 @@ class Cycle(Response):
         headers = [pair for pair in headers if pair[0] != b"transfer-encoding"]  # as ASGI demands
         parts = self._begin(status, headers)
         lengths = [value for name, value in headers if name == b"content-length"]
-        if self._headless or status in (204, 304) or lengths:
+        bodiless = self._headless or status in (204, 304)
+        if bodiless or lengths:
             self._chunked = False
-            self._left = int(lengths[0]) if lengths and not self._headless else 0
+            self._left = 0 if bodiless else int(lengths[0])
             self._opening = b"".join((*parts, b"\r\n"))
         else:
             self._opening = self._frame(parts)

@@ -97,3 +97,8 @@ def test_the_server_alone_frames_a_response(loop: Any) -> None:
     response = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
     assert answered(loop, b"GET /encoded" + HOST + b"\r\n" + LAST) == response + ENDS
     assert b"chunked" not in answered(loop, b"GET /encoded HTTP/1.0\r\n\r\n")
+
+
+def test_a_304_may_say_how_long_its_body_would_be(loop: Any) -> None:
+    response = b"HTTP/1.1 304 Not Modified\r\ncontent-length: 20\r\n\r\n"
+    assert answered(loop, b"GET /unmodified" + HOST + b"\r\n" + LAST) == response + ENDS
