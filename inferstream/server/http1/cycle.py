@@ -119,10 +119,9 @@ class Cycle(Response):
             await self.send({"type": "http.response.body", "body": b"Internal Server Error"})
 
     async def receive(self) -> Message:
-        if self._expects:
+        if self._expects and not (self.started or self._opening is not None or self.connection.lost):
             self._expects = False
-            if not self.connection.lost:
-                self.connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if not (self.connection.lost or self.complete):
             self.connection.reading.release(self)
             await self._arrived.wait()

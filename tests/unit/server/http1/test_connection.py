@@ -102,3 +102,20 @@ def test_the_server_alone_frames_a_response(loop: Any) -> None:
 def test_a_304_may_say_how_long_its_body_would_be(loop: Any) -> None:
     response = b"HTTP/1.1 304 Not Modified\r\ncontent-length: 20\r\n\r\n"
     assert answered(loop, b"GET /unmodified" + HOST + b"\r\n" + LAST) == response + ENDS
+
+
+@pytest.mark.parametrize("path", [b"/listening", b"/refused"])
+def test_no_100_continue_comes_behind_the_beginning_of_a_response(loop: Any, path: bytes) -> None:
+    sent = b"POST " + path + HOST + b"Expect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+    received = answered(loop, sent)
+    assert b"100 Continue" not in received
+    assert b"connection: close\r\n" in received
+
+
+def test_a_client_of_http_1_0_gets_no_100_continue(loop: Any) -> None:
+    sent = b"POST /echo HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello"
+    assert answered(loop, sent).startswith(b"HTTP/1.1 200 ")
+    sent = (
+        b"POST /echo" + HOST + b"Connection: close\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello"
+    )
+    assert answered(loop, sent).startswith(b"HTTP/1.1 100 ")
