@@ -119,3 +119,8 @@ def test_a_client_of_http_1_0_gets_no_100_continue(loop: Any) -> None:
         b"POST /echo" + HOST + b"Connection: close\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello"
     )
     assert answered(loop, sent).startswith(b"HTTP/1.1 100 ")
+
+
+def test_an_empty_line_behind_a_body_may_come_in_two_parts(loop: Any) -> None:
+    sent = b"POST /echo" + HOST + b"Content-Length: 1\r\n\r\nx\r"
+    assert answered(loop, sent, b"\n" + LAST).endswith(b"\r\n\r\nx" + ENDS)
