@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from inferstream.concurrency.event_loop import new_event_loop
-from inferstream.server.http1.guard import Limits
+from inferstream.server.http1.guard import Limits, Watch
 from inferstream.server.http1.port import Http1Port
 from inferstream.server.http1.responses import Openings
 from inferstream.server.http1.service import Service
@@ -124,3 +124,32 @@ def test_a_client_of_http_1_0_gets_no_100_continue(loop: Any) -> None:
 def test_an_empty_line_behind_a_body_may_come_in_two_parts(loop: Any) -> None:
     sent = b"POST /echo" + HOST + b"Content-Length: 1\r\n\r\nx\r"
     assert answered(loop, sent, b"\n" + LAST).endswith(b"\r\n\r\nx" + ENDS)
+
+
+class Reader:
+    """A connection whose client reads its response slowly."""
+
+    blocked, streaming, closing, receiving, serving, fresh = True, False, False, False, False, False
+    received = 0
+    aborted = False
+
+    def __init__(self) -> None:
+        self.transport = self
+        self.unsent = 10**7
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_a_client_that_reads_slowly_is_not_dropped_before_it_stops() -> None:
+    reader, watch = Reader(), Watch(Limits(100, 10, 10, 30, 2))
+    for now in range(20):
+        reader.unsent -= 1000
+        watch.look(reader, float(now))  # type: ignore[arg-type]
+    assert not reader.aborted
+    for now in range(20, 24):
+        watch.look(reader, float(now))  # type: ignore[arg-type]
+    assert reader.aborted
