@@ -141,6 +141,14 @@ def test_websockets(encrypted: Encrypted) -> None:
         assert [json.loads(line.recv(10))["id"] for _ in range(3)] == ["1", "1", "1"]
 
 
+def test_a_websocket_is_closed_with_its_code(encrypted: Encrypted) -> None:
+    url = encrypted.url.replace("https", "wss") + "/v2/models/streaming/stream"
+    with connect(url, ssl=encrypted.trust()) as line:
+        line.close(4000, "enough")
+    assert line.close_code == 4000
+    assert "NotImplementedError" not in encrypted.running.text()
+
+
 def test_grpc(encrypted: Encrypted) -> None:
     with encrypted.channel() as channel:
         stub = GRPCInferenceServiceStub(channel)

@@ -139,11 +139,11 @@ class Connection(asyncio.Protocol):
 
     def _take_head(self) -> bool:
         """Begin a request; False if its head is not whole. Raises Refused."""
-        if not self.fresh:
-            self.fresh = True
-            self.watch.begin()
         found = self._incoming.head()
         if found is None:
+            if self._incoming.unread and not self.fresh:
+                self.fresh = True
+                self.watch.begin()
             return False
         self.fresh = False
         self._begin(*found)

@@ -119,10 +119,9 @@ class Cycle(Response):
             await self.send({"type": "http.response.body", "body": b"Internal Server Error"})
 
     async def receive(self) -> Message:
-        if self._expects:
+        if self._expects and not (self.started or self._opening is not None or self.connection.lost):
             self._expects = False
-            if not self.connection.lost:
-                self.connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if not (self.connection.lost or self.complete):
             self.connection.reading.release(self)
             await self._arrived.wait()
@@ -153,11 +152,13 @@ class Cycle(Response):
     def _open(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         if self._expects or not self.connection.ends_soon:
             self.keep_alive = False  # the rest of the body is no request
+        headers = [pair for pair in headers if pair[0] != b"transfer-encoding"]  # as ASGI demands
         parts = self._begin(status, headers)
         lengths = [value for name, value in headers if name == b"content-length"]
-        if self._headless or status in (204, 304) or lengths:
+        bodiless = self._headless or status in (204, 304)
+        if bodiless or lengths:
             self._chunked = False
-            self._left = int(lengths[0]) if lengths and not self._headless else 0
+            self._left = 0 if bodiless else int(lengths[0])
             self._opening = b"".join((*parts, b"\r\n"))
         else:
             self._opening = self._frame(parts)
@@ -173,6 +174,7 @@ class Cycle(Response):
         self._write([opening, *self._framed(body, not more)], not more)
         if not more:
             self._arrived.set()
+            self.connection.reading.release(self)  # nobody will receive the body
 
     def _flush(self) -> None:
         if self._opening is not None:

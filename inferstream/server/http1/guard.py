@@ -156,9 +156,11 @@ class Watch:
         """Whether a client reads nothing of a response, where nobody else looks at that."""
         if not connection.blocked or connection.streaming:
             self._blocked_since = None
-        elif self._blocked_since is None:
+            return False
+        before, self._unsent = self._unsent, connection.transport.get_write_buffer_size()
+        if self._blocked_since is None or self._unsent != before:
             self._blocked_since = now
-        return self._blocked_since is not None and now - self._blocked_since > self._limits.stall
+        return now - self._blocked_since > self._limits.stall
 
     def _look_at_end(self, connection: Watched, waited: float, now: float) -> None:
         """Abort a connection that has said its last, unless its client still reads that."""

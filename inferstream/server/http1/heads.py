@@ -87,7 +87,7 @@ class RequestHead:
             elif name == b"connection":
                 tokens += [token.strip(b" \t").lower() for token in value.split(b",")]
             elif name == b"expect":
-                self.expects = value.lower() == b"100-continue"
+                self.expects = value.lower() == b"100-continue" and self.version == "1.1"
             elif name == b"upgrade":
                 upgrade = value.lower()
         if b"close" in tokens:

@@ -55,7 +55,7 @@ class Incoming:
             del unread[:2]
         end = unread.find(END, 0, MAX_HEADER_BYTES)
         if end < 0:
-            if unread:
+            if unread and unread != b"\r":
                 check_beginning(bytes(unread))
             return None
         raw = bytes(memoryview(unread)[: end + len(END)])

@@ -251,8 +251,11 @@ class WebSocket(asyncio.Protocol):
         self._leave()
         self.reading.resume()
         if not self._transport.is_closing():
-            self._transport.write_eof()
             self._close_within(CLOSING)
+            if self._transport.can_write_eof():
+                self._transport.write_eof()
+            else:  # TLS closes both sides at once
+                self._transport.close()
 
     def _close_within(self, seconds: float) -> None:
         if self._timer is not None:
