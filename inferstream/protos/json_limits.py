@@ -31,14 +31,12 @@ class JsonLimits:
         self.size = size
         self.depth = depth
         self.values = values
-        self._small = min(PIECE, 2 * values)  # no JSON has more values than half its bytes
+        self._small = min(PIECE, size, 2 * values)  # no JSON has more values than half its bytes
 
     def check(self, text: bytes) -> None:
         """Raise PayloadTooLarge or InvalidRequest for a text beyond a limit."""
-        if len(text) <= self._small:
-            self.expect(len(text))
-            if text.count(b"[") + text.count(b"{") <= self.depth:
-                return
+        if len(text) <= self._small and text.count(b"[") + text.count(b"{") <= self.depth:
+            return
         counter = JsonCounter(self)
         for start in range(0, len(text), PIECE):
             counter.add(text[start : start + PIECE])
