@@ -22,7 +22,7 @@ from ..types.datatypes import NAMES, WIRE_SIZES
 from ..types.json_numbers import NOT_NUMBERS, Malformed, Numbers
 from ..types.values_request import InputsForm, ValuesRequest
 from . import ids
-from .counts import MAX_TENSORS, expect_tensors
+from .counts import expect_tensors
 from .duplicate_keys import has_keys, keys_of, refuse_duplicate_keys
 from .json_arrays import FIELDS, parse, parse_request, plain
 
@@ -81,8 +81,7 @@ def build_request(
     inputs = document.get("inputs")
     if not isinstance(inputs, list):
         raise InvalidRequest(_without_inputs(document) if inputs is None else '"inputs" must be a list')
-    if len(inputs) > MAX_TENSORS:
-        expect_tensors(len(inputs), "inputs")
+    expect_tensors(len(inputs), "inputs")
     tensors: list[RequestInput] = []
     position = 0
     for index, item in enumerate(inputs):
