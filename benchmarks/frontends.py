@@ -103,7 +103,7 @@ def front_ends(target: Target) -> list[int]:
     found = [target.process.pid]
     for task in Path(f"/proc/{target.process.pid}/task").glob("*/children"):
         for pid in task.read_text().split():
-            if "frontends.follower" in Path(f"/proc/{pid}/cmdline").read_text():
+            if "frontends.front_end" in Path(f"/proc/{pid}/cmdline").read_text():
                 found.append(int(pid))
     return found
 

@@ -15,14 +15,14 @@ MANY = 24
 """Connections of which the chance that one of two front ends gets none is less than one in eight million."""
 
 
-def followers(server: Running) -> list[int]:
+def front_ends(server: Running) -> list[int]:
     """Process ids of the front ends after the first."""
-    return [pid for pid in server.workers() if "frontends.follower" in _command(pid)]
+    return [pid for pid in server.workers() if "frontends.front_end" in _command(pid)]
 
 
 def workers(server: Running) -> list[int]:
     """Process ids of the workers."""
-    return [pid for pid in server.workers() if "frontends.follower" not in _command(pid)]
+    return [pid for pid in server.workers() if "frontends.front_end" not in _command(pid)]
 
 
 def _command(pid: int) -> str:
@@ -48,7 +48,7 @@ def connections(pid: int, port: int) -> int:
 
 def spread(server: Running, port: int) -> list[int]:
     """The clients of a port in each front end."""
-    return [connections(pid, port) for pid in (server.process.pid, *followers(server))]
+    return [connections(pid, port) for pid in (server.process.pid, *front_ends(server))]
 
 
 @contextmanager

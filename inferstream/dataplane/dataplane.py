@@ -8,7 +8,7 @@ from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import Settings
 from ..signature import Signature
 from ..telemetry.access import AccessLines
-from ..telemetry.following import LogFollowers
+from ..telemetry.subscribers import Subscribers
 from ..text.interface import TextInterface
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access
@@ -167,12 +167,12 @@ class DataPlane:
             )
         return found[0]
 
-    def followers(self) -> LogFollowers:
-        """Those who follow the access log. Raises PermissionDenied, Draining."""
+    def subscribers(self) -> Subscribers:
+        """The subscribers of the access log. Raises PermissionDenied, Draining."""
         self._access.check_log()
         if self._registry.draining:
             raise Draining
-        return self._registry.followers
+        return self._registry.subscribers
 
     async def index(self, ready: bool | None = None) -> list[RepositoryIndexResponseItem]:
         """Every model on disk or in memory, with its state. Raises PermissionDenied."""

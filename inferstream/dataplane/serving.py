@@ -13,8 +13,8 @@ from ..settings import Settings
 from ..settings.versions import newest
 from ..signature import Signature
 from ..telemetry.access import AccessLines
-from ..telemetry.following import LogFollowers
 from ..telemetry.metrics import Meters
+from ..telemetry.subscribers import Subscribers
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
 from .pipeline import build_pipeline, build_shared
@@ -73,7 +73,7 @@ class ServedModel:
         self.live = pipeline.live
         self.handler = pipeline.handler
         self.gate = pipeline.gate
-        self._unfollowed = pipeline.handler, pipeline.gate
+        self._unlogged = pipeline.handler, pipeline.gate
         self.meters = pipeline.meters
         self._at_retirement = pipeline.at_retirement
 
@@ -81,9 +81,9 @@ class ServedModel:
     def ready(self) -> bool:
         return self.execution.ready
 
-    def follow(self, lines: AccessLines) -> None:
-        """Give the records of its calls to somebody who follows them; only to be called where the log is off."""
-        self.handler, self.gate = self._unfollowed
+    def record_to(self, lines: AccessLines) -> None:
+        """Give the records of its calls to subscribers; only to be called where the log is off."""
+        self.handler, self.gate = self._unlogged
         if lines.on:
             self.handler = AccessLog(self.handler, lines)
             self.gate = None  # refused calls have a record too
@@ -110,8 +110,8 @@ class Serving(ABC):
         self._shared = build_shared(settings, meters, tracer)
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
-        self.lines.changed = self._follow
-        self.followers = LogFollowers(self.lines)
+        self.lines.changed = self._record_calls
+        self.subscribers = Subscribers(self.lines)
         self._served: dict[ModelKey, ServedModel] = {}
         self._defaults: dict[str, ServedModel] = {}
         self.routes: list[tuple[CustomHandler, str]] = []
@@ -230,7 +230,7 @@ class Serving(ABC):
         """Serve this version from now on, and retire the version in its place."""
         self._states.pop(key, None)
         if self.lines.on and not self._settings.access_log:
-            served.follow(self.lines)
+            served.record_to(self.lines)
         self._shared.long_calls.begin()
         old = self._served.get(key)
         self._served[key] = served
@@ -238,9 +238,9 @@ class Serving(ABC):
         if old is not None:
             self._retire(old)
 
-    def _follow(self, on: bool) -> None:
+    def _record_calls(self, on: bool) -> None:
         for served in self._served.values():
-            served.follow(self.lines)
+            served.record_to(self.lines)
 
     def _retire(self, served: ServedModel) -> asyncio.Task[None]:
         served.withdrawn = True
@@ -284,7 +284,7 @@ class Serving(ABC):
         except TimeoutError:
             for live in lives:
                 live.fail(Draining())
-        self.followers.end()
+        self.subscribers.end()
 
     async def unload_all(self, limit: float) -> None:
         """Run every model's `unload`, for at most `limit` seconds in all."""

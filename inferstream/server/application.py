@@ -29,7 +29,7 @@ from .spans import build_push, build_tracing
 from .stopping import AFTERWARDS, SPARE, UNLOADING, within
 
 if TYPE_CHECKING:
-    from .frontends.leader import FrontEnds
+    from .frontends.supervisor import Supervisor
     from .grpc.rpc import Rpcs
     from .rest.asgi import AsgiApp
 
@@ -43,7 +43,7 @@ WITHOUT_PORTS = {"host": "0.0.0.0", "frontends": 1}
 class Hosting(NamedTuple):
     """What a server with ports of its own adds to its application."""
 
-    front_ends: "Callable[[Settings, Meters, MetricFiles], FrontEnds | None]" = lambda *_: None
+    front_ends: "Callable[[Settings, Meters, MetricFiles], Supervisor | None]" = lambda *_: None
     awaiting: Awaiting = plainly
     """How to await a `load` that may block the event loop."""
     hold: Hold | None = None

@@ -25,7 +25,7 @@ from .standin import StandIn
 from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, longest_stop, within
 
 if TYPE_CHECKING:
-    from .frontends.leader import FrontEnds
+    from .frontends.supervisor import Supervisor
     from .kafka.door import KafkaDoor
 
 logger = logging.getLogger("inferstream.server")
@@ -199,15 +199,15 @@ async def _ended(task: asyncio.Task[None]) -> None:
     await asyncio.wait([task])
 
 
-def _front_ends(settings: Settings, meters: Meters, files: MetricFiles) -> "FrontEnds | None":
+def _front_ends(settings: Settings, meters: Meters, files: MetricFiles) -> "Supervisor | None":
     """The other front ends, or None. Raises InvalidSettings on a platform that cannot have any."""
     if settings.frontends == 1:
         return None
     if sys.platform != "linux":
         raise InvalidSettings(f"frontends is {settings.frontends}, and more than one needs Linux")
-    from .frontends.leader import FrontEnds  # late: most servers have none
+    from .frontends.supervisor import Supervisor  # late: most servers have none
 
-    return FrontEnds(settings, meters, files)
+    return Supervisor(settings, meters, files)
 
 
 def _kafka(application: Application) -> "KafkaDoor":

@@ -7,7 +7,7 @@ import pytest
 
 from inferstream.allocator import VARIABLES
 from tests.allocation import PROBE, glibc
-from tests.frontends import clients, followers, workers
+from tests.frontends import clients, front_ends, workers
 from tests.serving import Running, text, write_model
 
 MODEL = f"""
@@ -58,7 +58,7 @@ def _check(left: dict[int, int], keeps: bool) -> None:
 @pytest.mark.parametrize("probed", [("--frontends", "2")], indirect=True, ids=["front ends"])
 def test_the_setting_reaches_every_front_end(keeps: bool, probed: tuple[Running, dict[int, int]]) -> None:
     server, left = probed
-    assert set(left) == {server.process.pid, *followers(server)}
+    assert set(left) == {server.process.pid, *front_ends(server)}
     _check(left, keeps)
 
 

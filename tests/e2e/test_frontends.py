@@ -21,7 +21,7 @@ from inferstream.protos.dataplane_pb2 import (
     RepositoryModelUnloadRequest,
 )
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from tests.frontends import MANY, clients, followers, spread, two
+from tests.frontends import MANY, clients, front_ends, spread, two
 from tests.serving import Running, fp32, text, write_model
 
 ONLY_FIRST = """
@@ -32,7 +32,7 @@ from inferstream.types import InferenceResponse
 
 class Model(MLModel):
     async def load(self):
-        if "inferstream.server.frontends.follower" in sys.orig_argv:
+        if "inferstream.server.frontends.front_end" in sys.orig_argv:
             raise RuntimeError("not in a second process")
         return True
 
@@ -71,7 +71,7 @@ def own_channel(server: Running, i: int) -> grpc.Channel:
 
 def test_the_banner_says_how_many_there_are(server: Running) -> None:
     assert "2 front ends" in server.text()
-    assert len(followers(server)) == 1
+    assert len(front_ends(server)) == 1
     assert server.metric("inferstream_frontends") == 2
 
 

@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from tests.frontends import clients, followers
+from tests.frontends import clients, front_ends
 from tests.serving import Running, eventually
 from tests.typed import Reflected
 
@@ -317,7 +317,7 @@ def test_every_process_of_the_ports_is_guarded(app: Running, frontends: int) -> 
                 "/v2/models/add/infer", json=request(a=1), headers={"authorization": "Bearer bob"}
             )
             assert answer.status_code == 200
-    pids = {app.process.pid, *followers(app)}
+    pids = {app.process.pid, *front_ends(app)}
 
     def seen() -> bool:
         lines = [line.split() for line in app.log.read_text().splitlines()]
@@ -342,8 +342,8 @@ def test_the_access_log_has_a_line_for_each_call(app: Running) -> None:
     assert second.endswith(" ms, 3 items, logged")
 
 
-def test_a_follower_that_cannot_import_the_app_serves_nothing(tmp_path: Path, start, workers: int) -> None:
-    condition = 'import sys\nif "inferstream.server.frontends.follower" in sys.orig_argv:\n    raise RuntimeError("no database here")\n'
+def test_a_front_end_that_cannot_import_the_app_serves_nothing(tmp_path: Path, start, workers: int) -> None:
+    condition = 'import sys\nif "inferstream.server.frontends.front_end" in sys.orig_argv:\n    raise RuntimeError("no database here")\n'
     (tmp_path / "app.py").write_text(condition + APP)
     settings = {"parallel_workers": workers, "frontends": 2}
     (tmp_path / "settings.json").write_text(json.dumps(settings))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.collector import Collector
-from tests.frontends import clients, followers
+from tests.frontends import clients, front_ends
 from tests.serving import eventually, text, write_model
 from tests.texts import write_text_model
 
@@ -105,7 +105,7 @@ def test_each_front_end_pushes_its_own(tmp_path: Path, start, collector: Collect
         for client in opened:
             assert client.post("/v2/models/echo/infer", json=text()).status_code == 200
     eventually(lambda: collector.total("inferstream.calls", model_name="echo") == len(opened))
-    pids = {running.process.pid, *followers(running)}
+    pids = {running.process.pid, *front_ends(running)}
     assert {int(instance.rpartition("-")[2]) for instance in collector.metrics} == pids
 
 

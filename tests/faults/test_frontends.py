@@ -1,4 +1,4 @@
-"""Front ends, workers and the leader end while others serve: nobody else notices, and nothing is left behind."""
+"""Front ends, workers and the supervisor end while others serve: nobody else notices, and nothing is left behind."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from tests.frontends import MANY, clients, followers, spread, two, workers
+from tests.frontends import MANY, clients, front_ends, spread, two, workers
 from tests.serving import Running, eventually, fp32, text, write_model
 
 COUNTING = """
@@ -45,7 +45,7 @@ def write(root: Path, **settings: int) -> Path:
 
 @pytest.fixture(scope="module")
 def server(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """One that loses followers, and nothing else."""
+    """One that loses front ends, and nothing else."""
     running = Running(write(tmp_path_factory.mktemp("losing") / "models", parallel_workers=workers))
     yield running
     assert running.stop() == 0, running.text()
@@ -65,10 +65,10 @@ def counted(server: Running) -> list[float]:
     ]
 
 
-def kill_follower(server: Running) -> int:
-    [follower] = followers(server)
-    os.kill(follower, signal.SIGKILL)
-    return follower
+def kill_front_end(server: Running) -> int:
+    [front_end] = front_ends(server)
+    os.kill(front_end, signal.SIGKILL)
+    return front_end
 
 
 def test_a_front_end_that_is_killed_is_replaced_and_its_counts_stay(server: Running) -> None:
@@ -77,7 +77,7 @@ def test_a_front_end_that_is_killed_is_replaced_and_its_counts_stay(server: Runn
             client.post("/v2/models/counting/infer", json=fp32([1.0])).raise_for_status()
         eventually(lambda: counted(server) == [MANY] * 3)
         [theirs] = spread(server, server.http_port)[1:]
-        killed = kill_follower(server)
+        killed = kill_front_end(server)
         lost = 0
         for client in opened:
             try:
@@ -90,7 +90,7 @@ def test_a_front_end_that_is_killed_is_replaced_and_its_counts_stay(server: Runn
     eventually(lambda: server.metric("inferstream_frontends") == 2, 15)
     eventually(lambda: counted(server) == done)
     assert server.metric("inferstream_frontends_lost_total") == 1
-    assert killed not in followers(server)
+    assert killed not in front_ends(server)
     assert f"front end {killed} ended by SIGKILL" in server.text()
     with clients(server) as opened:
         for client in opened:
@@ -111,7 +111,7 @@ def test_a_front_end_that_comes_later_serves_what_the_others_do(server: Running)
     httpx.post(f"{server.url}/v2/repository/models/late/load", timeout=20).raise_for_status()
     httpx.post(f"{server.url}/v2/repository/models/echo/unload", timeout=20).raise_for_status()
     started = server.metric("inferstream_frontends_started_total")
-    kill_follower(server)
+    kill_front_end(server)
     eventually(lambda: _metric(server, "inferstream_frontends_started_total") == started + 1)
     eventually(lambda: server.metric("inferstream_frontends") == 2, 15)
     with clients(server) as opened:
@@ -191,13 +191,13 @@ def test_streams_in_all_front_ends_finish_before_the_server_ends(serve, folder: 
 
 def test_ctrl_c_reaches_all_and_ends_them_in_good_order(start, folder: Path) -> None:
     server = start(folder)
-    [follower] = followers(server)
+    [front_end] = front_ends(server)
     with ThreadPoolExecutor(8) as pool:
         slow = [
             pool.submit(server.infer, "slow", text(id=f"c{i}", parameters={"seconds": 1})) for i in range(8)
         ]
         eventually(lambda: all(server.noted(f"start c{i}") for i in range(8)))
-        os.kill(follower, signal.SIGINT)
+        os.kill(front_end, signal.SIGINT)
         server.process.send_signal(signal.SIGINT)
         assert {call.result().status_code for call in slow} == {200}
     assert server.process.wait(10) == 0

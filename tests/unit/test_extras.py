@@ -42,7 +42,7 @@ import asyncio, sys
 import httpx
 from inferstream import App, Application
 import inferstream.cli.main, inferstream.cli.start, inferstream.server.server, inferstream.server.worker
-import inferstream.server.frontends.follower, inferstream.server.grpc.services
+import inferstream.server.frontends.front_end, inferstream.server.grpc.services
 import inferstream.protos.converters, inferstream.protos.dataplane_pb2_grpc
 from inferstream.compat.finder import install; install()
 import mlserver.grpc.converters, mlserver.grpc.dataplane_pb2_grpc

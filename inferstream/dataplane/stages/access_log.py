@@ -102,7 +102,7 @@ def _trace_id(traceparent: str) -> str:
 
 
 def access_log(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
-    """Off unless the settings ask for it. `ServedModel.follow` puts it around the model while somebody follows."""
+    """Off unless the settings ask for it. `ServedModel.record_to` adds it while the log has a subscriber."""
     if not shared.settings.access_log:
         return None
     model.gate = None  # refused calls have a line too

@@ -40,7 +40,7 @@ WATCH = 0.25
 class Worker:
     """The models of a worker, and the front ends that call them.
 
-    The first front end, the leader, loads, unloads and stops. When its link closes, the process ends.
+    The first front end, the supervisor, loads, unloads and stops. When its link closes, the process ends.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class Worker:
         self._build_route_handler = build_route_handler
         self._models = Models()
         self._instances = self._models.instances
-        self._followers: set[Peer] = set()
-        self._leader = Peer(
+        self._front_ends: set[Peer] = set()
+        self._supervisor = Peer(
             link,
             frames.ToWorker,
             (incoming, outgoing),
@@ -59,30 +59,32 @@ class Worker:
                 frames.Start: self._start,
                 frames.LoadInstance: lambda frame: self._spawn(self._load(frame)),
                 frames.UnloadInstance: lambda frame: self._spawn(self._unload(frame)),
-                frames.Ping: lambda _: self._send(frames.Pong(sum(peer.awaited for peer in self._followers))),
+                frames.Ping: lambda _: self._send(
+                    frames.Pong(sum(peer.awaited for peer in self._front_ends))
+                ),
                 frames.Stop: lambda frame: self._spawn(self._stop(frame)),
             },
             lambda: os._exit(0),
         )
-        self._send = self._leader.send
-        self._spawn = self._leader.spawn
+        self._send = self._supervisor.send
+        self._spawn = self._supervisor.spawn
         self.metrics = CustomMetricSender(self._send)
         self._spawn(self._watch())
 
     def admit(self, link: MakeLink, memory: tuple[int, int]) -> None:
         """Serve one more front end, which may only call loaded models."""
-        follower = Peer(link, frames.FromFrontEnd, memory, self._models, {}, lambda: self._left(follower))
-        self._followers.add(follower)
+        front_end = Peer(link, frames.FromFrontEnd, memory, self._models, {}, lambda: self._left(front_end))
+        self._front_ends.add(front_end)
         for number, instance in self._instances.items():
-            follower.send(frames.Readiness(number, instance.ready))
+            front_end.send(frames.Readiness(number, instance.ready))
 
-    def _left(self, follower: Peer) -> None:
-        self._followers.discard(follower)
-        follower.end()
+    def _left(self, front_end: Peer) -> None:
+        self._front_ends.discard(front_end)
+        front_end.end()
 
-    def _tell_followers(self, frame: Frame) -> None:
-        for follower in self._followers:
-            follower.send(frame)
+    def _tell_front_ends(self, frame: Frame) -> None:
+        for front_end in self._front_ends:
+            front_end.send(frame)
 
     def _start(self, frame: frames.Start) -> None:
         if frame.keep_freed_memory:
@@ -120,7 +122,7 @@ class Worker:
             return
         metadata = await _metadata_after_load(local)
         self._instances[frame.instance] = Instance(local, self._models)
-        self._tell_followers(frames.Readiness(frame.instance, True))
+        self._tell_front_ends(frames.Readiness(frame.instance, True))
         self._send(
             frames.Loaded(
                 frame.instance,
@@ -136,7 +138,7 @@ class Worker:
 
     async def _unload(self, frame: frames.UnloadInstance) -> None:
         instance = self._instances.pop(frame.instance, None)
-        self._tell_followers(frames.Unloaded(frame.instance))
+        self._tell_front_ends(frames.Unloaded(frame.instance))
         if instance is not None:
             await instance.local.unload()
             self._tell_numbers(frame.instance, instance)
@@ -166,7 +168,7 @@ class Worker:
                     instance.ready = not instance.ready
                     changed = frames.Readiness(number, instance.ready)
                     self._send(changed)
-                    self._tell_followers(changed)
+                    self._tell_front_ends(changed)
                 self._tell_numbers(number, instance)
 
     def _tell_numbers(self, number: int, instance: Instance) -> None:

@@ -1,4 +1,4 @@
-"""The access log of all front ends, for those who follow it at one of them."""
+"""The access log of all front ends, for subscribers at one of them."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from ...telemetry.access import AccessRecord
 from . import frames
 
 if TYPE_CHECKING:
-    from .follower_process import FollowerProcess
+    from .process import FrontEndProcess
 
 GATHERING = 0.1
 """Seconds that records are gathered for one frame."""
@@ -42,45 +42,45 @@ class RecordSender:
 
 
 class SharedLog:
-    """Lets the front ends send records while somebody follows the log at another one. The leader passes them on."""
+    """Lets the front ends send records while another one has a subscriber. The supervisor passes them on."""
 
-    def __init__(self, leader: Serving, followers: "list[FollowerProcess]") -> None:
-        self._leader = leader
-        self._followers = followers
-        self._wanting: set[FollowerProcess | None] = set()
-        """The front ends where somebody follows the log; None is the leader."""
-        self._sending: set[FollowerProcess | None] = set()
+    def __init__(self, supervisor: Serving, front_ends: "list[FrontEndProcess]") -> None:
+        self._supervisor = supervisor
+        self._front_ends = front_ends
+        self._wanting: set[FrontEndProcess | None] = set()
+        """The front ends with subscribers; None is the supervisor."""
+        self._sending: set[FrontEndProcess | None] = set()
         self._own = RecordSender(lambda frame: self.passed(None, frame))
-        leader.followers.changed = lambda on: self.wanted(None, on)
+        supervisor.subscribers.changed = lambda on: self.wanted(None, on)
 
-    def wanted(self, who: "FollowerProcess | None", on: bool) -> None:
-        """The first one follows the log at a front end, or the last one has left."""
+    def wanted(self, who: "FrontEndProcess | None", on: bool) -> None:
+        """A front end has its first subscriber, or the last one has left."""
         (self._wanting.add if on else self._wanting.discard)(who)
         self.update()
 
-    def left(self, follower: "FollowerProcess") -> None:
+    def left(self, front_end: "FrontEndProcess") -> None:
         """A front end has ended."""
-        self._sending.discard(follower)
-        self.wanted(follower, False)
+        self._sending.discard(front_end)
+        self.wanted(front_end, False)
 
     def update(self) -> None:
         """Tell each front end whether to send its records, if that has changed or the front end is new."""
-        for who in (None, *self._followers):
+        for who in (None, *self._front_ends):
             wanted = not self._wanting.issubset({who})
             if wanted == (who in self._sending):
                 continue
             (self._sending.add if wanted else self._sending.discard)(who)
             if who is not None:
-                who.send(frames.Follow(wanted))
+                who.send(frames.SendRecords(wanted))
             elif wanted:
-                self._leader.lines.add(self._own.put)
+                self._supervisor.lines.add(self._own.put)
             else:
-                self._leader.lines.remove(self._own.put)
+                self._supervisor.lines.remove(self._own.put)
 
-    def passed(self, origin: "FollowerProcess | None", frame: frames.Records) -> None:
-        """Give the records of one front end to those who follow at another."""
+    def passed(self, origin: "FrontEndProcess | None", frame: frames.Records) -> None:
+        """Give the records of one front end to the subscribers at others."""
         for who in self._wanting - {origin}:
             if who is None:
-                self._leader.followers.put_foreign(frame.records, frame.dropped)
+                self._supervisor.subscribers.put_foreign(frame.records, frame.dropped)
             else:
                 who.send(frame)

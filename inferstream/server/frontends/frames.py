@@ -1,4 +1,4 @@
-"""The frames between the leader and its followers: typed MessagePack, never pickle.
+"""The frames between the supervisor and its front ends: typed MessagePack, never pickle.
 
 The reply to a frame with an `operation` is `Done` or `Counted` with the same number.
 """
@@ -10,7 +10,7 @@ from ...telemetry.sums import Family
 
 
 class Configure(Frame, tag=1):
-    """The first frame: the settings as JSON, the index among `count` front ends, and the leader's ports.
+    """The first frame: the settings as JSON, the index among `count` front ends, and the supervisor's ports.
 
     `code` names the folders from which every model may import.
     """
@@ -139,11 +139,11 @@ class Query(Frame, tag=22):
     what: str
     name: str = ""
     front_end: int | None = None
-    """The front end that `name` is a question to, about the subject `what`; None for the leader's own operations."""
+    """The front end that `name` is a question to, about the subject `what`; None for the supervisor's operations."""
 
 
 class Counted(Frame, tag=23):
-    """The meters of this process; operation 0 if the leader did not ask for them."""
+    """The meters of this process; operation 0 if the supervisor did not ask for them."""
 
     operation: int
     families: list[Family]
@@ -164,14 +164,14 @@ class Replace(Frame, tag=24):
     why: str
 
 
-class Follow(Frame, tag=30):
+class SendRecords(Frame, tag=30):
     """Send the records of the access log from now on, or no longer."""
 
     on: bool
 
 
-class Follows(Frame, tag=31):
-    """Somebody follows the access log at this front end, or nobody any more."""
+class Subscribed(Frame, tag=31):
+    """The access log has a subscriber at this front end, or none any more."""
 
     on: bool
 
@@ -191,9 +191,9 @@ class WorkerConnection(Frame):
     pid: int
 
 
-FollowerOperation = Prepare | Serve | Withdraw | Tell | OpenPorts | Drain | Shutdown | Count
+FrontEndOperation = Prepare | Serve | Withdraw | Tell | OpenPorts | Drain | Shutdown | Count
 
-ToFollower = Configure | FollowerOperation | Retired | Lost | QueryResult | Ask | Follow | Records
-FollowerFrame = (
-    Done | Released | Query | Counted | Answered | Replace | Logged | Registered | Follows | Records
+ToFrontEnd = Configure | FrontEndOperation | Retired | Lost | QueryResult | Ask | SendRecords | Records
+ToSupervisor = (
+    Done | Released | Query | Counted | Answered | Replace | Logged | Registered | Subscribed | Records
 )

@@ -1,4 +1,4 @@
-"""The models that the leader and all followers serve."""
+"""The models that the supervisor and all front ends serve."""
 
 import asyncio
 import json
@@ -12,18 +12,18 @@ from ...dataplane.workers.pool import Pool
 from ...errors import InferstreamError, ModelLoadFailed, WorkerLost, own_status
 from ...settings import ModelSettings
 from . import frames
-from .follower_process import FollowerProcess
+from .process import FrontEndProcess
 
 logger = logging.getLogger("inferstream.server")
 
 OPERATION_LIMIT = 30.0
-"""Seconds beyond the time of a load, which may block a follower, after which the follower counts as hung."""
+"""Seconds beyond the time of a load, which may block a front end, after which the front end counts as hung."""
 
 _numbers = count(1)
 
 
 class SharedModel:
-    """One loaded model, in the followers."""
+    """One loaded model, in the front ends."""
 
     def __init__(self, models: "SharedModels", settings: ModelSettings, execution: Execution) -> None:
         self._models = models
@@ -40,39 +40,39 @@ class SharedModel:
         return frames.Serve(operation, self.number)
 
     async def serve(self) -> None:
-        """Let the followers serve it in place of the one of the same name and version."""
+        """Let the front ends serve it in place of the one of the same name and version."""
         self.serving = True
         await self._models.everywhere(self.to_serve)
 
     async def withdraw(self) -> None:
-        """Let the followers send it no more calls."""
+        """Let the front ends send it no more calls."""
         self._models.forget(self)
         await self._models.everywhere(lambda operation: frames.Withdraw(operation, self.number))
 
     async def released(self) -> None:
-        """Wait until each follower has released it."""
+        """Wait until each front end has released it."""
         self._models.forget(self)
-        await asyncio.gather(*(follower.released(self.number) for follower in self._models.followers))
+        await asyncio.gather(*(front_end.released(self.number) for front_end in self._models.front_ends))
 
 
 class SharedModels:
-    """Gives every follower the same models, also one that starts later. `timeout` is that of a load."""
+    """Gives every front end the same models, also one that starts later. `timeout` is that of a load."""
 
     def __init__(self, timeout: float) -> None:
         self.operation_timeout = timeout + OPERATION_LIMIT
-        """Seconds after which a follower is ended if an operation is not done."""
+        """Seconds after which a front end is ended if an operation is not done."""
         self._models: dict[int, SharedModel] = {}
-        self.followers: list[FollowerProcess] = []
+        self.front_ends: list[FrontEndProcess] = []
 
     async def add(self, settings: ModelSettings, execution: Execution) -> SharedModel:
-        """Load a model in every follower. Raises ModelLoadFailed, after each follower has released the model.
+        """Load a model in every front end. Raises ModelLoadFailed, after each front end has released the model.
 
-        The end of a follower meanwhile is no failure: its successor gets all models.
+        The end of a front end meanwhile is no failure: its successor gets all models.
         """
         model = SharedModel(self, settings, execution)
         self._models[model.number] = model
         try:
-            preparing = (self._prepare(follower, model) for follower in self.followers)
+            preparing = (self._prepare(front_end, model) for front_end in self.front_ends)
             for failure in await asyncio.gather(*preparing, return_exceptions=True):
                 if isinstance(failure, BaseException) and not isinstance(failure, WorkerLost):
                     raise failure
@@ -84,28 +84,28 @@ class SharedModels:
             raise
         return model
 
-    def _prepare(self, follower: FollowerProcess, model: SharedModel) -> asyncio.Task[None]:
-        follower.hold(model.number)
-        return follower.do(model.prepare, self.operation_timeout)
+    def _prepare(self, front_end: FrontEndProcess, model: SharedModel) -> asyncio.Task[None]:
+        front_end.hold(model.number)
+        return front_end.do(model.prepare, self.operation_timeout)
 
-    def replay(self, follower: FollowerProcess) -> list[asyncio.Task[None]]:
-        """Send a new follower every model; its operations for the models that serve."""
+    def replay(self, front_end: FrontEndProcess) -> list[asyncio.Task[None]]:
+        """Send a new front end every model; its operations for the models that serve."""
         serving = []
         for model in list(self._models.values()):
-            preparing = self._prepare(follower, model)
+            preparing = self._prepare(front_end, model)
             if model.serving:  # `add` handles the failure of one that does not serve yet
-                serving += [preparing, follower.do(model.to_serve, self.operation_timeout)]
+                serving += [preparing, front_end.do(model.to_serve, self.operation_timeout)]
         return serving
 
-    async def everywhere(self, make: Callable[[int], frames.FollowerOperation]) -> None:
-        """Run an operation in every follower; a follower that fails is ended and replaced."""
-        followers = list(self.followers)
-        doing = [follower.do(make, self.operation_timeout) for follower in followers]
+    async def everywhere(self, make: Callable[[int], frames.FrontEndOperation]) -> None:
+        """Run an operation in every front end; a front end that fails is ended and replaced."""
+        front_ends = list(self.front_ends)
+        doing = [front_end.do(make, self.operation_timeout) for front_end in front_ends]
         outcomes = await asyncio.gather(*doing, return_exceptions=True)
-        for follower, outcome in zip(followers, outcomes, strict=True):
+        for front_end, outcome in zip(front_ends, outcomes, strict=True):
             if isinstance(outcome, InferstreamError) and not isinstance(outcome, WorkerLost):
-                logger.error("front end %d: %s; ending it", follower.pid, outcome.message)
-                follower.kill()
+                logger.error("front end %d: %s; ending it", front_end.pid, outcome.message)
+                front_end.kill()
             elif isinstance(outcome, BaseException) and not isinstance(outcome, WorkerLost):
                 raise outcome
 

@@ -10,7 +10,7 @@ from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidRequest, Overloaded
 from ...protos.sse import HEARTBEAT, event, named_event
 from ...telemetry.access import AccessRecord
-from ...telemetry.following import LogFollowers
+from ...telemetry.subscribers import Subscribers
 from .origins import Origins
 from .paths import ACCESS
 from .query import TRUE_FALSE
@@ -28,10 +28,10 @@ def add_access_log(app: FastAPI, dataplane: DataPlane, origins: Origins) -> None
     async def access(request: Request) -> Response:
         origins.check_page(request.scope["headers"])
         model, errors = request.query_params.get("model"), _flag(request, "errors")
-        followers = dataplane.followers()
-        if followers.full:
+        subscribers = dataplane.subscribers()
+        if subscribers.full:
             raise Overloaded("Too many clients follow the access log.")
-        events = _events(followers, model, errors)
+        events = _events(subscribers, model, errors)
         return StreamingResponse(events, media_type="text/event-stream", headers=HEADERS)
 
 
@@ -43,21 +43,21 @@ def _flag(request: Request, name: str) -> bool:
     return TRUE_FALSE[text.lower()]
 
 
-async def _events(followers: LogFollowers, model: str | None, errors: bool) -> AsyncIterator[bytes]:
-    # The client follows from the first step on: a generator that never begins has no `finally`.
-    follower = followers.open(model, errors)
+async def _events(subscribers: Subscribers, model: str | None, errors: bool) -> AsyncIterator[bytes]:
+    # The client subscribes in the first step: a generator that never begins has no `finally`.
+    subscriber = subscribers.open(model, errors)
     try:
         yield HEARTBEAT
         while True:
-            ended = follower.ended
-            records, dropped = await follower.read(SILENCE)
+            ended = subscriber.ended
+            records, dropped = await subscriber.read(SILENCE)
             if dropped:
                 yield named_event("dropped", orjson.dumps({"dropped": dropped}))
             yield b"".join(event(_json(record)) for record in records) or HEARTBEAT
             if ended:
                 return
     finally:
-        followers.close(follower)
+        subscribers.close(subscriber)
 
 
 def _json(record: AccessRecord) -> bytes:

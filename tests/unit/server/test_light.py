@@ -23,7 +23,7 @@ PROCESSES = ", ".join(
         "server.server",
         "server.rest.resources",
         "server.worker",
-        "server.frontends.follower",
+        "server.frontends.front_end",
     )
 )
 """What the server, a worker and a further front end import."""

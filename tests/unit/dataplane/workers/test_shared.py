@@ -34,20 +34,20 @@ def test_each_sees_the_calls_of_all(both: tuple[WorkerLoads, WorkerLoads]) -> No
 
 
 def test_what_a_front_end_that_has_ended_had_is_forgotten(both: tuple[WorkerLoads, WorkerLoads]) -> None:
-    leader, follower = both
+    supervisor, front_end = both
     for worker in (1, ROWS - 1):
-        leader.of(worker).note(2)
-        follower.of(worker).note(3)
-    leader.forget(1)
-    assert [leader.of(worker).total for worker in (1, ROWS - 1)] == [2, 2]
+        supervisor.of(worker).note(2)
+        front_end.of(worker).note(3)
+    supervisor.forget(1)
+    assert [supervisor.of(worker).total for worker in (1, ROWS - 1)] == [2, 2]
 
 
 def test_a_worker_begins_with_none_though_another_had_its_place(
     both: tuple[WorkerLoads, WorkerLoads],
 ) -> None:
-    leader, follower = both
-    follower.of(1).note(3)
-    assert leader.begin(1 + ROWS).total == 0
+    supervisor, front_end = both
+    front_end.of(1).note(3)
+    assert supervisor.begin(1 + ROWS).total == 0
 
 
 def test_more_than_can_be_told_apart_is_most(both: tuple[WorkerLoads, WorkerLoads]) -> None:

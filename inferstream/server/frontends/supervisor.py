@@ -1,4 +1,4 @@
-"""The leader: keeps the followers alive, gives them the same models, and sums their meters with its own."""
+"""The supervisor: keeps the front ends alive, gives them the same models, and sums their meters with its own."""
 
 import asyncio
 import logging
@@ -25,25 +25,25 @@ from ...telemetry.sums import Sums, families_of
 from ...telemetry.workers import FrontEndMeters
 from . import frames
 from .access_log import SharedLog
-from .follower_process import FollowerProcess
 from .models import SharedModel, SharedModels, divide, warn
+from .process import FrontEndProcess
 
 logger = logging.getLogger("inferstream.server")
 
 LOOK_EVERY = 0.25
-"""Seconds between checks for a new state that the followers need."""
+"""Seconds between checks for a new state that the front ends need."""
 
 SCRAPE = 1.0
-"""Seconds a follower may take to report its meters. After that its last report counts, at most a second old."""
+"""Seconds a front end may take to report its meters. After that its last report counts, at most a second old."""
 
 LONGEST = 30.0
-"""Seconds at most between two attempts to start a follower."""
+"""Seconds at most between two attempts to start a front end."""
 
 ATTEMPTS = 4
-"""Consecutive ends of a follower before it serves, after which the server gives up its start."""
+"""Consecutive ends of a front end before it serves, after which the server gives up its start."""
 
 
-class FrontEnds:
+class Supervisor:
     """The other front ends of this server, one process each."""
 
     def __init__(self, settings: Settings, meters: Meters, files: MetricFiles) -> None:
@@ -67,23 +67,23 @@ class FrontEnds:
         self._announced: object = None
         self._draining = False
         self.peers = Peers(0, self.count, self.ask)
-        """What the leader's own front end answers, and the way to the others."""
+        """What the supervisor's own front end answers, and the way to the others."""
 
     def start(self, registry: Registry, ports: dict[str, int]) -> None:
-        """Start the followers; each opens these ports when it serves the models of `registry`."""
+        """Start the front ends; each opens these ports when it serves the models of `registry`."""
         self._registry = registry
-        self._log = SharedLog(registry, self._models.followers)
+        self._log = SharedLog(registry, self._models.front_ends)
         self._ports = ports
         self._keepers = [asyncio.create_task(self._keep(index)) for index in range(1, self.count)]
         self._keepers.append(asyncio.create_task(self._watch()))
 
     @property
     def ready(self) -> bool:
-        """Whether each follower has started once. The later loss of one does not change this."""
+        """Whether each front end has started once. The later loss of one does not change this."""
         return self._complete.is_set() and self._given_up is None
 
     async def up(self) -> None:
-        """Wait until each follower serves and has the leader's state. Raises InferstreamError for one that cannot."""
+        """Wait until each front end serves and has the server's state. Raises InferstreamError for one that cannot."""
         await self._complete.wait()
         if self._given_up is not None:
             raise self._given_up
@@ -99,12 +99,12 @@ class FrontEnds:
         return load_share
 
     async def add(self, settings: ModelSettings, execution: Execution) -> SharedModel:
-        """Load a model in every follower. Raises ModelLoadFailed."""
+        """Load a model in every front end. Raises ModelLoadFailed."""
         warn(settings, self.count)
         return await self._models.add(settings, execution)
 
     async def agree(self) -> None:
-        """Send each follower the readiness of this server and the states of models that do not serve."""
+        """Send each front end the readiness of this server and the states of models that do not serve."""
         self._announced = state = self._state()
         await self._models.everywhere(lambda operation: frames.Tell(operation, *state))
 
@@ -123,7 +123,7 @@ class FrontEnds:
         failures = 0
         while not self._draining:
             since = monotonic()
-            served = await self._run_follower(index)
+            served = await self._run_front_end(index)
             failures = 0 if served else failures + 1
             if failures == ATTEMPTS and not self._complete.is_set():
                 text = f"A front end ended before it served, {failures} times in a row; the log says how."
@@ -134,125 +134,125 @@ class FrontEnds:
                 pause = min(2.0 ** (failures - 1), LONGEST) - (monotonic() - since)
                 await asyncio.sleep(max(pause, 0.0))
 
-    async def _run_follower(self, index: int) -> bool:
-        """Start a follower and wait for its end; whether it has served."""
+    async def _run_front_end(self, index: int) -> bool:
+        """Start a front end and wait for its end; whether it has served."""
         try:
             variables = self._files.variables() if self._settings.metrics_endpoint else {}
-            follower = FollowerProcess(index, self._query, self._replace, self._log, variables, self._memory)
+            front_end = FrontEndProcess(index, self._query, self._replace, self._log, variables, self._memory)
         except OSError as error:
             logger.error("a front end cannot be started: %s", error.strerror)
             return False
         self._own.started += 1
-        self._files.started(follower.pid)
-        joining = asyncio.create_task(self._join(follower, self._configure(index, follower)))
+        self._files.started(front_end.pid)
+        joining = asyncio.create_task(self._join(front_end, self._configure(index, front_end)))
         served = False
         try:
-            await follower.ended.wait()
+            await front_end.ended.wait()
         finally:
             joining.cancel()
-            served = follower.served
-            self._models.followers.remove(follower)
-            self._log.left(follower)
-            self._past.add(follower.families, over=True)
-            self._files.ended(follower.pid)
+            served = front_end.served
+            self._models.front_ends.remove(front_end)
+            self._log.left(front_end)
+            self._past.add(front_end.families, over=True)
+            self._files.ended(front_end.pid)
             self._loads.forget(index)
             self._count_serving()
         self._own.lost += 1
-        logger.error("front end %d %s", follower.pid, follower.how)
+        logger.error("front end %d %s", front_end.pid, front_end.how)
         return served
 
-    def _configure(self, index: int, follower: FollowerProcess) -> list[asyncio.Task[None]]:
-        """Send a new follower the settings, workers and models before any other frame; its operations."""
+    def _configure(self, index: int, front_end: FrontEndProcess) -> list[asyncio.Task[None]]:
+        """Send a new front end the settings, workers and models before any other frame; its operations."""
         settings = self._settings.model_dump_json(by_alias=True, exclude_unset=True).encode()
         reloads = self._settings._reloads
-        follower.send(frames.Configure(settings, index, self.count, self._ports, shared_folders(), reloads))
+        front_end.send(frames.Configure(settings, index, self.count, self._ports, shared_folders(), reloads))
         for worker, (group, process) in self._workers.items():
-            self._introduce(follower, worker, group, process)
-        self._models.followers.append(follower)
+            self._introduce(front_end, worker, group, process)
+        self._models.front_ends.append(front_end)
         self._log.update()
-        return self._models.replay(follower)
+        return self._models.replay(front_end)
 
-    async def _join(self, follower: FollowerProcess, replaying: list[asyncio.Task[None]]) -> None:
-        """Let a follower open its ports when it has the models and the state of this server."""
+    async def _join(self, front_end: FrontEndProcess, replaying: list[asyncio.Task[None]]) -> None:
+        """Let a front end open its ports when it has the models and the state of this server."""
         try:
             await asyncio.gather(*replaying)
             state = self._state()
-            await follower.do(
+            await front_end.do(
                 lambda operation: frames.Tell(operation, *state), self._models.operation_timeout
             )
-            await follower.do(frames.OpenPorts, self._models.operation_timeout)
+            await front_end.do(frames.OpenPorts, self._models.operation_timeout)
         except WorkerLost:
             return
         except InferstreamError as error:
-            logger.error("front end %d cannot serve: %s", follower.pid, error.message)
-            follower.kill()
+            logger.error("front end %d cannot serve: %s", front_end.pid, error.message)
+            front_end.kill()
             return
-        follower.serves = follower.served = True
+        front_end.serves = front_end.served = True
         self._count_serving()
         if self._own.serving == self.count:
             self._complete.set()
 
     def _count_serving(self) -> None:
-        self._own.serving = 1 + sum(follower.serves for follower in self._models.followers)
+        self._own.serving = 1 + sum(front_end.serves for front_end in self._models.front_ends)
 
     def introduce(self, group: WorkerGroup, process: SharedProcess) -> None:
-        """Connect every follower to a worker that has started."""
+        """Connect every front end to a worker that has started."""
         worker = next(self._numbers)
         self._workers[worker] = (group, process)
         process.share(self._loads.begin(worker))
-        for follower in self._models.followers:
-            self._introduce(follower, worker, group, process)
+        for front_end in self._models.front_ends:
+            self._introduce(front_end, worker, group, process)
         self._tasks.start(self._await_end(worker, process))
 
     def _introduce(
-        self, follower: FollowerProcess, worker: int, group: WorkerGroup, process: SharedProcess
+        self, front_end: FrontEndProcess, worker: int, group: WorkerGroup, process: SharedProcess
     ) -> None:
         try:
-            follower.introduce(worker, group.number, process)
+            front_end.introduce(worker, group.number, process)
         except OSError as error:
-            if not process.ended.is_set() and not follower.ended.is_set():
+            if not process.ended.is_set() and not front_end.ended.is_set():
                 logger.error(
-                    "front end %d cannot be connected to worker %d: %s", follower.pid, process.pid, error
+                    "front end %d cannot be connected to worker %d: %s", front_end.pid, process.pid, error
                 )
 
     async def _await_end(self, worker: int, process: SharedProcess) -> None:
         await process.ended.wait()
         self._workers.pop(worker, None)
-        for follower in self._models.followers:
-            follower.send(frames.Lost(worker, process.how))
+        for front_end in self._models.front_ends:
+            front_end.send(frames.Lost(worker, process.how))
 
     def withdraw(self, process: WorkerProcess) -> None:
-        """Let no follower send a worker more calls."""
+        """Let no front end send a worker more calls."""
         for worker, (_, known) in list(self._workers.items()):
             if known is process:
                 del self._workers[worker]
-                for follower in self._models.followers:
-                    follower.send(frames.Retired(worker))
+                for front_end in self._models.front_ends:
+                    front_end.send(frames.Retired(worker))
 
     def _replace(self, frame: frames.Replace) -> None:
         if frame.worker in self._workers:
             group, process = self._workers[frame.worker]
             group.replace(process, frame.why)
 
-    def _query(self, follower: FollowerProcess, frame: frames.Query) -> None:
-        self._tasks.start(self._respond(follower, frame))
+    def _query(self, front_end: FrontEndProcess, frame: frames.Query) -> None:
+        self._tasks.start(self._respond(front_end, frame))
 
-    async def _respond(self, follower: FollowerProcess, frame: frames.Query) -> None:
+    async def _respond(self, front_end: FrontEndProcess, frame: frames.Query) -> None:
         try:
             result = frames.QueryResult(frame.question, None, await self._run_query(frame))
         except InferstreamError as error:
             result = frames.QueryResult(frame.question, pack_failure(error))
         except Exception:
-            logger.exception("the query of front end %d failed", follower.pid)
+            logger.exception("the query of front end %d failed", front_end.pid)
             failed = InferenceFailed("The server failed; its log says why.")
             result = frames.QueryResult(frame.question, pack_failure(failed))
-        follower.send(result)
+        front_end.send(result)
 
     async def ask(self, index: int, subject: str, text: str) -> bytes:
-        """The answer of a follower. Raises WorkerLost where none of this index serves, and what the answer raises."""
-        for follower in self._models.followers:
-            if follower.index == index and follower.serves:
-                return await follower.ask(subject, text)
+        """The answer of a front end. Raises WorkerLost where none of this index serves, and what the answer raises."""
+        for front_end in self._models.front_ends:
+            if front_end.index == index and front_end.serves:
+                return await front_end.ask(subject, text)
         raise WorkerLost(f"the front end {index} does not serve")
 
     async def _run_query(self, frame: frames.Query) -> bytes:
@@ -273,30 +273,30 @@ class FrontEnds:
     async def exposition(self) -> bytes:
         """The meters of all front ends in Prometheus' text format."""
         await asyncio.gather(
-            *(follower.count(SCRAPE) for follower in self._models.followers if follower.serves)
+            *(front_end.count(SCRAPE) for front_end in self._models.front_ends if front_end.serves)
         )
         sums = Sums()
         sums.add(families_of(self._meters.families()))
-        for follower in self._models.followers:
-            sums.add(follower.families)
+        for front_end in self._models.front_ends:
+            sums.add(front_end.families)
         sums.add(families_of(self._past.collect()))
         return sums.exposition()
 
     async def drain(self, grace: float) -> None:
-        """Let every follower refuse new calls, and wait until calls in progress have ended."""
+        """Let every front end refuse new calls, and wait until calls in progress have ended."""
         self._draining = True
         draining = (
-            follower.do(lambda operation: frames.Drain(operation, grace), None)
-            for follower in self._models.followers
+            front_end.do(lambda operation: frames.Drain(operation, grace), None)
+            for front_end in self._models.front_ends
         )
         await asyncio.gather(*draining, return_exceptions=True)
 
     async def stop(self, seconds: float) -> bool:
-        """End every follower within `seconds`; False if one had to be killed."""
-        followers = list(self._models.followers)
+        """End every front end within `seconds`; False if one had to be killed."""
+        front_ends = list(self._models.front_ends)
         for keeper in self._keepers:
             keeper.cancel()
-        ended = await asyncio.gather(*(follower.end(seconds) for follower in followers))
+        ended = await asyncio.gather(*(front_end.end(seconds) for front_end in front_ends))
         self._tasks.cancel()
         os.close(self._memory)
         return all(ended)

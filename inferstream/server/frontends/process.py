@@ -1,4 +1,4 @@
-"""The leader's view of one follower."""
+"""The supervisor's view of one front end."""
 
 import asyncio
 import logging
@@ -27,18 +27,18 @@ from .access_log import SharedLog
 logger = logging.getLogger("inferstream.server")
 
 SCRIPT = str(Path(__file__).parents[1] / "bootstrap.py")
-MODULE = "inferstream.server.frontends.follower"
+MODULE = "inferstream.server.frontends.front_end"
 
 _Encoded = msgspec.msgpack.Encoder().encode
 
 
-class FollowerProcess:
-    """The process of one follower. It begins operations in the order of the calls."""
+class FrontEndProcess:
+    """The process of one front end. It begins operations in the order of the calls."""
 
     def __init__(
         self,
         index: int,
-        query: "Callable[[FollowerProcess, frames.Query], None]",
+        query: "Callable[[FrontEndProcess, frames.Query], None]",
         replace: Callable[[frames.Replace], None],
         log: SharedLog,
         variables: dict[str, str],
@@ -64,15 +64,15 @@ class FollowerProcess:
             frames.Counted: self._counted,
             frames.Answered: self._answered,
             frames.Replace: replace,
-            frames.Follows: lambda frame: log.wanted(self, frame.on),
+            frames.Subscribed: lambda frame: log.wanted(self, frame.on),
             frames.Records: lambda frame: log.passed(self, frame),
             **RECEIVERS,
         }
-        decoder = msgspec.msgpack.Decoder(frames.FollowerFrame)
+        decoder = msgspec.msgpack.Decoder(frames.ToSupervisor)
         self._link = Link(self._child.socket, decoder, self._received, self._child.kill)
         self.send = self._link.send
         self.index = index
-        """Its number among the front ends; the leader is 0."""
+        """Its number among the front ends; the supervisor is 0."""
         self.pid = self._child.pid
         self.families: list[Family] = []
         """Its latest meters."""
@@ -88,11 +88,11 @@ class FollowerProcess:
         return self._child.how
 
     def do(
-        self, make: Callable[[int], frames.FollowerOperation], seconds: float | None
+        self, make: Callable[[int], frames.FrontEndOperation], seconds: float | None
     ) -> asyncio.Task[None]:
         """Send an operation; the task waits until it is done.
 
-        The task raises the operation's error, and WorkerLost when the process ends. A follower that takes longer
+        The task raises the operation's error, and WorkerLost when the process ends. A front end that takes longer
         than `seconds` is killed.
         """
         number = next(self._operations)

@@ -99,7 +99,7 @@ def test_each_call_is_followed_once_whichever_front_end_has_it(running: Running,
             tail.end()
 
 
-def test_followers_of_each_front_end_see_all_calls(running: Running) -> None:
+def test_subscribers_of_each_front_end_see_all_calls(running: Running) -> None:
     """Each connection comes to one of the front ends, and each follows there."""
     with ExitStack() as stack:
         iterators = []
@@ -161,7 +161,7 @@ def test_metrics_that_are_off_are_an_error_that_says_so(tmp_path: Path) -> None:
     assert "metrics_endpoint" in line
 
 
-def test_a_follower_ends_when_the_server_stops_and_not_before_its_last_line(tmp_path: Path) -> None:
+def test_a_subscriber_ends_when_the_server_stops_and_not_before_its_last_line(tmp_path: Path) -> None:
     write_model(tmp_path / "models", "m", "model.Model", CODE)
     running = Running(tmp_path / "models")
     tail = Tail(running, tmp_path / "tail")

@@ -1,4 +1,4 @@
-"""The process of a follower: the doors of the server, over the models that the leader chooses."""
+"""The process of a front end: the doors of the server, over the models that the supervisor chooses."""
 
 import asyncio
 import logging
@@ -46,16 +46,16 @@ from ..spans import build_push, build_tracing
 from ..standin import StandIn
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
-from .follower_registry import FollowerRegistry, Loading
+from .registry import FrontEndRegistry, Loading
 
 logger = logging.getLogger("inferstream.server")
 
 PUSH = 1.0
-"""Seconds between two reports of the meters to the leader. The last interval is lost if this process is lost."""
+"""Seconds between two reports of the meters to the supervisor. The last interval is lost if this process is lost."""
 
 
-class Follower:
-    """Runs the leader's frames."""
+class FrontEnd:
+    """Runs the supervisor's frames."""
 
     def __init__(self, end: socket.socket, intake: socket.socket, loads: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -80,10 +80,12 @@ class Follower:
             frames.QueryResult: self._query_result,
             frames.Ask: lambda frame: self._spawn(self._answer(frame)),
             frames.Count: lambda frame: self._count(frame.operation),
-            frames.Follow: lambda frame: self._registry.follow(frame),
-            frames.Records: lambda frame: self._registry.followers.put_foreign(frame.records, frame.dropped),
+            frames.SendRecords: lambda frame: self._registry.send_records(frame),
+            frames.Records: lambda frame: self._registry.subscribers.put_foreign(
+                frame.records, frame.dropped
+            ),
         }
-        decoder = msgspec.msgpack.Decoder(frames.ToFollower)
+        decoder = msgspec.msgpack.Decoder(frames.ToFrontEnd)
         self._link = Link(end, decoder, self._received, lambda: os._exit(0))
         self._send = self._link.send
         self.metrics = CustomMetricSender(self._send)
@@ -109,7 +111,7 @@ class Follower:
         self._metric_push = build_push(settings, self._meters)
         if self._metric_push is not None:
             self._metric_push.start()
-        self._registry = FollowerRegistry(settings, self._meters, self._tracing, self._ask, self._send)
+        self._registry = FrontEndRegistry(settings, self._meters, self._tracing, self._ask, self._send)
         loads = WorkerLoads(self._loads, frame.index, frame.count)
         self._stand_in = StandIn(settings.model_load_timeout)
         which = (frame.index, frame.count)
@@ -149,7 +151,7 @@ class Follower:
 
     def _do(
         self,
-        frame: frames.FollowerOperation,
+        frame: frames.FrontEndOperation,
         coroutine: Coroutine[Any, Any, None],
         then: Callable[[], None] = lambda: None,
     ) -> None:
@@ -162,7 +164,7 @@ class Follower:
             await coroutine
             failure = None
         except InferstreamError as error:
-            if error.__cause__ is not None:  # for the log of the leader
+            if error.__cause__ is not None:  # for the log of the supervisor
                 error.__cause__ = RaisedElsewhere(logged_traceback(error.__cause__))
             failure = pack_failure(error)
         except Exception as error:
@@ -219,12 +221,12 @@ def _end() -> None:
 
 
 def main(parent: int, end: int, lifeline: int, intake: int, loads: int) -> None:
-    """Serve as a follower of the process `parent`, with the descriptors that it has opened."""
+    """Serve as a front end of the process `parent`, with the descriptors that it has opened."""
     belong_to(parent, end, lifeline, intake, loads)
 
     async def serve() -> None:
-        follower = Follower(socket.socket(fileno=end), socket.socket(fileno=intake), loads)
-        CUSTOM.sink = follower.metrics
+        front_end = FrontEnd(socket.socket(fileno=end), socket.socket(fileno=intake), loads)
+        CUSTOM.sink = front_end.metrics
         await asyncio.Event().wait()
 
     loop = new_event_loop()

@@ -5,9 +5,9 @@ import pytest
 from inferstream import InferenceRequest, InferenceResponse, MLModel, testing
 from inferstream.dataplane.stages.access_log import AccessLog
 from inferstream.errors import ModelNotFound
-from inferstream.telemetry import following
+from inferstream.telemetry import subscribers as module
 from inferstream.telemetry.access import AccessLines
-from inferstream.telemetry.following import LogFollowers
+from inferstream.telemetry.subscribers import Subscribers
 from tests.unit.telemetry.test_console import record
 
 
@@ -23,7 +23,7 @@ async def test_a_model_has_the_stage_while_somebody_follows_and_new_models_too()
         before = served.handler, served.gate
         assert not isinstance(served.handler, AccessLog)
 
-        follower = registry.followers.open(None, errors=False)
+        subscriber = registry.subscribers.open(None, errors=False)
         assert isinstance(served.handler, AccessLog)
         assert served.gate is None, "a call that a full queue refuses has a record"
         await client.infer("M", a=1)
@@ -31,47 +31,47 @@ async def test_a_model_has_the_stage_while_somebody_follows_and_new_models_too()
         served = registry.get("M")
         assert isinstance(served.handler, AccessLog)
         await client.infer("M", a=1)
-        records, dropped = await follower.read(5.0)
+        records, dropped = await subscriber.read(5.0)
         assert [(each.model, each.status, each.items) for each in records] == [("M", "success", 1)] * 2
         assert dropped == 0
 
-        registry.followers.close(follower)
+        registry.subscribers.close(subscriber)
         assert not isinstance(served.handler, AccessLog)
         assert (served.gate is None) is (before[1] is None)
         with pytest.raises(ModelNotFound):
             await client.infer("nope", a=1)
 
 
-async def test_a_slow_follower_loses_records_and_learns_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "MOST_WAITING", 10)
+async def test_a_slow_subscriber_loses_records_and_learns_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING", 10)
     lines = AccessLines(logged=False)
-    followers = LogFollowers(lines)
-    slow, failures = followers.open(None, errors=False), followers.open("add", errors=True)
+    subscribers = Subscribers(lines)
+    slow, failures = subscribers.open(None, errors=False), subscribers.open("add", errors=True)
     for _ in range(25):
         lines.put(record())
     lines.put(record(status="invalid"))
-    followers.put_foreign([record(model="elsewhere")], 3)
+    subscribers.put_foreign([record(model="elsewhere")], 3)
     records, dropped = await slow.read(0.0)
     assert (len(records), dropped) == (10, 16 + 1 + 3)
     records, dropped = await failures.read(0.0)
     assert ([each.status for each in records], dropped) == (["invalid"], 3)
     assert await slow.read(0.0) == ([], 0)
-    followers.end()
+    subscribers.end()
     assert await slow.read(60.0) == ([], 0)
 
 
-def test_only_the_first_and_the_last_follower_change_anything() -> None:
+def test_only_the_first_and_the_last_subscriber_change_anything() -> None:
     lines = AccessLines(logged=False)
-    followers = LogFollowers(lines)
+    subscribers = Subscribers(lines)
     changes: list[bool] = []
-    followers.changed = changes.append
-    first, second = followers.open(None, errors=False), followers.open(None, errors=False)
-    followers.close(first)
+    subscribers.changed = changes.append
+    first, second = subscribers.open(None, errors=False), subscribers.open(None, errors=False)
+    subscribers.close(first)
     assert lines.on
-    followers.close(second)
+    subscribers.close(second)
     assert not lines.on
     assert changes == [True, False]
-    for _ in range(following.MOST_FOLLOWERS):
-        assert not followers.full
-        followers.open(None, errors=False)
-    assert followers.full
+    for _ in range(module.MOST_SUBSCRIBERS):
+        assert not subscribers.full
+        subscribers.open(None, errors=False)
+    assert subscribers.full

@@ -1,4 +1,4 @@
-"""Those who follow the access log of a server that runs."""
+"""Subscribers of the access log of a server that runs."""
 
 import asyncio
 from collections import deque
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from .access import AccessLines, AccessRecord
 
 MOST_WAITING = 1024
-"""Records that wait for one follower. Further ones are dropped and counted."""
+"""Records that wait for one subscriber. Further ones are dropped and counted."""
 
-MOST_FOLLOWERS = 16
+MOST_SUBSCRIBERS = 16
 
 
-class LogFollower:
+class Subscriber:
     """Reads records as they come. A slow reader loses records, and learns how many."""
 
     def __init__(self, model: str | None, errors: bool) -> None:
@@ -55,42 +55,42 @@ class LogFollower:
         return found, dropped
 
 
-class LogFollowers:
-    """The followers at one front end. They see the records of all front ends."""
+class Subscribers:
+    """The subscribers at one front end. They see the records of all front ends."""
 
     def __init__(self, lines: AccessLines) -> None:
         self._lines = lines
-        self._followers: list[LogFollower] = []
+        self._subscribers: list[Subscriber] = []
         self.changed: Callable[[bool], object] = lambda _: None
         """Called when the first one comes and when the last one goes."""
 
     @property
     def full(self) -> bool:
         """Whether there are as many as may be."""
-        return len(self._followers) >= MOST_FOLLOWERS
+        return len(self._subscribers) >= MOST_SUBSCRIBERS
 
-    def open(self, model: str | None, errors: bool) -> LogFollower:
-        """Follow the log until `close`."""
-        follower = LogFollower(model, errors)
-        self._followers.append(follower)
-        self._lines.add(follower.put)
-        if len(self._followers) == 1:
+    def open(self, model: str | None, errors: bool) -> Subscriber:
+        """A new subscriber, until `close`."""
+        subscriber = Subscriber(model, errors)
+        self._subscribers.append(subscriber)
+        self._lines.add(subscriber.put)
+        if len(self._subscribers) == 1:
             self.changed(True)
-        return follower
+        return subscriber
 
-    def close(self, follower: LogFollower) -> None:
-        self._followers.remove(follower)
-        self._lines.remove(follower.put)
-        if not self._followers:
+    def close(self, subscriber: Subscriber) -> None:
+        self._subscribers.remove(subscriber)
+        self._lines.remove(subscriber.put)
+        if not self._subscribers:
             self.changed(False)
 
     def put_foreign(self, records: list[AccessRecord], dropped: int) -> None:
-        """Show the followers records of another front end."""
-        for follower in self._followers:
-            follower.lost(dropped)
+        """Show the subscribers records of another front end."""
+        for subscriber in self._subscribers:
+            subscriber.lost(dropped)
             for record in records:
-                follower.put(record)
+                subscriber.put(record)
 
     def end(self) -> None:
-        for follower in self._followers:
-            follower.end()
+        for subscriber in self._subscribers:
+            subscriber.end()

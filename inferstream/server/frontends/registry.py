@@ -1,4 +1,4 @@
-"""The models of a follower, which the leader chooses, loaded from their folders or attached to shared workers."""
+"""The models of a front end, which the supervisor chooses, loaded from their folders or attached to shared workers."""
 
 import asyncio
 import socket
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 _decode = msgspec.msgpack.Decoder(frames.WorkerConnection).decode
 
 Asking = Callable[[str, str], Awaitable[bytes]]
-"""Sends the leader a query about a name."""
+"""Sends the supervisor a query about a name."""
 
 
-class FollowerRegistry(Serving):
-    """Serves the models that the leader chooses, and forwards repository calls to it."""
+class FrontEndRegistry(Serving):
+    """Serves the models that the supervisor chooses, and forwards repository calls to it."""
 
     def __init__(
         self,
@@ -44,29 +44,29 @@ class FollowerRegistry(Serving):
         meters: Meters,
         tracer: "Tracer | None",
         ask: Asking,
-        send: Callable[[frames.FollowerFrame], object],
+        send: Callable[[frames.ToSupervisor], object],
     ) -> None:
         super().__init__(settings, meters, tracer)
         self._ask = ask
         self._send = send
-        self._leader_ready = False
+        self._supervisor_ready = False
         self._prepared: dict[int, asyncio.Task[ServedModel]] = {}
         self._numbers: dict[ServedModel, int] = {}
         self._records = RecordSender(send)
-        self.followers.changed = lambda on: send(frames.Follows(on))
+        self.subscribers.changed = lambda on: send(frames.Subscribed(on))
 
     @property
     def ready(self) -> bool:
-        """Whether the leader is ready, because only the leader has the state of all front ends and workers."""
-        return self._leader_ready and not self.draining
+        """Whether the supervisor is ready, because only the supervisor has the state of all front ends and workers."""
+        return self._supervisor_ready and not self.draining
 
     def tell(self, frame: frames.Tell) -> None:
-        """Take over the leader's readiness and the states of models that do not serve."""
-        self._leader_ready = frame.ready
+        """Take over the supervisor's readiness and the states of models that do not serve."""
+        self._supervisor_ready = frame.ready
         self._states = {(name, version): (State(state), "") for name, version, state in frame.states}
 
-    def follow(self, frame: frames.Follow) -> None:
-        """Send the leader the records of the access log, or no longer."""
+    def send_records(self, frame: frames.SendRecords) -> None:
+        """Send the supervisor the records of the access log, or no longer."""
         if frame.on:
             self.lines.add(self._records.put)
         else:
@@ -127,14 +127,14 @@ async def _end_of(preparing: asyncio.Task[ServedModel]) -> None:
 
 
 class Loading:
-    """Loads models as the leader did. `which` is the index of this front end and the count of all."""
+    """Loads models as the supervisor did. `which` is the index of this front end and the count of all."""
 
     def __init__(
         self,
         settings: Settings,
         which: tuple[int, int],
         meters: WorkerMeters,
-        send: Callable[[frames.FollowerFrame], object],
+        send: Callable[[frames.ToSupervisor], object],
         loads: WorkerLoads,
         stand_in: StandIn,
     ) -> None:
