@@ -3,15 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 
-import orjson
-
 from ..errors import Cancelled, NotFound
 from ..types import Headers
 from .call import Call
-from .peers import Peers
+from .peers import CancelCalls, Peers
 from .stages.live import Live
-
-SUBJECT = "cancel"
 
 
 class Credentials:
@@ -46,21 +42,19 @@ class Cancelling:
         self._lives = lives
         self._credentials = credentials
         self._peers = peers
-        peers.answers(SUBJECT, self._asked)
+        peers.answers(CancelCalls, self._asked)
 
     async def cancel(self, id: str, headers: Mapping[str, str]) -> int:
         """Cancel all calls with this id and these credentials; how many there were. Raises NotFound."""
         credentials = self._credentials.of(headers)
-        question = orjson.dumps([id, credentials]).decode()
         cancelled = self._here(id, credentials)
-        cancelled += sum(map(int, await self._peers.ask_others(SUBJECT, question)))
+        cancelled += sum(await self._peers.ask_others(CancelCalls(id, credentials)))
         if not cancelled:
             raise NotFound(f'no request with the id "{id}" is in progress')
         return cancelled
 
-    async def _asked(self, question: str) -> bytes:
-        id, credentials = orjson.loads(question)
-        return b"%d" % self._here(id, credentials)
+    async def _asked(self, question: CancelCalls) -> int:
+        return self._here(question.id, question.credentials)
 
     def _here(self, id: str, credentials: str) -> int:
         found = [

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeVar
 
 from ..errors import Code, NotFound, WorkerLost
+from ..processes.frames import Part, Query
 
-Answer = Callable[[str], Awaitable[bytes]]
-"""Answers a text that another front end has sent. May raise errors of our own."""
+A = TypeVar("A")
 
 LIMIT = 10.0
 """Seconds that a front end may take for an answer, unless whoever asks has less time."""
@@ -14,8 +15,57 @@ LIMIT = 10.0
 PROMPT = 1.0
 """Seconds that each of several front ends may take."""
 
-Ask = Callable[[int, str, str], Awaitable[bytes]]
-"""Sends another front end a question about a subject."""
+
+class CancelCalls(Query[int]):
+    """Cancel the calls with this id and these credentials. The answer is their number."""
+
+    id: str
+    credentials: str
+
+
+class RemoteReading(Part):
+    """A connection that reads a recorded stream of another front end, behind the event `number`."""
+
+    id: str
+    owner: tuple[str, str | None, str]
+    reader: str
+    number: int
+
+
+class RecordedEvents(Part):
+    """The next events of a stream, the end, nothing so far, or that another connection reads."""
+
+    state: Literal["events", "ended", "nothing", "replaced"]
+    number: int
+    events: bytes
+
+
+class AttachReader(Query[bool]):
+    """The answer is whether an event follows."""
+
+    reading: RemoteReading
+
+
+class ReadEvents(Query[RecordedEvents]):
+    reading: RemoteReading
+
+
+class LeaveStream(Query[None]):
+    """The connection has ended."""
+
+    reading: RemoteReading
+
+
+class ReleaseStream(Query[None]):
+    """The client wants no more of the stream."""
+
+    reading: RemoteReading
+
+
+PeerQuery = CancelCalls | AttachReader | ReadEvents | LeaveStream | ReleaseStream
+
+Ask = Callable[[int, Any], Awaitable[Any]]
+"""Sends another front end a question, and returns its answer."""
 
 
 class Peers:
@@ -25,37 +75,44 @@ class Peers:
         self.index = index
         self._count = count
         self._ask = ask
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[type[Query[Any]], Callable[[Any], Awaitable[Any]]] = {}
 
-    def answers(self, subject: str, answer: Answer) -> None:
-        """Let `answer` answer all questions about a subject."""
-        self._answers[subject] = answer
+    def answers(self, kind: type[Query[A]], answer: Callable[[Any], Awaitable[A]]) -> None:
+        """Let `answer` answer all questions of a kind. It may raise errors of our own."""
+        self._answers[kind] = answer
 
-    async def ask(self, front_end: int, subject: str, text: str, limit: float = LIMIT) -> bytes:
+    async def answer(self, question: Query[A]) -> A:
+        """The answer of this front end. Raises NotFound, and what the answer raises."""
+        kind = type(question)
+        if kind not in self._answers:
+            raise NotFound(f"The front end {self.index} answers no {kind.__name__}.")
+        answer: A = await self._answers[kind](question)
+        return answer
+
+    async def ask(self, front_end: int, question: Query[A], limit: float = LIMIT) -> A:
         """The answer of one front end. Raises NotFound, WorkerLost, and what the answer raises.
 
         A front end that takes longer than `limit` seconds counts as lost.
         """
         if front_end == self.index:
-            if subject not in self._answers:
-                raise NotFound(f'The front end {front_end} answers nothing about "{subject}".')
-            return await self._answers[subject](text)
+            return await self.answer(question)
         if self._ask is None or not 0 <= front_end < self._count:
             raise NotFound(f"This server has no front end {front_end}.")
         try:
             async with asyncio.timeout(limit):
-                return await self._ask(front_end, subject, text)
+                answer: A = await self._ask(front_end, question)
+                return answer
         except TimeoutError:
             raise WorkerLost(f"the front end {front_end} has not answered within {limit:g} s") from None
 
-    async def ask_others(self, subject: str, text: str) -> list[bytes]:
+    async def ask_others(self, question: Query[A]) -> list[A]:
         """The answers of all other front ends, except those that are lost, start or hang."""
         others = [index for index in range(self._count) if index != self.index]
-        if not others:
-            return []
-        asking = (self.ask(index, subject, text, PROMPT) for index in others)
-        found = await asyncio.gather(*asking, return_exceptions=True)
-        for answer in found:
-            if isinstance(answer, BaseException) and getattr(answer, "code", None) is not Code.WORKER_LOST:
+        asking = (self.ask(index, question, PROMPT) for index in others)
+        answers = []
+        for answer in await asyncio.gather(*asking, return_exceptions=True):
+            if not isinstance(answer, BaseException):
+                answers.append(answer)
+            elif getattr(answer, "code", None) is not Code.WORKER_LOST:
                 raise answer
-        return [answer for answer in found if isinstance(answer, bytes)]
+        return answers

@@ -1,7 +1,7 @@
-"""The base of frames between two processes: typed MessagePack, never pickle."""
+"""The frames between processes: typed MessagePack, never pickle. This module has their tags and those of all rooms."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -9,12 +9,42 @@ import numpy as np
 from ..errors import Code, InferstreamError, InvalidRequest, ModelError, Overloaded, own_status
 from ..telemetry.tracebacks import RaisedElsewhere
 
+_FRAMES = """
+Frame Query Answer Logged Registered
+Start LoadInstance UnloadInstance Unloaded Ping Stop Readiness Numbers Describe CallRoute Free
+Open More Wanted Credit Full Cancel Form Item ItemOf Completed Ended Failed Partly
+Configure Prepare Serve Withdraw Release Tell OpenPorts Drain Shutdown Retired Lost Replace
+Load Unload ListModels SumMeters Count Counted SendRecords Subscribed Records
+Forward CancelCalls AttachReader ReadEvents LeaveStream ReleaseStream
+"""
+TAGS = {name: tag for tag, name in enumerate(_FRAMES.split())}
+"""The tag of each frame, by the name of its class."""
 
-class Frame(msgspec.Struct, array_like=True, gc=False):
-    """A message between two processes, or a part of one."""
+A = TypeVar("A")
 
 
-class Failure(Frame):
+class Part(msgspec.Struct, array_like=True, gc=False):
+    """A part of a frame."""
+
+
+class Frame(Part, tag=TAGS.__getitem__):
+    """A message between two processes. Without an answer it is an event."""
+
+
+class Query(Frame, Generic[A], kw_only=True):
+    """A question: a frame with an answer of type `A`."""
+
+    number: int = 0
+    """Set by the process that asks."""
+
+
+def answer_type(question: Query[A]) -> type[A]:
+    (base,) = type(question).__orig_bases__  # type: ignore[attr-defined]
+    (answer,) = get_args(base)
+    return answer  # type: ignore[no-any-return]
+
+
+class Failure(Part):
     """An error with its code and everything that a door may send to a client."""
 
     code: str
@@ -26,13 +56,21 @@ class Failure(Frame):
     """What the log, or a developer, is told beside the message."""
 
 
-class Logged(Frame, tag=40):
+class Answer(Frame):
+    """The answer to the question of this number, or its failure."""
+
+    number: int
+    value: Any = None
+    failure: Failure | None = None
+
+
+class Logged(Frame):
     model: str
     version: str
     values: dict[str, float]
 
 
-class Registered(Frame, tag=41):
+class Registered(Frame):
     name: str
     description: str
 

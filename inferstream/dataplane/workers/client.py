@@ -4,14 +4,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
-from ...concurrency.questions import Questions
 from ...errors import InferstreamError, ModelError, Overloaded, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
 from ...processes import shared_memory
+from ...processes.endpoint import Endpoint, Handlers, MakeLink
 from ...processes.frames import Frame, unpack_failure
-from ...processes.link import Link
 from ...rows import RowErrors
 from ...types import MetadataModelResponse
 from ...types.value_response import OutputForm, respond
@@ -36,7 +33,7 @@ Hung = Callable[["WorkerClient"], None]
 class WorkerClient:
     """Runs calls in a worker. Every call ends, even if the process dies."""
 
-    _link: Link
+    _endpoint: Endpoint
 
     def __init__(self, requests: int, responses: int) -> None:
         self._memory = shared_memory.Memory(responses, requests, self._send_freed)
@@ -52,14 +49,11 @@ class WorkerClient:
             frames.Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
             frames.Partly: self._partly,
             frames.Wanted: self._wanted,
-            frames.Described: lambda frame: self._questions.settle(frame.call, frame.metadata),
-            frames.RouteCalled: lambda frame: self._questions.settle(frame.call, frame.response),
             frames.Readiness: self._readiness,
             frames.Free: lambda frame: self._outgoing.free(frame.places),
         }
         self._calls: dict[int, RemoteCall] = {}
         self._forms: dict[int, OutputForm] = {}
-        self._questions: Questions[Any] = Questions()
         self._number = 0
         self.pid = 0
         self.models: dict[int, bool] = {}
@@ -67,13 +61,13 @@ class WorkerClient:
         self.completed = 0
         self.ended = asyncio.Event()
 
-    def _connect(self, pid: int, link: Callable[[Any, Callable[[Frame], None]], Link]) -> None:
-        """Connect to the process. `link` makes a link from a decoder and a receiver."""
+    def _connect(self, pid: int, link: MakeLink, more: Handlers, lost: Callable[[], None]) -> None:
+        """Connect to the process. `more` has the handlers of frames that are not about calls."""
         self.pid = pid
-        self._link = link(msgspec.msgpack.Decoder(frames.FromWorker), self._received)
+        self._endpoint = Endpoint(link, {**self._frames, **more}, lost)
 
     def _send_freed(self, places: list[int]) -> None:
-        self._link.send(frames.Free(places))
+        self._endpoint.send(frames.Free(places))
 
     @property
     def how(self) -> str:
@@ -89,40 +83,28 @@ class WorkerClient:
         """Send a call to the worker. Raises if the request's values cannot be sent."""
         number = self._next_number()
         self._flags[number] = 0
-        remote = RemoteCall(number, call, window, limit, lambda: hung(self), self._link)
+        remote = RemoteCall(number, call, window, limit, lambda: hung(self), self._endpoint.link)
         remote.send(instance, self._outgoing)
         self._calls[number] = remote
         return remote
 
     def _next_number(self) -> int:
         """A number without a call, because each number has one flag for "started". Raises Overloaded."""
-        if len(self._calls) + len(self._questions) >= shared_memory.FLAGS - 1:
+        if len(self._calls) >= shared_memory.FLAGS - 1:
             raise Overloaded(f"A worker process has {shared_memory.FLAGS} calls in progress already.")
         while True:
             self._number = self._number % (shared_memory.FLAGS - 1) + 1
-            if self._number not in self._calls and self._number not in self._questions:
+            if self._number not in self._calls:
                 return self._number
 
     async def describe(self, instance: int) -> MetadataModelResponse:
         """A model's metadata. Raises WorkerLost, or the model's error."""
-        described: bytes = await self._ask(lambda call: frames.Describe(call, instance))
+        described: bytes = await self._endpoint.ask(frames.Describe(instance))
         return MetadataModelResponse.model_validate_json(described)
 
     async def ask(self, instance: int, request: HttpRequest) -> HttpResponse:
         """Call a REST route of a model. Raises WorkerLost, or the model's error."""
-        response: HttpResponse = await self._ask(lambda call: frames.CallRoute(call, instance, request))
-        return response
-
-    async def _ask(self, question: Callable[[int], Frame]) -> Any:
-        if self.ended.is_set():
-            raise WorkerLost(f"The worker process {self.how}.")
-        number = self._next_number()
-        result = self._questions.ask(number)
-        self._link.send(question(number))
-        return await result
-
-    def _received(self, frame: Frame) -> None:
-        self._frames[type(frame)](frame)
+        return await self._endpoint.ask(frames.CallRoute(instance, request))
 
     def _completed(self, frame: frames.Completed) -> None:
         # Unpacked even without a caller, because dropping the tensors frees their places.
@@ -177,8 +159,6 @@ class WorkerClient:
         if remote is not None:
             self.completed += 1
             remote.ended(error)
-        elif error is not None:
-            self._questions.fail(number, error)
 
     def _wanted(self, frame: frames.Wanted) -> None:
         remote = self._calls.get(frame.call)
@@ -190,14 +170,12 @@ class WorkerClient:
             self.models[frame.instance] = frame.ready
 
     def _lose(self) -> None:
-        self._link.drain()
-        self._link.close()
+        lost = f"The worker process that ran this request {self.how}."
+        self._endpoint.end(WorkerLost(lost))
         self.ended.set()
         self.models.clear()
-        lost = f"The worker process that ran this request {self.how}."
         for number, remote in list(self._calls.items()):
             started = self._flags[number]
             remote.ended(WorkerLost(lost) if started else NeverStarted(lost))
         self._calls.clear()
         self._memory.close()
-        self._questions.fail_all(WorkerLost(lost))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...handlers import CustomHandler, HttpRequest, HttpResponse
-from ...processes.frames import Failure, Frame, Logged, Registered
+from ...processes.frames import Failure, Frame, Part, Query
 from ...telemetry.meter_set import Changes
 from ..checks import Strictness
 from ..execution.base import Capabilities
@@ -13,7 +13,7 @@ MOST_FORMS = 1024
 """Forms that each side of a link remembers. Both forget all of them before one more, so that loads do not add up."""
 
 
-class PackedTensor(Frame):
+class PackedTensor(Part):
     """A tensor. By `form`, `data` holds the values, their raw bytes, or their place in the arena."""
 
     name: str
@@ -24,7 +24,7 @@ class PackedTensor(Frame):
     parameters: dict[str, Any] | None
 
 
-class PackedRequest(Frame):
+class PackedRequest(Part):
     """An inference request; `outputs` are pairs of name and parameters."""
 
     id: str | None
@@ -33,7 +33,7 @@ class PackedRequest(Frame):
     outputs: list[tuple[str, dict[str, Any] | None]] | None
 
 
-class PackedResponse(Frame):
+class PackedResponse(Part):
     """An inference response, which the worker has checked."""
 
     model_name: str
@@ -43,7 +43,7 @@ class PackedResponse(Frame):
     outputs: list[PackedTensor]
 
 
-class Start(Frame, tag=1):
+class Start(Frame):
     """The first frame: logging, and the server's name if requests get CloudEvents headers.
 
     `tracing` has a collector's endpoint, and the name and version of the service. `code` has the folders that every
@@ -62,7 +62,19 @@ class Start(Frame, tag=1):
     """Whether developers see exceptions, so that failures carry them."""
 
 
-class LoadInstance(Frame, tag=2):
+class Loaded(Part):
+    """A model is loaded. `signature` and `metadata` are JSON; the latter is None if the model's own code makes it."""
+
+    instance: int
+    signature: bytes
+    capabilities: Capabilities
+    slots: int
+    routes: list[CustomHandler]
+    strictness: Strictness
+    metadata: bytes | None = None
+
+
+class LoadInstance(Query[Loaded]):
     """Load a model. `settings` is JSON, `source` its settings file."""
 
     instance: int
@@ -71,11 +83,11 @@ class LoadInstance(Frame, tag=2):
     timeout: float
 
 
-class UnloadInstance(Frame, tag=3):
+class UnloadInstance(Query[None]):
     instance: int
 
 
-class Open(Frame, tag=4):
+class Open(Frame):
     """Run a request, for a stream at most `window` responses ahead of its reader. `trace` has its span's headers.
 
     `request_id` is the X-Request-Id of the client's request.
@@ -95,7 +107,7 @@ class Open(Frame, tag=4):
     """As of the call."""
 
 
-class More(Frame, tag=5):
+class More(Frame):
     """The next request of a bidirectional stream. None ends it, with `failure` after an error."""
 
     call: int
@@ -103,102 +115,75 @@ class More(Frame, tag=5):
     failure: Failure | None = None
 
 
-class Credit(Frame, tag=6):
+class Credit(Frame):
     """The reader has taken `count` more responses."""
 
     call: int
     count: int
 
 
-class Cancel(Frame, tag=7):
+class Cancel(Frame):
     """The call has no caller any more; `expired` after its deadline."""
 
     call: int
     expired: bool = False
 
 
-class Describe(Frame, tag=8):
-    call: int
+class Describe(Query[bytes]):
+    """The answer is the metadata of a model as JSON."""
+
     instance: int
 
 
-class CallRoute(Frame, tag=26):
+class CallRoute(Query[HttpResponse]):
     """A request to a REST route of a model."""
 
-    call: int
     instance: int
     request: HttpRequest
 
 
-class RouteCalled(Frame, tag=27):
-    """The response to `CallRoute`, which ends the call."""
-
-    call: int
-    response: HttpResponse
+class Ping(Query[int]):
+    """A check that the event loop runs. The answer counts the calls of other front ends."""
 
 
-class Ping(Frame, tag=9):
-    """A check that the event loop runs; `Pong` is the response."""
-
-
-class Stop(Frame, tag=10):
+class Stop(Frame):
     """Unload everything and end within `grace` seconds."""
 
     grace: float
 
 
-class Free(Frame, tag=11):
+class Free(Frame):
     """Tensors at these places of the arena are no longer used. Both ways."""
 
     places: list[int]
 
 
-class Loaded(Frame, tag=12):
-    """A model is loaded. `signature` and `metadata` are JSON; the latter is None if the model's own code makes it."""
+class Unloaded(Frame):
+    """Tells a front end that the supervisor unloads a model."""
 
     instance: int
-    signature: bytes
-    capabilities: Capabilities
-    slots: int
-    routes: list[CustomHandler]
-    strictness: Strictness
-    metadata: bytes | None = None
 
 
-class LoadFailed(Frame, tag=13):
-    """A model did not load. The status comes from the model's own error."""
-
-    instance: int
-    message: str
-    status_code: int | None = None
-    traceback: str | None = None
-    """For the log of the server, which has one record of the failure."""
-
-
-class Unloaded(Frame, tag=14):
-    instance: int
-
-
-class Readiness(Frame, tag=15):
+class Readiness(Frame):
     """The model's `ready` has changed."""
 
     instance: int
     ready: bool
 
 
-class Completed(Frame, tag=16):
+class Completed(Frame):
     """The only response of a call, which ends it."""
 
     call: int
     response: PackedResponse
 
 
-class Item(Frame, tag=17):
+class Item(Frame):
     call: int
     response: PackedResponse
 
 
-class Form(Frame, tag=31):
+class Form(Frame):
     """The form of values that follow (`OutputForm`), sent once to each front end."""
 
     number: int
@@ -210,7 +195,7 @@ class Form(Frame, tag=31):
     base64: bool
 
 
-class ItemOf(Frame, tag=32):
+class ItemOf(Frame):
     """An item of a stream that is one value of a form; `last` for the only response of a call, which ends it."""
 
     call: int
@@ -219,19 +204,19 @@ class ItemOf(Frame, tag=32):
     last: bool = False
 
 
-class Ended(Frame, tag=18):
+class Ended(Frame):
     """A stream or cancelled call has ended. `lingering`: it occupies a thread, and a second frame follows."""
 
     call: int
     lingering: bool = False
 
 
-class Failed(Frame, tag=19):
+class Failed(Frame):
     call: int
     failure: Failure
 
 
-class Partly(Frame, tag=28):
+class Partly(Frame):
     """A call has ended with errors of single rows (message and status), and a response to the others."""
 
     call: int
@@ -239,21 +224,14 @@ class Partly(Frame, tag=28):
     response: PackedResponse | None
 
 
-class Described(Frame, tag=20):
-    """The metadata of a model as JSON, which ends the call."""
-
-    call: int
-    metadata: bytes
-
-
-class Wanted(Frame, tag=21):
+class Wanted(Frame):
     """The model has taken `count` more of the later requests."""
 
     call: int
     count: int
 
 
-class Numbers(Frame, tag=29):
+class Numbers(Frame):
     """Changes of a model's meters in the worker since the last such frame."""
 
     instance: int
@@ -261,39 +239,7 @@ class Numbers(Frame, tag=29):
     changes: Changes
 
 
-class Pong(Frame, tag=24):
-    """The event loop runs. `others` counts the calls of other front ends."""
-
-    others: int = 0
-
-
-class Full(Frame, tag=25):
+class Full(Frame):
     """A stream is as far ahead of its reader as allowed, and waits for credit."""
 
     call: int
-
-
-FromFrontEnd = Open | More | Credit | Cancel | Describe | CallRoute | Free
-ToWorker = FromFrontEnd | Start | LoadInstance | UnloadInstance | Ping | Stop
-FromWorker = (
-    Loaded
-    | LoadFailed
-    | Unloaded
-    | Readiness
-    | Completed
-    | Item
-    | Form
-    | ItemOf
-    | Ended
-    | Failed
-    | Partly
-    | Described
-    | RouteCalled
-    | Wanted
-    | Logged
-    | Registered
-    | Numbers
-    | Pong
-    | Full
-    | Free
-)

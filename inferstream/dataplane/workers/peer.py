@@ -3,35 +3,28 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-import msgspec
-
-from ...concurrency.tasks import Tasks
-from ...errors import InferstreamError, WorkerLost
-from ...processes.frames import Frame, pack_failure, unpack_failure
-from ...processes.link import Link
+from ...errors import WorkerLost
+from ...handlers import HttpResponse
+from ...processes.endpoint import Endpoint, Handlers, MakeLink
+from ...processes.frames import pack_failure, unpack_failure
 from ...processes.shared_memory import Memory
 from ...types import Headers
-from ..execution.responses import translated
+from ..execution.responses import cause, translated
 from . import frames
 from .instance import Instance, Models, RemoteRequests, ResponseSender, WorkerCall
 from .packing import unpack_request
 
-MakeLink = Callable[..., Link]
-"""Makes the link from a decoder, and functions for each frame and for its end."""
-
 
 class Peer:
-    """Runs the calls of one front end. `kinds` are its frames, `more` has the handlers of frames that are not calls."""
+    """Runs the calls of one front end. `more` has the handlers of frames that are not calls."""
 
     def __init__(
         self,
         link: MakeLink,
-        kinds: Any,
         memory: tuple[int, int],
         models: Models,
-        more: dict[type[Frame], Callable[[Any], object]],
+        more: Handlers,
         lost: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -42,33 +35,28 @@ class Peer:
         self._cancelled: set[int] = set()
         self._forms: set[int] = set()
         """The numbers of the forms of values that the front end knows."""
-        self._tasks = Tasks()
-        self.spawn = self._tasks.start
-        self._frames: dict[type[Frame], Callable[[Any], object]] = {
+        handlers: Handlers = {
             frames.Open: self._open,
             frames.More: self._more,
             frames.Credit: self._credit,
             frames.Cancel: self._cancel,
-            frames.Describe: lambda frame: self.spawn(self._ask(frame)),
-            frames.CallRoute: lambda frame: self.spawn(self._ask(frame)),
+            frames.Describe: self._ask,
+            frames.CallRoute: self._ask,
             frames.Free: lambda frame: self._outgoing.free(frame.places),
             **more,
         }
-        self._link = link(msgspec.msgpack.Decoder(kinds), self._received, lost)
-        self.send = self._link.send
+        endpoint = Endpoint(link, handlers, lost)
+        self._link, self.send, self.spawn = endpoint.link, endpoint.send, endpoint.spawn
 
     @property
     def awaited(self) -> int:
         return len(self._calls) - len(self._cancelled)
 
-    def _received(self, frame: Frame) -> None:
-        self._frames[type(frame)](frame)
-
     def _open(self, frame: frames.Open) -> None:
         request = unpack_request(frame.request, self._incoming.view)
         instance = self._models.instances.get(frame.instance)
         if instance is None:
-            self._refuse(frame.call)
+            self.send(frames.Failed(frame.call, pack_failure(_unloaded())))
             return
         local = instance.local
         if self._models.events is not None:
@@ -80,11 +68,6 @@ class Peer:
         )
         task = call.task = self._loop.create_task(sender.run(instance.handler))
         task.add_done_callback(partial(self._done, sender, instance))
-
-    def _refuse(self, call: int) -> None:
-        """The model is unloaded, and the caller does not know it yet."""
-        error = WorkerLost("The worker process does not have the model of this request any more.")
-        self.send(frames.Failed(call, pack_failure(error)))
 
     def _done(self, sender: ResponseSender, instance: Instance, task: "asyncio.Task[None]") -> None:
         number = sender.number
@@ -117,24 +100,19 @@ class Peer:
             self._cancelled.add(frame.call)
             sender.cancel(frame.expired)
 
-    async def _ask(self, frame: frames.Describe | frames.CallRoute) -> None:
+    async def _ask(self, frame: frames.Describe | frames.CallRoute) -> bytes | HttpResponse:
         instance = self._models.instances.get(frame.instance)
         if instance is None:
-            self._refuse(frame.call)
-            return
+            raise _unloaded()
         local = instance.local
         try:
             if isinstance(frame, frames.Describe):
-                metadata = await local.metadata()
-                self.send(frames.Described(frame.call, metadata.model_dump_json().encode()))
-                return
+                return (await local.metadata()).model_dump_json().encode()
             if self._models.tracing is not None:
                 self._models.tracing.enter(Headers(frame.request.headers))
-            self.send(frames.RouteCalled(frame.call, await local.ask(frame.request)))
+            return await local.ask(frame.request)
         except BaseException as error:  # model code may raise anything
-            failure = translated(error, local.settings.name, None)
-            assert isinstance(failure, InferstreamError)
-            self.send(frames.Failed(frame.call, pack_failure(failure)))
+            raise translated(error, local.settings.name, None) from cause(error)
 
     def end(self) -> None:
         """The front end has ended. Cancel its calls."""
@@ -149,3 +127,8 @@ class Peer:
             await asyncio.wait(tasks)
             await asyncio.sleep(0)
         self._memory.close()
+
+
+def _unloaded() -> WorkerLost:
+    """The model is unloaded, and the caller does not know it yet."""
+    return WorkerLost("The worker process does not have the model of this request any more.")

@@ -2,22 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import ExitStack
 from functools import partial
+from typing import TypeVar
 
-from ...concurrency.questions import Questions
-from ...errors import ModelLoadFailed, WorkerLost
+from ...errors import InferstreamError, ModelLoadFailed, WorkerLost, own_status
 from ...processes import shared_memory
 from ...processes.custom_metrics import RECEIVERS
 from ...processes.link import Link
 from ...processes.spawning import REAPED, Child, Program
 from ...telemetry.meter_set import MeterSet
-from ...telemetry.tracebacks import RaisedElsewhere
 from . import frames
 from .client import Suspected, WorkerClient
 
 logger = logging.getLogger("inferstream.worker")
+
+T = TypeVar("T")
 
 BLOCKED = 2.0
 """Seconds without a pong after which a worker's event loop counts as blocked."""
@@ -67,79 +68,70 @@ class WorkerProcess(WorkerClient):
             self._child = Child(program, (requests, responses, *descriptors), self._gone)
             undo.pop_all()
         self._instance_meters = instance_meters
-        self._frames |= {
-            frames.Loaded: self._loaded,
-            frames.LoadFailed: self._load_failed,
-            frames.Unloaded: lambda frame: self._changes.settle(frame.instance, None),
-            frames.Numbers: instance_meters.add,
-            frames.Pong: self._ponged,
-        }
-        self._frames |= RECEIVERS
-        self._changes: Questions[frames.Loaded | None] = Questions()
-        self._pong = asyncio.Event()
+        self._changing = 0
+        self._blame: type[WorkerLost] = WorkerLost
         self._others = 0
-        self._connect(self._child.pid, partial(Link, self._child.socket, lost=self._child.kill))
-        self._link.send(start)
+        link = partial(Link, self._child.socket)
+        self._connect(
+            self._child.pid, link, {frames.Numbers: instance_meters.add, **RECEIVERS}, self._child.kill
+        )
+        self._endpoint.send(start)
 
     async def load(self, frame: frames.LoadInstance) -> frames.Loaded:
         """Load a model. Raises ModelLoadFailed, and WorkerLost if the process ends meanwhile."""
-        loaded = await self._change(frame.instance, frame)
-        assert loaded is not None
+        loading = self._endpoint.ask(frame)
+        try:
+            loaded = await self._changed(asyncio.shield(loading))
+        except asyncio.CancelledError:
+            loading.add_done_callback(lambda _: self._endpoint.ask(frames.UnloadInstance(frame.instance)))
+            raise
+        except WorkerLost:
+            raise
+        except InferstreamError as error:
+            raise ModelLoadFailed(error.message, own_status(error)) from error.__cause__
+        self.models[frame.instance] = True
         return loaded
 
     async def unload(self, instance: int) -> None:
         if self.models.pop(instance, None) is not None and not self.ended.is_set():
             try:
-                await self._change(instance, frames.UnloadInstance(instance))
+                await self._changed(self._endpoint.ask(frames.UnloadInstance(instance)))
             except WorkerLost:
                 return  # it ended with the process
 
-    async def _change(
-        self, instance: int, frame: frames.LoadInstance | frames.UnloadInstance
-    ) -> frames.Loaded | None:
-        if self.ended.is_set():
-            raise WorkerLost(f"The worker process {self.how}.")
-        change = self._changes.ask(instance)
-        self._link.send(frame)
-        return await change
-
-    def _loaded(self, frame: frames.Loaded) -> None:
-        if frame.instance not in self._changes:
-            self._link.send(frames.UnloadInstance(frame.instance))  # its caller no longer waits
-            return
-        self.models[frame.instance] = True  # here, so that the end of the process cannot come in between
-        self._changes.settle(frame.instance, frame)
-
-    def _load_failed(self, frame: frames.LoadFailed) -> None:
-        error = ModelLoadFailed(frame.message, frame.status_code)
-        if frame.traceback is not None:
-            error.__cause__ = RaisedElsewhere(frame.traceback)
-        self._changes.fail(frame.instance, error)
-
-    def _ponged(self, frame: frames.Pong) -> None:
-        self._others = frame.others
-        self._pong.set()
+    async def _changed(self, answer: Awaitable[T]) -> T:
+        """The answer to a load or an unload. Raises WorkerLost, Suspected if there were others."""
+        self._changing += 1
+        try:
+            result = await answer
+            if not self.ended.is_set():  # it may end after its answer
+                return result
+        except WorkerLost:
+            pass
+        finally:
+            self._changing -= 1
+        raise self._blame(f"its worker process {self.how}")
 
     async def blocked(self) -> bool:
         """Whether the worker's event loop is blocked, so that nothing in it can proceed."""
-        self._pong.clear()
-        self._link.send(frames.Ping())
         try:
             async with asyncio.timeout(BLOCKED):
-                await self._pong.wait()
+                self._others = await self._endpoint.ask(frames.Ping())
         except TimeoutError:
-            return not self.ended.is_set()
+            return True
+        except WorkerLost:
+            return False
         return False
 
     async def idle(self) -> None:
         """Wait until no call with a caller is running."""
         while self._others or any(not remote.cancelled for remote in self._calls.values()):
             await asyncio.sleep(0.05)
-            self._link.send(frames.Ping())
+            self._others = await self._endpoint.ask(frames.Ping())
 
     async def stop(self, grace: float) -> bool:
         """Unload everything and end, within `grace` and twice `REAPED` seconds; False if the process was killed."""
-        self._link.send(frames.Stop(grace))
+        self._endpoint.send(frames.Stop(grace))
         late = partial(logger.error, "worker %d did not end within %.1f s; killing it", self.pid, grace)
         return await self._child.stopped(self.ended, grace + REAPED, late)
 
@@ -156,8 +148,6 @@ class WorkerProcess(WorkerClient):
         return self._child.how
 
     def _gone(self) -> None:
+        self._blame = Suspected if self._changing > 1 else WorkerLost
         self._lose()
-        self._pong.set()
         self._instance_meters.gone()
-        blame = Suspected if len(self._changes) > 1 else WorkerLost
-        self._changes.fail_all(blame(f"its worker process {self._child.how}"))

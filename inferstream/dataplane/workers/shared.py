@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ...processes import descriptors
+from ...processes.endpoint import Handlers
 from ...processes.link import Link
 from ...processes.spawning import Program
 from ...telemetry.queues import QueueMeters
@@ -150,8 +151,8 @@ class AttachedWorker(WorkerClient):
         self._load = load
         self._news = news
         self._how = "has ended"
-        self._frames[frames.Unloaded] = lambda frame: self.models.pop(frame.instance, None)
-        self._connect(pid, partial(Link, end, lost=self._hung_up))
+        unloaded: Handlers = {frames.Unloaded: lambda frame: self.models.pop(frame.instance, None)}
+        self._connect(pid, partial(Link, end), unloaded, self._hung_up)
 
     @property
     def active(self) -> int:

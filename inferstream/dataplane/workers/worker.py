@@ -12,10 +12,11 @@ from functools import partial
 from ... import processors
 from ...allocator import keep_freed_memory
 from ...concurrency.event_loop import new_event_loop
-from ...errors import InferstreamError, own_status
+from ...errors import InferstreamError, ModelLoadFailed
 from ...garbage import settle
 from ...imports.folders import share_folders
 from ...processes.custom_metrics import CustomMetricSender
+from ...processes.endpoint import MakeLink
 from ...processes.frames import Frame
 from ...processes.link import Link
 from ...processes.membership import belong_to
@@ -23,13 +24,13 @@ from ...settings import ModelSettings
 from ...signature import SIGNATURE
 from ...telemetry.console import configure_console
 from ...telemetry.custom import CUSTOM
-from ...telemetry.logs import configure_logging, logged_traceback
+from ...telemetry.logs import configure_logging
 from ..cloudevents import CloudEvents
 from ..execution.base import BuildRouteHandler
 from ..execution.local import Local
 from . import frames
 from .instance import Instance, Models
-from .peer import MakeLink, Peer
+from .peer import Peer
 
 logger = logging.getLogger("inferstream.worker")
 
@@ -52,16 +53,13 @@ class Worker:
         self._front_ends: set[Peer] = set()
         self._supervisor = Peer(
             link,
-            frames.ToWorker,
             (incoming, outgoing),
             self._models,
             {
                 frames.Start: self._start,
-                frames.LoadInstance: lambda frame: self._spawn(self._load(frame)),
-                frames.UnloadInstance: lambda frame: self._spawn(self._unload(frame)),
-                frames.Ping: lambda _: self._send(
-                    frames.Pong(sum(peer.awaited for peer in self._front_ends))
-                ),
+                frames.LoadInstance: self._load,
+                frames.UnloadInstance: self._unload,
+                frames.Ping: self._ping,
                 frames.Stop: lambda frame: self._spawn(self._stop(frame)),
             },
             lambda: os._exit(0),
@@ -73,7 +71,7 @@ class Worker:
 
     def admit(self, link: MakeLink, memory: tuple[int, int]) -> None:
         """Serve one more front end, which may only call loaded models."""
-        front_end = Peer(link, frames.FromFrontEnd, memory, self._models, {}, lambda: self._left(front_end))
+        front_end = Peer(link, memory, self._models, {}, lambda: self._left(front_end))
         self._front_ends.add(front_end)
         for number, instance in self._instances.items():
             front_end.send(frames.Readiness(number, instance.ready))
@@ -103,38 +101,35 @@ class Worker:
             else:
                 self._models.tracing = Tracer(*frame.tracing)
 
-    async def _load(self, frame: frames.LoadInstance) -> None:
+    async def _ping(self, frame: frames.Ping) -> int:
+        return sum(peer.awaited for peer in self._front_ends)
+
+    async def _load(self, frame: frames.LoadInstance) -> frames.Loaded:
         settings = ModelSettings.from_complete(frame.settings)
         settings._source = frame.source
         settings.max_concurrency = settings.worker_concurrency
         try:
             local = await Local.load(settings, frame.timeout, self._build_route_handler)
             signature = SIGNATURE.dump_json(local.signature)
-        except InferstreamError as error:
-            cause = error.__cause__
-            text = None if cause is None else logged_traceback(cause)
-            self._send(frames.LoadFailed(frame.instance, error.message, own_status(error), text))
-            return
+        except InferstreamError:
+            raise
         except Exception as error:
             logger.exception("model %s cannot be served", settings.name)
             reason = f"Model {settings.name} did not load: {type(error).__name__}: {error}"
-            self._send(frames.LoadFailed(frame.instance, reason))
-            return
+            raise ModelLoadFailed(reason) from None
         metadata = await _metadata_after_load(local)
         self._instances[frame.instance] = Instance(local, self._models)
         self._tell_front_ends(frames.Readiness(frame.instance, True))
-        self._send(
-            frames.Loaded(
-                frame.instance,
-                signature,
-                local.capabilities,
-                local.slots,
-                local.routes,
-                local.strictness,
-                metadata,
-            )
+        asyncio.get_running_loop().call_soon(settle)  # after the answer
+        return frames.Loaded(
+            frame.instance,
+            signature,
+            local.capabilities,
+            local.slots,
+            local.routes,
+            local.strictness,
+            metadata,
         )
-        settle()
 
     async def _unload(self, frame: frames.UnloadInstance) -> None:
         instance = self._instances.pop(frame.instance, None)
@@ -142,10 +137,9 @@ class Worker:
         if instance is not None:
             await instance.local.unload()
             self._tell_numbers(frame.instance, instance)
-        self._send(frames.Unloaded(frame.instance))
         del instance
         gc.unfreeze()  # otherwise objects of the unloaded model would never be collected
-        settle()
+        asyncio.get_running_loop().call_soon(settle)  # after the answer
 
     async def _stop(self, frame: frames.Stop) -> None:
         try:

@@ -5,29 +5,26 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from itertools import chain, count
-from typing import Any
+from itertools import chain
+from typing import Any, get_args
 
 import msgspec
 
 from ... import processors
 from ...allocator import keep_freed_memory
 from ...concurrency.event_loop import new_event_loop
-from ...concurrency.questions import Questions
-from ...concurrency.tasks import Tasks
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.peers import Peers
+from ...dataplane.peers import PeerQuery, Peers
 from ...dataplane.workers.shared import WorkerLoads
-from ...errors import InferenceFailed, InferstreamError
 from ...garbage import settle
 from ...imports.folders import share_folders
 from ...processes.custom_metrics import CustomMetricSender
 from ...processes.descriptors import Intake
-from ...processes.frames import pack_failure, unpack_failure
+from ...processes.endpoint import Endpoint, Handlers
+from ...processes.frames import answer_type
 from ...processes.link import Link
 from ...processes.membership import belong_to
 from ...settings import Settings
@@ -35,10 +32,9 @@ from ...telemetry.console import configure_console
 from ...telemetry.custom import CUSTOM
 from ...telemetry.files import MetricFiles
 from ...telemetry.histogram import Buckets
-from ...telemetry.logs import configure_logging, logged_traceback
+from ...telemetry.logs import configure_logging
 from ...telemetry.metrics import Meters
-from ...telemetry.sums import families_of
-from ...telemetry.tracebacks import RaisedElsewhere
+from ...telemetry.sums import Family, families_of
 from ...telemetry.workers import WorkerMeters
 from ..doors import Doors
 from ..ports import bind
@@ -57,43 +53,38 @@ PUSH = 1.0
 class FrontEnd:
     """Runs the supervisor's frames."""
 
+    _registry: FrontEndRegistry
+    _loading: Loading
+    _peers: Peers
+
     def __init__(self, end: socket.socket, intake: socket.socket, loads: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self._spawn = Tasks().start
-        self._questions: Questions[bytes] = Questions()
-        self._numbers = count(1)
         self._workers = WorkerMeters(MetricFiles(None))
         self._doors: Doors | None = None
-        self._frames: dict[type[Any], Callable[[Any], object]] = {
+        handlers: Handlers = {
             frames.Configure: self._start,
-            frames.Prepare: lambda frame: self._do(
-                frame, self._registry.prepare(frame.model, self._loading.load(frame))
-            ),
-            frames.Serve: lambda frame: self._do(frame, self._registry.serve(frame.model)),
-            frames.Withdraw: lambda frame: self._do(frame, self._registry.withdraw(frame.model)),
-            frames.Tell: self._tell,
-            frames.OpenPorts: lambda frame: self._do(frame, self._open()),
-            frames.Drain: lambda frame: self._do(frame, self._drain(frame.grace)),
-            frames.Shutdown: lambda frame: self._do(frame, self._stop(frame.seconds), then=_end),
+            frames.Prepare: lambda frame: self._registry.prepare(frame.model, self._loading.load(frame)),
+            frames.Serve: lambda frame: self._registry.serve(frame.model),
+            frames.Withdraw: lambda frame: self._registry.withdraw(frame.model),
+            frames.Release: lambda frame: self._registry.released(frame.model),
+            frames.Tell: lambda frame: self._registry.tell(frame),
+            frames.OpenPorts: lambda _: self._open(),
+            frames.Drain: lambda frame: self._drain(frame.grace),
+            frames.Shutdown: lambda frame: self._spawn(self._shut_down(frame.seconds)),
             frames.Retired: lambda frame: self._loading.retired(frame.worker),
             frames.Lost: lambda frame: self._loading.lost(frame.worker, frame.how),
-            frames.QueryResult: self._query_result,
-            frames.Ask: lambda frame: self._spawn(self._answer(frame)),
-            frames.Count: lambda frame: self._count(frame.operation),
+            frames.Count: self._count,
             frames.SendRecords: lambda frame: self._registry.send_records(frame),
             frames.Records: lambda frame: self._registry.subscribers.put_foreign(
                 frame.records, frame.dropped
             ),
         }
-        decoder = msgspec.msgpack.Decoder(frames.ToFrontEnd)
-        self._link = Link(end, decoder, self._received, lambda: os._exit(0))
-        self._send = self._link.send
+        of_others: Handlers = dict.fromkeys(get_args(PeerQuery), lambda frame: self._peers.answer(frame))
+        endpoint = Endpoint(partial(Link, end), {**handlers, **of_others}, lambda: os._exit(0))
+        self._ask, self._send, self._spawn = endpoint.ask, endpoint.send, endpoint.spawn
         self.metrics = CustomMetricSender(self._send)
         self._intake = intake
         self._loads = loads
-
-    def _received(self, frame: Any) -> None:
-        self._frames[type(frame)](frame)
 
     def _start(self, frame: frames.Configure) -> None:
         settings = self._settings = Settings.from_complete(frame.settings)
@@ -106,7 +97,7 @@ class FrontEnd:
         processors.divide(frame.count)
         self._ports = frame.ports
         self._meters = Meters(settings.metrics_rest_server_prefix, Buckets(**settings.metrics_buckets))
-        self._meters.elsewhere = partial(self._ask, "metrics", "")
+        self._meters.elsewhere = lambda: self._ask(frames.SumMeters())
         self._tracing = build_tracing(settings)
         self._metric_push = build_push(settings, self._meters)
         if self._metric_push is not None:
@@ -121,10 +112,6 @@ class FrontEnd:
         self._peers = Peers(frame.index, frame.count, self._ask_peer)
         self._dataplane = DataPlane(settings, self._registry, access, self._peers)
         self._spawn(self._push())
-
-    def _tell(self, frame: frames.Tell) -> None:
-        self._registry.tell(frame)
-        self._send(frames.Done(frame.operation))
 
     async def _open(self) -> None:
         settings = self._settings
@@ -147,77 +134,33 @@ class FrontEnd:
         left = max(over - self._loop.time(), 0.0)
         sending = [each.stop() for each in (self._tracing, self._metric_push) if each is not None]
         await within(left, "unloading", self._registry.unload_all(min(UNLOADING, left)), *sending)
-        self._count(0)
 
-    def _do(
-        self,
-        frame: frames.FrontEndOperation,
-        coroutine: Coroutine[Any, Any, None],
-        then: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._spawn(self._doing(frame.operation, coroutine, then))
-
-    async def _doing(
-        self, operation: int, coroutine: Coroutine[Any, Any, None], then: Callable[[], None]
-    ) -> None:
+    async def _shut_down(self, seconds: float) -> None:
         try:
-            await coroutine
-            failure = None
-        except InferstreamError as error:
-            if error.__cause__ is not None:  # for the log of the supervisor
-                error.__cause__ = RaisedElsewhere(logged_traceback(error.__cause__))
-            failure = pack_failure(error)
-        except Exception as error:
-            logger.exception("an operation of a front end failed")
-            failure = pack_failure(InferenceFailed(f"{type(error).__name__}: {error}"))
-        self._send(frames.Done(operation, failure))
-        await asyncio.sleep(0)  # the link writes in the next turn of the loop
-        then()
-
-    async def _ask(self, what: str, name: str, front_end: int | None = None) -> bytes:
-        number = next(self._numbers)
-        result = self._questions.ask(number)
-        self._send(frames.Query(number, what, name, front_end))
-        return await result
-
-    async def _ask_peer(self, front_end: int, subject: str, text: str) -> bytes:
-        return await self._ask(subject, text, front_end)
-
-    async def _answer(self, frame: frames.Ask) -> None:
-        """Answer another front end."""
-        try:
-            answer = frames.Answered(
-                frame.question, None, await self._peers.ask(self._peers.index, frame.subject, frame.text)
-            )
-        except InferstreamError as error:
-            answer = frames.Answered(frame.question, pack_failure(error))
+            await self._stop(seconds)
         except Exception:
-            logger.exception("a question of another front end failed")
-            failed = InferenceFailed("The server failed; its log says why.")
-            answer = frames.Answered(frame.question, pack_failure(failed))
-        self._send(answer)
+            logger.exception("a front end could not stop in order")
+        self._send(frames.Counted(self._families()))
+        await asyncio.sleep(0)  # the link writes in the next turn of the loop
+        logging.shutdown()
+        with suppress(Exception):  # model code may have closed stdout
+            sys.stdout.flush()
+        os._exit(0)
 
-    def _query_result(self, frame: frames.QueryResult) -> None:
-        if frame.failure is not None:
-            self._questions.fail(frame.question, unpack_failure(frame.failure))
-        else:
-            self._questions.settle(frame.question, frame.data)
+    async def _ask_peer(self, front_end: int, question: Any) -> Any:
+        answer = await self._ask(frames.Forward(front_end, question))
+        return msgspec.convert(answer, answer_type(question))
 
-    def _count(self, operation: int) -> None:
-        families = families_of(chain(self._meters.collect(), self._workers.collect()))
-        self._send(frames.Counted(operation, families))
+    async def _count(self, _: frames.Count) -> list[Family]:
+        return self._families()
+
+    def _families(self) -> list[Family]:
+        return families_of(chain(self._meters.collect(), self._workers.collect()))
 
     async def _push(self) -> None:
         while True:
             await asyncio.sleep(PUSH)
-            self._count(0)
-
-
-def _end() -> None:
-    logging.shutdown()
-    with suppress(Exception):  # model code may have closed stdout
-        sys.stdout.flush()
-    os._exit(0)
+            self._send(frames.Counted(self._families()))
 
 
 def main(parent: int, end: int, lifeline: int, intake: int, loads: int) -> None:

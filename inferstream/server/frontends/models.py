@@ -3,13 +3,13 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable
 from itertools import count
 
 from ...dataplane.execution.base import Execution
 from ...dataplane.workers.group import WorkerGroup
 from ...dataplane.workers.pool import Pool
 from ...errors import InferstreamError, ModelLoadFailed, WorkerLost, own_status
+from ...processes.frames import Query
 from ...settings import ModelSettings
 from . import frames
 from .process import FrontEndProcess
@@ -33,21 +33,18 @@ class SharedModel:
         self.number = next(_numbers)
         self.serving = False
 
-    def prepare(self, operation: int) -> frames.Prepare:
-        return frames.Prepare(operation, self.number, self._settings, self._source, self._workers)
-
-    def to_serve(self, operation: int) -> frames.Serve:
-        return frames.Serve(operation, self.number)
+    def prepare(self) -> frames.Prepare:
+        return frames.Prepare(self.number, self._settings, self._source, self._workers)
 
     async def serve(self) -> None:
         """Let the front ends serve it in place of the one of the same name and version."""
         self.serving = True
-        await self._models.everywhere(self.to_serve)
+        await self._models.everywhere(frames.Serve(self.number))
 
     async def withdraw(self) -> None:
         """Let the front ends send it no more calls."""
         self._models.forget(self)
-        await self._models.everywhere(lambda operation: frames.Withdraw(operation, self.number))
+        await self._models.everywhere(frames.Withdraw(self.number))
 
     async def released(self) -> None:
         """Wait until each front end has released it."""
@@ -85,8 +82,7 @@ class SharedModels:
         return model
 
     def _prepare(self, front_end: FrontEndProcess, model: SharedModel) -> asyncio.Task[None]:
-        front_end.hold(model.number)
-        return front_end.do(model.prepare, self.operation_timeout)
+        return front_end.do(model.prepare(), self.operation_timeout)
 
     def replay(self, front_end: FrontEndProcess) -> list[asyncio.Task[None]]:
         """Send a new front end every model; its operations for the models that serve."""
@@ -94,13 +90,13 @@ class SharedModels:
         for model in list(self._models.values()):
             preparing = self._prepare(front_end, model)
             if model.serving:  # `add` handles the failure of one that does not serve yet
-                serving += [preparing, front_end.do(model.to_serve, self.operation_timeout)]
+                serving += [preparing, front_end.do(frames.Serve(model.number), self.operation_timeout)]
         return serving
 
-    async def everywhere(self, make: Callable[[int], frames.FrontEndOperation]) -> None:
+    async def everywhere(self, operation: Query[None]) -> None:
         """Run an operation in every front end; a front end that fails is ended and replaced."""
         front_ends = list(self.front_ends)
-        doing = [front_end.do(make, self.operation_timeout) for front_end in front_ends]
+        doing = [front_end.do(operation, self.operation_timeout) for front_end in front_ends]
         outcomes = await asyncio.gather(*doing, return_exceptions=True)
         for front_end, outcome in zip(front_ends, outcomes, strict=True):
             if isinstance(outcome, InferstreamError) and not isinstance(outcome, WorkerLost):

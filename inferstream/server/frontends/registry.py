@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 import orjson
@@ -16,6 +16,7 @@ from ...dataplane.workers.client import WorkerClient
 from ...dataplane.workers.pool import Pool
 from ...dataplane.workers.shared import AttachedGroup, AttachedWorker, WorkerLoads
 from ...errors import ModelLoadFailed
+from ...processes.frames import Frame, Query
 from ...settings import ModelSettings, Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.workers import WorkerMeters
@@ -31,8 +32,13 @@ if TYPE_CHECKING:
 
 _decode = msgspec.msgpack.Decoder(frames.WorkerConnection).decode
 
-Asking = Callable[[str, str], Awaitable[bytes]]
-"""Sends the supervisor a query about a name."""
+A = TypeVar("A")
+
+
+class Asking(Protocol):
+    """Asks the supervisor."""
+
+    def __call__(self, question: Query[A]) -> Awaitable[A]: ...
 
 
 class FrontEndRegistry(Serving):
@@ -44,7 +50,7 @@ class FrontEndRegistry(Serving):
         meters: Meters,
         tracer: "Tracer | None",
         ask: Asking,
-        send: Callable[[frames.ToSupervisor], object],
+        send: Callable[[Frame], object],
     ) -> None:
         super().__init__(settings, meters, tracer)
         self._ask = ask
@@ -52,6 +58,7 @@ class FrontEndRegistry(Serving):
         self._supervisor_ready = False
         self._prepared: dict[int, asyncio.Task[ServedModel]] = {}
         self._numbers: dict[ServedModel, int] = {}
+        self._held: dict[int, asyncio.Event] = {}
         self._records = RecordSender(send)
         self.subscribers.changed = lambda on: send(frames.Subscribed(on))
 
@@ -60,7 +67,7 @@ class FrontEndRegistry(Serving):
         """Whether the supervisor is ready, because only the supervisor has the state of all front ends and workers."""
         return self._supervisor_ready and not self.draining
 
-    def tell(self, frame: frames.Tell) -> None:
+    async def tell(self, frame: frames.Tell) -> None:
         """Take over the supervisor's readiness and the states of models that do not serve."""
         self._supervisor_ready = frame.ready
         self._states = {(name, version): (State(state), "") for name, version, state in frame.states}
@@ -73,17 +80,18 @@ class FrontEndRegistry(Serving):
             self.lines.remove(self._records.put)
 
     async def index(self, ready: bool) -> list[RepositoryIndexResponseItem]:
-        items = orjson.loads(await self._ask("ready" if ready else "index", ""))
-        return [RepositoryIndexResponseItem.model_validate(item) for item in items]
+        items: bytes = await self._ask(frames.ListModels(ready))
+        return [RepositoryIndexResponseItem.model_validate(item) for item in orjson.loads(items)]
 
     async def load(self, name: str) -> None:
-        await self._ask("load", name)
+        await self._ask(frames.Load(name))
 
     async def unload(self, name: str) -> bool:
-        return bool(await self._ask("unload", name))
+        return await self._ask(frames.Unload(name))
 
     def prepare(self, number: int, loading: Awaitable[Execution]) -> Coroutine[Any, Any, None]:
         """Begin to load a model without calls; the coroutine raises ModelLoadFailed."""
+        self._held[number] = asyncio.Event()
         preparing = self._prepared[number] = asyncio.create_task(self._prepare(loading))
         return _end_of(preparing)
 
@@ -106,7 +114,7 @@ class FrontEndRegistry(Serving):
             await asyncio.wait([prepared])
             if not prepared.cancelled() and prepared.exception() is None:
                 await prepared.result().execution.unload()
-            self._send(frames.Released(number))
+            self._held.pop(number).set()
             return
         for key, served in list(self._served.items()):
             if self._numbers.get(served) == number:
@@ -114,9 +122,15 @@ class FrontEndRegistry(Serving):
                 self._choose_default(key[0])
                 self._retire(served)
 
+    async def released(self, number: int) -> None:
+        """Wait until nothing uses this model."""
+        held = self._held.get(number)
+        if held is not None:
+            await held.wait()
+
     def _retire(self, served: ServedModel) -> asyncio.Task[None]:
         retiring = super()._retire(served)
-        retiring.add_done_callback(lambda _: self._send(frames.Released(self._numbers.pop(served))))
+        retiring.add_done_callback(lambda _: self._held.pop(self._numbers.pop(served)).set())
         return retiring
 
 
@@ -134,7 +148,7 @@ class Loading:
         settings: Settings,
         which: tuple[int, int],
         meters: WorkerMeters,
-        send: Callable[[frames.ToSupervisor], object],
+        send: Callable[[Frame], object],
         loads: WorkerLoads,
         stand_in: StandIn,
     ) -> None:

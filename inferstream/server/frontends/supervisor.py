@@ -5,6 +5,7 @@ import logging
 import os
 from itertools import count
 from time import monotonic
+from typing import TypeVar
 
 import orjson
 
@@ -15,9 +16,10 @@ from ...dataplane.registry import LoadModel, Registry
 from ...dataplane.workers.group import WorkerGroup
 from ...dataplane.workers.process import WorkerProcess
 from ...dataplane.workers.shared import SharedProcess, WorkerLoads, create_loads
-from ...errors import InferenceFailed, InferstreamError, WorkerLost
+from ...errors import InferstreamError, WorkerLost
 from ...imports.folders import shared_folders
-from ...processes.frames import pack_failure
+from ...processes.endpoint import Handlers
+from ...processes.frames import Query
 from ...settings import ModelSettings, Settings
 from ...telemetry.files import MetricFiles
 from ...telemetry.metrics import Meters
@@ -27,6 +29,8 @@ from . import frames
 from .access_log import SharedLog
 from .models import SharedModel, SharedModels, divide, warn
 from .process import FrontEndProcess
+
+A = TypeVar("A")
 
 logger = logging.getLogger("inferstream.server")
 
@@ -66,6 +70,15 @@ class Supervisor:
         self._given_up: InferstreamError | None = None
         self._announced: object = None
         self._draining = False
+        self._handlers: Handlers = {
+            frames.Load: lambda frame: self._registry.load(frame.name),
+            frames.Unload: lambda frame: self._registry.unload(frame.name),
+            frames.ListModels: self._index,
+            frames.SumMeters: lambda _: self.exposition(),
+            frames.Forward: lambda frame: self.peers.ask(frame.to, frame.question),
+            frames.Replace: self._replace,
+        }
+        """The frames of every front end."""
         self.peers = Peers(0, self.count, self.ask)
         """What the supervisor's own front end answers, and the way to the others."""
 
@@ -106,7 +119,7 @@ class Supervisor:
     async def agree(self) -> None:
         """Send each front end the readiness of this server and the states of models that do not serve."""
         self._announced = state = self._state()
-        await self._models.everywhere(lambda operation: frames.Tell(operation, *state))
+        await self._models.everywhere(frames.Tell(*state))
 
     def _state(self) -> tuple[bool, list[tuple[str, str | None, str]]]:
         unserved = self._registry.unserved.items()
@@ -138,7 +151,7 @@ class Supervisor:
         """Start a front end and wait for its end; whether it has served."""
         try:
             variables = self._files.variables() if self._settings.metrics_endpoint else {}
-            front_end = FrontEndProcess(index, self._query, self._replace, self._log, variables, self._memory)
+            front_end = FrontEndProcess(index, self._handlers, self._log, variables, self._memory)
         except OSError as error:
             logger.error("a front end cannot be started: %s", error.strerror)
             return False
@@ -177,10 +190,8 @@ class Supervisor:
         try:
             await asyncio.gather(*replaying)
             state = self._state()
-            await front_end.do(
-                lambda operation: frames.Tell(operation, *state), self._models.operation_timeout
-            )
-            await front_end.do(frames.OpenPorts, self._models.operation_timeout)
+            await front_end.do(frames.Tell(*state), self._models.operation_timeout)
+            await front_end.do(frames.OpenPorts(), self._models.operation_timeout)
         except WorkerLost:
             return
         except InferstreamError as error:
@@ -234,41 +245,16 @@ class Supervisor:
             group, process = self._workers[frame.worker]
             group.replace(process, frame.why)
 
-    def _query(self, front_end: FrontEndProcess, frame: frames.Query) -> None:
-        self._tasks.start(self._respond(front_end, frame))
-
-    async def _respond(self, front_end: FrontEndProcess, frame: frames.Query) -> None:
-        try:
-            result = frames.QueryResult(frame.question, None, await self._run_query(frame))
-        except InferstreamError as error:
-            result = frames.QueryResult(frame.question, pack_failure(error))
-        except Exception:
-            logger.exception("the query of front end %d failed", front_end.pid)
-            failed = InferenceFailed("The server failed; its log says why.")
-            result = frames.QueryResult(frame.question, pack_failure(failed))
-        front_end.send(result)
-
-    async def ask(self, index: int, subject: str, text: str) -> bytes:
+    async def ask(self, index: int, question: Query[A]) -> A:
         """The answer of a front end. Raises WorkerLost where none of this index serves, and what the answer raises."""
         for front_end in self._models.front_ends:
             if front_end.index == index and front_end.serves:
-                return await front_end.ask(subject, text)
+                return await front_end.ask(question)
         raise WorkerLost(f"the front end {index} does not serve")
 
-    async def _run_query(self, frame: frames.Query) -> bytes:
-        if frame.front_end is not None:
-            return await self.peers.ask(frame.front_end, frame.what, frame.name)
-        match frame.what:
-            case "load":
-                await self._registry.load(frame.name)
-                return b""
-            case "unload":
-                return b"known" if await self._registry.unload(frame.name) else b""
-            case "metrics":
-                return await self.exposition()
-            case _:
-                items = await self._registry.index(ready=frame.what == "ready")
-                return orjson.dumps([item.model_dump(mode="json") for item in items])
+    async def _index(self, frame: frames.ListModels) -> bytes:
+        items = await self._registry.index(frame.ready)
+        return orjson.dumps([item.model_dump(mode="json") for item in items])
 
     async def exposition(self) -> bytes:
         """The meters of all front ends in Prometheus' text format."""
@@ -285,10 +271,7 @@ class Supervisor:
     async def drain(self, grace: float) -> None:
         """Let every front end refuse new calls, and wait until calls in progress have ended."""
         self._draining = True
-        draining = (
-            front_end.do(lambda operation: frames.Drain(operation, grace), None)
-            for front_end in self._models.front_ends
-        )
+        draining = (front_end.do(frames.Drain(grace), None) for front_end in self._models.front_ends)
         await asyncio.gather(*draining, return_exceptions=True)
 
     async def stop(self, seconds: float) -> bool:

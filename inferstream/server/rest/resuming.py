@@ -5,15 +5,22 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from typing import NamedTuple, Protocol
-
-import orjson
+from typing import NamedTuple, Protocol, TypeVar
 
 from ...concurrency.tasks import Tasks
 from ...dataplane.call import Call
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.peers import Peers
+from ...dataplane.peers import (
+    AttachReader,
+    LeaveStream,
+    Peers,
+    ReadEvents,
+    RecordedEvents,
+    ReleaseStream,
+    RemoteReading,
+)
 from ...errors import Gone, InferstreamError, InvalidRequest
+from ...processes.frames import Query
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
@@ -28,13 +35,13 @@ PREFERENCE = re.compile(rb"(?:^|,)\s*resumable\s*(?:[=;,]|$)", re.I)
 
 APPLIED = (b"preference-applied", b"resumable")
 
-SUBJECT = "stream"
-
 LOOK = 5.0
 """Seconds after which another front end asks again for events that have not come."""
 
 SPARE = 1.0
 """Seconds more than that for an answer on its way. A front end that takes longer hangs."""
+
+A = TypeVar("A")
 
 EVENT_ID = re.compile(r"(\d{1,2}\.[\w-]{1,64}):(\d{1,15})", re.ASCII)
 
@@ -85,50 +92,43 @@ class RemoteReader:
 
     def __init__(self, peers: Peers, place: Place, owner: Owner, tasks: Tasks) -> None:
         self._peers = peers
-        self._place = place
-        self._owner = owner
+        self._front_end = place.front_end
         self._tasks = tasks
-        self._number = place.number
-        self._name = f"{peers.index}:{next(self._numbers)}"
+        self._reading = RemoteReading(place.id, owner, f"{peers.index}:{next(self._numbers)}", place.number)
 
     async def attach(self) -> bool:
         """Whether an event follows. Raises Gone."""
-        return await self._ask("attach") == b"1"
+        return await self._ask(AttachReader(self._reading))
 
     async def read(self) -> bytes:
         while True:
-            found = await self._ask("read")
-            state, number, events = found[:1], found[1:9], found[9:]
-            if state == REPLACED:
-                raise TakenOver
-            if state == EVENTS:
-                self._number = int.from_bytes(number)
-                return events
-            if state == ENDED:
-                return b""
+            answer = await self._ask(ReadEvents(self._reading))
+            match answer.state:
+                case "replaced":
+                    raise TakenOver
+                case "events":
+                    self._reading.number = answer.number
+                    return answer.events
+                case "ended":
+                    return b""
 
     def leave(self) -> None:
         self._tasks.start(self._leave())
 
     async def _leave(self) -> None:
         with suppress(InferstreamError):  # the stream has gone with its front end
-            await self._ask("leave")
+            await self._ask(LeaveStream(self._reading))
 
     async def release(self) -> None:
-        await self._ask("release")
+        await self._ask(ReleaseStream(self._reading))
 
-    async def _ask(self, what: str) -> bytes:
-        question = orjson.dumps([what, self._place.id, self._owner, self._name, self._number]).decode()
+    async def _ask(self, question: Query[A]) -> A:
         try:
-            return await self._peers.ask(self._place.front_end, SUBJECT, question, LOOK + SPARE)
+            return await self._peers.ask(self._front_end, question, LOOK + SPARE)
         except InferstreamError as error:
             if isinstance(error, Gone | InvalidRequest):
                 raise
             raise Gone(error.message) from error
-
-
-EVENTS, ENDED, NOTHING, REPLACED = b"e", b"z", b"n", b"r"
-"""What another front end gets for a read: events, the end, nothing so far, or that another connection reads."""
 
 
 class Resuming:
@@ -149,7 +149,10 @@ class Resuming:
         self._stall = settings.stream_stall_timeout
         self._headers = headers
         self._tasks = Tasks()
-        self._peers.answers(SUBJECT, self._asked)
+        self._peers.answers(AttachReader, self._attach)
+        self._peers.answers(ReadEvents, self._next)
+        self._peers.answers(LeaveStream, self._leave)
+        self._peers.answers(ReleaseStream, self._expire)
 
     def wanted(self, head: Head, asked: ParsedRequest, route: Route) -> bool:
         """Whether the stream of a request is to be resumable."""
@@ -212,37 +215,37 @@ class Resuming:
         finally:
             reader.leave()
 
-    async def _asked(self, question: str) -> bytes:
-        """Answer another front end, whose client reads a stream of this one."""
-        what, id, owner, reader, number = orjson.loads(question)
-        stream = self._streams.find(id, tuple(owner))
-        match what:
-            case "attach":
-                behind = stream.attach(reader, number)
-                stream.leave(reader, self._stall)
-                return b"1" if behind else b"0"
-            case "release":
-                stream.expire()
-            case "leave":
-                stream.leave(reader)
-            case _:
-                return await self._next(stream, reader, number)
-        return b""
+    def _read_elsewhere(self, reading: RemoteReading) -> HeldStream:
+        """A stream of this front end that a client of another one reads. Raises Gone."""
+        return self._streams.find(reading.id, reading.owner)
 
-    async def _next(self, stream: HeldStream, reader: str, number: int) -> bytes:
-        state, events, last = NOTHING, b"", number
+    async def _attach(self, question: AttachReader) -> bool:
+        reading = question.reading
+        stream = self._read_elsewhere(reading)
+        behind = stream.attach(reading.reader, reading.number)
+        stream.leave(reading.reader, self._stall)
+        return behind
+
+    async def _leave(self, question: LeaveStream) -> None:
+        self._read_elsewhere(question.reading).leave(question.reading.reader)
+
+    async def _expire(self, question: ReleaseStream) -> None:
+        self._read_elsewhere(question.reading).expire()
+
+    async def _next(self, question: ReadEvents) -> RecordedEvents:
+        reader, number = question.reading.reader, question.reading.number
+        stream = self._read_elsewhere(question.reading)
         stream.stay(reader)
         try:
             async with asyncio.timeout(LOOK):
                 events, last = await stream.read(reader, number)
-            state = EVENTS if events else ENDED
+            return RecordedEvents("events" if events else "ended", last, events)
         except TakenOver:
-            state = REPLACED
+            return RecordedEvents("replaced", number, b"")
         except TimeoutError:
-            pass
+            return RecordedEvents("nothing", number, b"")
         finally:
             stream.leave(reader, self._stall)  # its front end may be lost and never say so
-        return b"%b%b%b" % (state, last.to_bytes(8), events)
 
 
 class _Recorded:

@@ -23,7 +23,9 @@ class Front(WorkerClient):
         self._forms = {}
         self._calls = {}
         self.completed = 0
-        self._decode = msgspec.msgpack.Decoder(frames.FromWorker).decode
+        self._decode = msgspec.msgpack.Decoder(
+            frames.Form | frames.ItemOf | frames.Item | frames.Completed
+        ).decode
 
     def send(self, frame: Frame) -> int:
         if isinstance(frame, frames.Form | frames.ItemOf):

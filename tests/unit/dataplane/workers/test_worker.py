@@ -17,18 +17,15 @@ from inferstream.dataplane.workers.frames import (
     Cancel,
     Completed,
     Describe,
-    Described,
     Ended,
     Failed,
     Free,
     Loaded,
-    LoadFailed,
     LoadInstance,
     More,
     Numbers,
     Open,
     Ping,
-    Pong,
     Readiness,
     Stop,
     Unloaded,
@@ -37,7 +34,7 @@ from inferstream.dataplane.workers.frames import (
 from inferstream.dataplane.workers.packing import pack_request
 from inferstream.dataplane.workers.worker import Worker
 from inferstream.processes import shared_memory
-from inferstream.processes.frames import Frame
+from inferstream.processes.frames import Answer, Failure, Frame, Query
 from inferstream.server.custom import build_route_handler
 from inferstream.types import (
     InferenceRequest,
@@ -172,10 +169,17 @@ class Inside:
         async with asyncio.timeout(5):
             return await self.sent.get()
 
-    async def load(self, model: type[MLModel], **more: object) -> Frame:
+    async def answer(self, question: Query[Any]) -> Any:
+        """The answer to a question, or its failure."""
+        self.tell(question)
+        answer = await self.next()
+        assert isinstance(answer, Answer)
+        assert answer.number == question.number
+        return answer.failure or answer.value
+
+    async def load(self, model: type[MLModel], **more: object) -> Loaded | Failure:
         settings = {"implementation": f"{model.__module__}.{model.__qualname__}", "name": "m", **more}
-        self.tell(LoadInstance(1, json.dumps(settings).encode(), None, 5))
-        return await self.next()
+        return await self.answer(LoadInstance(1, json.dumps(settings).encode(), None, 5, number=3))
 
     def request(self, count: int = 1, memory: shared_memory.Outgoing | None = None) -> Any:
         data = np.ones(count, np.float32)
@@ -249,13 +253,11 @@ async def test_what_only_a_models_code_can_say_is_asked_of_it(inside: Inside, mo
     loaded = await inside.load(model)
     assert isinstance(loaded, Loaded)
     assert loaded.metadata is None
-    inside.tell(Describe(9, 1))
-    described = await inside.next()
+    described = await inside.answer(Describe(1, number=9))
     if model is Speaking:
-        assert isinstance(described, Described)
-        assert b"its own words" in described.metadata
+        assert b"its own words" in described
     else:
-        assert isinstance(described, Failed)
+        assert isinstance(described, Failure)
 
 
 async def test_a_later_request_that_comes_too_late_gives_its_memory_back(inside: Inside) -> None:
@@ -280,21 +282,19 @@ async def test_a_model_that_breaks_its_loading_oddly_did_not_load(
     inside: Inside, model: type[MLModel]
 ) -> None:
     failed = await inside.load(model)
-    assert isinstance(failed, LoadFailed)
+    assert isinstance(failed, Failure)
     assert "m did not load" in failed.message
 
 
 async def test_a_model_that_breaks_its_unloading_oddly_is_gone(inside: Inside) -> None:
     await inside.load(CancellingUnload)
-    inside.tell(UnloadInstance(1))
-    assert await inside.next() == Unloaded(1)
+    assert await inside.answer(UnloadInstance(1)) is None
 
 
 async def test_an_unloaded_model_leaves_no_memory_behind(inside: Inside) -> None:
     await inside.load(Knotted)
     assert len(Knotted.alive) == 1
-    inside.tell(UnloadInstance(1))
-    assert await inside.next() == Unloaded(1)
+    assert await inside.answer(UnloadInstance(1)) is None
     gc.collect()
     assert len(Knotted.alive) == 0
 
@@ -307,8 +307,7 @@ async def test_another_front_end_calls_what_is_loaded_and_learns_what_comes_and_
     inside.open()  # of the same number, which is another call
     assert isinstance(await inside.next(), Completed)
     assert isinstance(other.sent[-1], Completed)
-    inside.tell(UnloadInstance(1))
-    assert await inside.next() == Unloaded(1)
+    assert await inside.answer(UnloadInstance(1)) is None
     assert other.sent[-1] == Unloaded(1)
     other.tell(Open(8, 1, False, 8, False, None, 5, inside.request(memory=other.arena)))
     assert isinstance(other.sent[-1], Failed)
@@ -327,14 +326,12 @@ async def test_the_calls_of_a_front_end_that_is_gone_end_and_no_others(inside: I
     inside.open()
     other.tell(Open(7, 1, False, 8, False, None, 5, inside.request(memory=other.arena)))
     await asyncio.sleep(0)
-    inside.tell(Ping())
-    assert await inside.next() == Pong(1)
+    assert await inside.answer(Ping()) == 1
     other.lost()
     async with asyncio.timeout(5):
         while not Waiting.ended:
             await asyncio.sleep(0)
-    inside.tell(Ping())
-    assert await inside.next() == Pong(0)
+    assert await inside.answer(Ping()) == 0
     Waiting.may.set()
     assert isinstance(await inside.next(), Completed)
     assert Waiting.ended == ["cancelled"]
