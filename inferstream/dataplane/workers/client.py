@@ -14,6 +14,7 @@ from ...types import MetadataModelResponse
 from ...types.value_response import OutputForm, respond
 from ..call import Call
 from . import frames
+from .loads import CountedCalls, WorkerLoad
 from .packing import unpack_response
 from .remote_call import RemoteCall
 
@@ -53,6 +54,7 @@ class WorkerClient:
             frames.Free: lambda frame: self._outgoing.free(frame.places),
         }
         self._calls: dict[int, RemoteCall] = {}
+        self._load: WorkerLoad | None = None
         self._forms: dict[int, OutputForm] = {}
         self._number = 0
         self.pid = 0
@@ -74,10 +76,15 @@ class WorkerClient:
         """How the process ended, for people."""
         return "has ended"
 
+    def share(self, load: "WorkerLoad") -> None:
+        """Share the number of calls with other front ends; before the first call."""
+        self._load = load
+        self._calls = CountedCalls(load)
+
     @property
     def active(self) -> int:
-        """Calls that have not ended in the worker, also those without a caller."""
-        return len(self._calls)
+        """Calls that have not ended in the worker, also those without a caller and those of other front ends."""
+        return len(self._calls) if self._load is None else self._load.total
 
     def open(self, call: Call, instance: int, window: int, limit: float | None, hung: Hung) -> RemoteCall:
         """Send a call to the worker. Raises if the request's values cannot be sent."""
@@ -132,7 +139,7 @@ class WorkerClient:
         if remote is not None:
             response = respond(self._forms[frame.form], frame.value, remote.request_id)
             if frame.last:
-                del self._calls[frame.call]
+                self._calls.pop(frame.call)
                 self.completed += 1
                 remote.completed(response)
             else:

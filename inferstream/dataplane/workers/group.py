@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...imports.folders import shared_folders
@@ -24,9 +24,6 @@ from .pool import Group
 from .process import InstanceMeters, WorkerProcess
 from .slot import Slot
 
-if TYPE_CHECKING:
-    from .shared import SharedProcess
-
 logger = logging.getLogger("inferstream.worker")
 
 _instances = count(1)
@@ -40,14 +37,14 @@ STARTING = 5.0
 class WorkerSharing(Protocol):
     """Shares the workers of this process with other front ends."""
 
-    def introduce(self, group: "WorkerGroup", process: "SharedProcess") -> None:
+    def introduce(self, group: "WorkerGroup", process: WorkerProcess) -> None:
         """Announce a new worker of this group."""
 
     def withdraw(self, process: WorkerProcess) -> None:
         """Send no more calls to a worker, which ends after those it has."""
 
 
-class WorkerGroup(Group[Slot]):
+class WorkerGroup(Group):
     """Starts its workers with the first model and ends them with the last."""
 
     def __init__(
@@ -62,6 +59,8 @@ class WorkerGroup(Group[Slot]):
         self._others = others
         self._settings = settings
         self._programs = programs
+        self.size = len(programs)
+        self._slots: list[Slot] = []
         self._start = Start(
             settings.debug,
             settings.use_structured_logging,
@@ -79,11 +78,8 @@ class WorkerGroup(Group[Slot]):
         self._verdict = asyncio.Lock()
 
     @property
-    def size(self) -> int:
-        return len(self._programs)
-
-    @property
     def empty(self) -> bool:
+        """Whether it has no models."""
         return not self._models and not self._loading
 
     def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:
@@ -100,17 +96,17 @@ class WorkerGroup(Group[Slot]):
         If the group serves other models, one worker loads it first, because a model may crash its worker.
         """
         timeout = self._settings.model_load_timeout
-        load = LoadInstance(next(_instances), _dump(settings), settings.source, timeout)
+        load = LoadInstance(next(_instances), dump(settings), settings.source, timeout)
         self._loading += 1
         try:
             if not self._slots:
                 self._slots = [self._new_slot(program) for program in self._programs]
             loaded = await self._load_everywhere(settings.name, load)
         except BaseException:  # a cancelled load too
+            self._loading -= 1
             await self.unload(load.instance)
             raise
-        finally:
-            self._loading -= 1
+        self._loading -= 1
         self._models[load.instance] = load
         for slot in self._slots:
             slot.catch_up()
@@ -149,13 +145,10 @@ class WorkerGroup(Group[Slot]):
         )
 
     def _spawn(self, program: Program) -> WorkerProcess:
-        instance_meters = InstanceMeters(self._meters)
-        if self._others is None:
-            return WorkerProcess(program, self._start, instance_meters)
-        from .shared import SharedProcess  # late: most servers have one front end
-
-        process = SharedProcess(program, self._start, instance_meters)
-        self._others.introduce(self, process)
+        shared = self._others is not None
+        process = WorkerProcess(program, self._start, InstanceMeters(self._meters), shared=shared)
+        if self._others is not None:
+            self._others.introduce(self, process)
         return process
 
     async def _load(self, slot: Slot, name: str, load: LoadInstance) -> Loaded:
@@ -180,6 +173,8 @@ class WorkerGroup(Group[Slot]):
             *(self._unload(process, instance) for process in processes if process is not None)
         )
         self._meters.pop(instance, None)
+        if self.empty:
+            await self.end(inf)
 
     async def _unload(self, process: WorkerProcess, instance: int) -> None:
         """Wait for a model's `unload` without limit, unless other code blocks its worker."""
@@ -192,9 +187,6 @@ class WorkerGroup(Group[Slot]):
         finally:
             unloading.cancel()
 
-    async def stop(self) -> None:
-        await self.end(inf)
-
     async def end(self, limit: float) -> bool:
         """End every worker within `limit` seconds; False if one was killed."""
         slots, self._slots = self._slots, []
@@ -202,5 +194,5 @@ class WorkerGroup(Group[Slot]):
         return all(await asyncio.gather(*(slot.stop(grace) for slot in slots)))
 
 
-def _dump(settings: ModelSettings) -> bytes:
+def dump(settings: ModelSettings) -> bytes:
     return json.dumps(settings.model_dump(by_alias=True, exclude_unset=True, mode="json")).encode()

@@ -76,12 +76,7 @@ class Placements:
 
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))
         group = self._group(placement)
-        try:
-            instance, loaded = await group.load(settings)
-        except BaseException:  # a cancelled load too
-            if group.empty:
-                await group.stop()
-            raise
+        instance, loaded = await group.load(settings)
         limit = limit_of(settings, self._settings)
         return Pool(settings, group, instance, loaded, limit)
 

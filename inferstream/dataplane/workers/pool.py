@@ -1,7 +1,7 @@
 """Runs a model in worker processes, each call in the least busy one."""
 
-from abc import ABC, abstractmethod
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Protocol
 
 from ...errors import InvalidRequest, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
@@ -25,26 +25,16 @@ class Place(Protocol):
         """The process in this slot now."""
 
 
-P = TypeVar("P", bound=Place)
+class Group:
+    """The workers that run the same models. They belong to another process, unless a subclass owns them."""
 
-
-class Group(ABC, Generic[P]):
-    """The workers that run the same models."""
+    size = 0
+    """Workers that there should be."""
+    _slots: Sequence[Place] = ()
 
     def __init__(self, meters: WorkerMeters) -> None:
         self.meters = meters
-        self._slots: list[P] = []
         self._turn = 0
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """Workers this group should have."""
-
-    @property
-    @abstractmethod
-    def empty(self) -> bool:
-        """Whether it has no models."""
 
     def ready(self, instance: int) -> bool:
         """Whether at least one worker has this model ready."""
@@ -68,28 +58,21 @@ class Group(ABC, Generic[P]):
                 best, fewest = process, process.active
         return best
 
-    @abstractmethod
     def replace(self, process: WorkerClient, why: str) -> None:
         """Replace this process with another."""
 
-    @abstractmethod
     def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:
         """Add what the workers count of a model's queue and steps to these meters."""
 
-    @abstractmethod
     async def unload(self, instance: int) -> None:
-        """Release a model."""
-
-    @abstractmethod
-    async def stop(self) -> None:
-        """Release every worker."""
+        """Release a model, and every worker with the last one."""
 
 
 class Pool:
     """The innermost handler of a model in workers, with the behaviour of `Local`."""
 
     def __init__(
-        self, settings: ModelSettings, group: Group[Any], instance: int, loaded: Loaded, limit: float | None
+        self, settings: ModelSettings, group: Group, instance: int, loaded: Loaded, limit: float | None
     ) -> None:
         self.settings = settings
         self.strictness = loaded.strictness
@@ -152,5 +135,3 @@ class Pool:
 
     async def unload(self) -> None:
         await self.group.unload(self._instance)
-        if self.group.empty:
-            await self.group.stop()

@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import TypeVar
 
 from ...errors import InferstreamError, ModelLoadFailed, WorkerLost, own_status
-from ...processes import shared_memory
+from ...processes import descriptors, shared_memory
 from ...processes.custom_metrics import RECEIVERS
 from ...processes.link import Link
 from ...processes.spawning import REAPED, Child, Program
@@ -57,15 +58,27 @@ class InstanceMeters:
 
 
 class WorkerProcess(WorkerClient):
-    """Starts a process with these `descriptors`, loads and unloads models in it, and ends it."""
+    """Starts a process, loads and unloads models in it, and ends it. A `shared` one accepts other front ends."""
+
+    _intake: socket.socket | None = None
 
     def __init__(
-        self, program: Program, start: frames.Start, instance_meters: InstanceMeters, *descriptors: int
+        self, program: Program, start: frames.Start, instance_meters: InstanceMeters, *, shared: bool = False
     ) -> None:
-        with shared_memory.created() as requests, shared_memory.created() as responses, ExitStack() as undo:
+        with (
+            shared_memory.created() as requests,
+            shared_memory.created() as responses,
+            ExitStack() as undo,
+            ExitStack() as theirs,
+        ):
+            inherited = [requests, responses]
+            if shared:
+                self._intake, end = descriptors.intake()
+                undo.enter_context(self._intake)
+                inherited.append(theirs.enter_context(end).fileno())
             super().__init__(requests, responses)
             undo.callback(self._memory.close)
-            self._child = Child(program, (requests, responses, *descriptors), self._gone)
+            self._child = Child(program, inherited, self._gone)
             undo.pop_all()
         self._instance_meters = instance_meters
         self._changing = 0
@@ -76,6 +89,11 @@ class WorkerProcess(WorkerClient):
             self._child.pid, link, {frames.Numbers: instance_meters.add, **RECEIVERS}, self._child.kill
         )
         self._endpoint.send(start)
+
+    def introduce(self, caller: socket.socket, message: bytes) -> None:
+        """Connect a front end to this worker. Raises OSError."""
+        assert self._intake is not None
+        descriptors.pass_connection(self._intake, caller, message)
 
     async def load(self, frame: frames.LoadInstance) -> frames.Loaded:
         """Load a model. Raises ModelLoadFailed, and WorkerLost if the process ends meanwhile."""
@@ -151,3 +169,5 @@ class WorkerProcess(WorkerClient):
         self._blame = Suspected if self._changing > 1 else WorkerLost
         self._lose()
         self._instance_meters.gone()
+        if self._intake is not None:
+            self._intake.close()

@@ -18,7 +18,7 @@ from ...concurrency.event_loop import new_event_loop
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.peers import PeerQuery, Peers
-from ...dataplane.workers.shared import WorkerLoads
+from ...dataplane.workers.loads import WorkerLoads
 from ...garbage import settle
 from ...imports.folders import share_folders
 from ...processes.custom_metrics import CustomMetricSender

@@ -1,12 +1,11 @@
 """The models that the supervisor and all front ends serve."""
 
 import asyncio
-import json
 import logging
 from itertools import count
 
 from ...dataplane.execution.base import Execution
-from ...dataplane.workers.group import WorkerGroup
+from ...dataplane.workers.group import WorkerGroup, dump
 from ...dataplane.workers.pool import Pool
 from ...errors import InferstreamError, ModelLoadFailed, WorkerLost, own_status
 from ...processes.frames import Query
@@ -28,7 +27,7 @@ class SharedModel:
     def __init__(self, models: "SharedModels", settings: ModelSettings, execution: Execution) -> None:
         self._models = models
         self._workers = _workers(execution)
-        self._settings = _dump(settings)
+        self._settings = dump(settings)
         self._source = settings.source
         self.number = next(_numbers)
         self.serving = False
@@ -115,10 +114,6 @@ def _workers(execution: Execution) -> frames.Workers | None:
     group = execution.group
     assert isinstance(group, WorkerGroup)
     return frames.Workers(group.number, group.size, execution.loaded)
-
-
-def _dump(settings: ModelSettings) -> bytes:
-    return json.dumps(settings.model_dump(by_alias=True, exclude_unset=True, mode="json")).encode()
 
 
 def divide(settings: ModelSettings, index: int, count: int) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ...dataplane.workers.shared import SharedProcess
+from ...dataplane.workers.process import WorkerProcess
 from ...errors import WorkerLost
 from ...processes import descriptors
 from ...processes.custom_metrics import RECEIVERS
@@ -105,7 +105,7 @@ class FrontEndProcess:
         with suppress(WorkerLost):
             await self.ask(frames.Release(model))
 
-    def introduce(self, worker: int, group: int, process: SharedProcess) -> None:
+    def introduce(self, worker: int, group: int, process: WorkerProcess) -> None:
         """Connect it to a worker. Raises OSError."""
         process.introduce(self._intake, _Encoded(frames.WorkerConnection(worker, group, process.pid)))
 

@@ -12,9 +12,10 @@ from ...dataplane.execution.base import Execution
 from ...dataplane.execution.local import Local
 from ...dataplane.serving import ServedModel, Serving
 from ...dataplane.stages.deadline import limit_of
+from ...dataplane.workers.attached import AttachedGroup, AttachedWorker
 from ...dataplane.workers.client import WorkerClient
+from ...dataplane.workers.loads import WorkerLoads
 from ...dataplane.workers.pool import Pool
-from ...dataplane.workers.shared import AttachedGroup, AttachedWorker, WorkerLoads
 from ...errors import ModelLoadFailed
 from ...processes.frames import Frame, Query
 from ...settings import ModelSettings, Settings
@@ -172,7 +173,7 @@ class Loading:
             stand_in = self._stand_in
             return await Local.load(settings, timeout, build_route_handler, stand_in.during, stand_in)
         group = self._group(workers.group)
-        group.workers = workers.size
+        group.size = workers.size
         try:
             async with asyncio.timeout(timeout):
                 await group.has(workers.loaded.instance)

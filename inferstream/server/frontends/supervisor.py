@@ -14,8 +14,8 @@ from ...dataplane.execution.base import Execution
 from ...dataplane.peers import Peers
 from ...dataplane.registry import LoadModel, Registry
 from ...dataplane.workers.group import WorkerGroup
+from ...dataplane.workers.loads import WorkerLoads, create_loads
 from ...dataplane.workers.process import WorkerProcess
-from ...dataplane.workers.shared import SharedProcess, WorkerLoads, create_loads
 from ...errors import InferstreamError, WorkerLost
 from ...imports.folders import shared_folders
 from ...processes.endpoint import Handlers
@@ -59,7 +59,7 @@ class Supervisor:
         meters.add(self._own)
         meters.elsewhere = self.exposition
         self._models = SharedModels(settings.model_load_timeout)
-        self._workers: dict[int, tuple[WorkerGroup, SharedProcess]] = {}
+        self._workers: dict[int, tuple[WorkerGroup, WorkerProcess]] = {}
         self._numbers = count(1)
         self._memory = create_loads(self.count)
         self._loads = WorkerLoads(self._memory, 0, self.count)
@@ -206,7 +206,7 @@ class Supervisor:
     def _count_serving(self) -> None:
         self._own.serving = 1 + sum(front_end.serves for front_end in self._models.front_ends)
 
-    def introduce(self, group: WorkerGroup, process: SharedProcess) -> None:
+    def introduce(self, group: WorkerGroup, process: WorkerProcess) -> None:
         """Connect every front end to a worker that has started."""
         worker = next(self._numbers)
         self._workers[worker] = (group, process)
@@ -216,7 +216,7 @@ class Supervisor:
         self._tasks.start(self._await_end(worker, process))
 
     def _introduce(
-        self, front_end: FrontEndProcess, worker: int, group: WorkerGroup, process: SharedProcess
+        self, front_end: FrontEndProcess, worker: int, group: WorkerGroup, process: WorkerProcess
     ) -> None:
         try:
             front_end.introduce(worker, group.number, process)
@@ -226,7 +226,7 @@ class Supervisor:
                     "front end %d cannot be connected to worker %d: %s", front_end.pid, process.pid, error
                 )
 
-    async def _await_end(self, worker: int, process: SharedProcess) -> None:
+    async def _await_end(self, worker: int, process: WorkerProcess) -> None:
         await process.ended.wait()
         self._workers.pop(worker, None)
         for front_end in self._models.front_ends:

@@ -9,7 +9,6 @@ import pytest
 
 from inferstream.dataplane.workers.frames import Start
 from inferstream.dataplane.workers.process import InstanceMeters, WorkerProcess
-from inferstream.dataplane.workers.shared import SharedProcess
 from inferstream.processes.spawning import Program
 
 
@@ -26,15 +25,20 @@ def _children() -> set[str]:
     }
 
 
-@pytest.mark.parametrize("kind", [WorkerProcess, SharedProcess])
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("name", ["ftruncate", "pidfd_open", "pipe"])
 async def test_a_worker_that_cannot_be_started_leaves_nothing_behind(
-    monkeypatch: pytest.MonkeyPatch, name: str, kind: type[WorkerProcess]
+    monkeypatch: pytest.MonkeyPatch, name: str, shared: bool
 ) -> None:
     before, children = len(os.listdir("/proc/self/fd")), _children()
     monkeypatch.setattr(os, name, _refuse)
     with pytest.raises(OSError, match="Too many"):
-        kind(Program("worker.py", sys.executable, {}), Start(False, False, None), InstanceMeters({}))
+        WorkerProcess(
+            Program("worker.py", sys.executable, {}),
+            Start(False, False, None),
+            InstanceMeters({}),
+            shared=shared,
+        )
     assert len(os.listdir("/proc/self/fd")) == before
     assert _children() == children
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from inferstream.dataplane.workers.shared import MOST, ROWS, CountedCalls, WorkerLoads, create_loads
+from inferstream.dataplane.workers.loads import MOST, ROWS, CountedCalls, WorkerLoads, create_loads
 
 CALL = cast(Any, SimpleNamespace())
 
