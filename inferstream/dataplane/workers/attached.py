@@ -48,7 +48,7 @@ class AttachedWorker(WorkerClient):
         return self
 
     def _readiness(self, frame: frames.Readiness) -> None:
-        self.models[frame.instance] = frame.ready
+        super()._readiness(frame)
         self._news()
 
     def _hung_up(self) -> None:

@@ -173,8 +173,7 @@ class WorkerClient:
             remote.wanted(frame.count)
 
     def _readiness(self, frame: frames.Readiness) -> None:
-        if frame.instance in self.models:
-            self.models[frame.instance] = frame.ready
+        self.models[frame.instance] = frame.ready
 
     def _lose(self) -> None:
         lost = f"The worker process that ran this request {self.how}."

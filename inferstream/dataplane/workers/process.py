@@ -107,7 +107,7 @@ class WorkerProcess(WorkerClient):
             raise
         except InferstreamError as error:
             raise ModelLoadFailed(error.message, own_status(error)) from error.__cause__
-        self.models[frame.instance] = True
+        self.models.setdefault(frame.instance, True)  # it may have become unready meanwhile
         return loaded
 
     async def unload(self, instance: int) -> None:
@@ -116,6 +116,7 @@ class WorkerProcess(WorkerClient):
                 await self._changed(self._endpoint.ask(frames.UnloadInstance(instance)))
             except WorkerLost:
                 return  # it ended with the process
+            self.models.pop(instance, None)  # a report on its way came after the first removal
 
     async def _changed(self, answer: Awaitable[T]) -> T:
         """The answer to a load or an unload. Raises WorkerLost, Suspected if there were others."""

@@ -1,6 +1,7 @@
 """Values of functions between a worker and a front end, and what both remember of their forms."""
 
 import asyncio
+import os
 from typing import Any, cast
 
 import msgspec
@@ -10,6 +11,7 @@ from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.workers import frames
 from inferstream.dataplane.workers.client import WorkerClient
 from inferstream.dataplane.workers.instance import ResponseSender
+from inferstream.dataplane.workers.loads import CountedCalls, WorkerLoads, create_loads
 from inferstream.dataplane.workers.remote_call import RemoteCall
 from inferstream.processes.frames import Frame
 from inferstream.types import InferenceRequest
@@ -62,3 +64,16 @@ async def test_models_that_load_again_and_again_take_no_more_memory(few: None) -
         assert isinstance(response, ValueResponse)
         assert (response.model_version, response.value, response.id) == (form.model_version, "text", "r")
         assert len(known) == len(front._forms) <= 4
+
+
+async def test_a_call_that_ends_with_a_value_counts_no_longer() -> None:
+    descriptor = create_loads(1)
+    load = WorkerLoads(descriptor, 0, 1).of(1)
+    os.close(descriptor)
+    front = Front()
+    front._calls = CountedCalls(load)
+    front.call()
+    assert load.total == 1
+    front.send(frames.Form(1, "m", None, "output", "BYTES", [1], False))
+    front.send(frames.ItemOf(1, 1, "text", last=True))
+    assert load.total == 0

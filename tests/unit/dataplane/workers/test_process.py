@@ -1,7 +1,16 @@
 """What a process adds to the meters of its models, and takes back when it ends."""
 
-from inferstream.dataplane.workers.frames import Numbers
-from inferstream.dataplane.workers.process import InstanceMeters
+import asyncio
+import sys
+from pathlib import Path
+
+import msgspec
+
+from inferstream.dataplane.execution.base import Capabilities
+from inferstream.dataplane.workers.frames import Loaded, LoadInstance, Numbers, Readiness, Start
+from inferstream.dataplane.workers.process import InstanceMeters, WorkerProcess
+from inferstream.processes.frames import Answer
+from inferstream.processes.spawning import Program
 from inferstream.telemetry.meter_set import Changes
 from inferstream.telemetry.queues import QueueMeters
 from inferstream.telemetry.steps import StepMeters
@@ -54,3 +63,21 @@ def test_what_waited_in_a_process_counts_for_its_model_which_may_come_later() ->
     instance_meters.add(Numbers(2, "queue", changes))
     instance_meters.gone()
     assert (here.expired, here.cancelled, here.waits.total) == (1, 0, 3.0)
+
+
+async def test_a_report_that_comes_with_the_end_of_a_load_counts(tmp_path: Path) -> None:
+    script = tmp_path / "worker.py"
+    script.write_text("import time; time.sleep(60)")
+    program = Program(str(script), sys.executable, {})
+    process = WorkerProcess(program, Start(False, False, None), InstanceMeters({}))
+    try:
+        loading = asyncio.create_task(process.load(LoadInstance(1, b"", None, 1)))
+        await asyncio.sleep(0)
+        loaded = Loaded(1, b"", Capabilities(True, False, False), 1, [], "declared")
+        for frame in (Answer(1, msgspec.to_builtins(loaded)), Readiness(1, False)):
+            process._endpoint._received(frame)  # as if read at once
+        assert await loading == loaded
+        assert process.models == {1: False}
+    finally:
+        process.kill()
+        await process.ended.wait()
