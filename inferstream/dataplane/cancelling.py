@@ -57,7 +57,7 @@ class Cancelling:
         return self._here(question.id, question.credentials)
 
     def _here(self, id: str, credentials: str) -> int:
-        found = [
+        calls = [
             call
             for live in self._lives()
             for call in live.calls
@@ -65,6 +65,6 @@ class Cancelling:
             and call.request.id == id
             and self._credentials.of(call.headers) == credentials
         ]
-        for call in found:
+        for call in calls:
             call.end(Cancelled())
-        return len(found)
+        return len(calls)

@@ -45,20 +45,20 @@ class Intake:
 
     def _read(self) -> None:
         try:
-            message, found, *_ = socket.recv_fds(self._socket, _ROOM, 3)
+            message, descriptors, *_ = socket.recv_fds(self._socket, _ROOM, 3)
         except BlockingIOError:
             return
         except OSError as error:
             logger.error("a new way between two processes cannot be taken: %s", error.strerror)
-            message, found = b"", []
+            message, descriptors = b"", []
         if not message:
             self.close()
             return
-        for descriptor in found:
+        for descriptor in descriptors:
             os.set_inheritable(
                 descriptor, False
             )  # received descriptors are inheritable; Python 3.11 has no flag
-        end, *memory = found
+        end, *memory = descriptors
         try:
             self._arrived(message, socket.socket(fileno=end), *memory)
         except OSError as error:

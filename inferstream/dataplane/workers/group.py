@@ -123,11 +123,9 @@ class WorkerGroup(Group):
                         return await self._load_in(self._slots, name, load, one_first=True)
 
     async def _load_in(self, slots: list[Slot], name: str, load: LoadInstance, one_first: bool) -> Loaded:
-        if one_first:
-            loaded = await self._load_in(slots[:1], name, load, one_first=False)
-            if slots[1:]:
-                await self._load_in(slots[1:], name, load, one_first=False)
-            return loaded
+        if one_first and slots[1:]:
+            await self._load_in(slots[:1], name, load, one_first=False)
+            slots = slots[1:]
         loading = (self._load(slot, name, load) for slot in slots)
         # Wait for all, also after a failure, because loaded models must be unloaded again.
         results = await asyncio.gather(*loading, return_exceptions=True)

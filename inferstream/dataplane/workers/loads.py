@@ -73,9 +73,9 @@ class CountedCalls(dict[int, RemoteCall]):
         self.load.note(len(self))
 
     def pop(self, number: int, default: RemoteCall | None = None) -> RemoteCall | None:  # type: ignore[override]
-        found = super().pop(number, default)
+        call = super().pop(number, default)
         self.load.note(len(self))
-        return found
+        return call
 
     def clear(self) -> None:
         super().clear()

@@ -5,8 +5,6 @@ import gc
 import logging
 import os
 import socket
-import sys
-from contextlib import suppress
 from functools import partial
 
 from ... import processors
@@ -15,11 +13,11 @@ from ...concurrency.event_loop import new_event_loop
 from ...errors import InferstreamError, ModelLoadFailed
 from ...garbage import settle
 from ...imports.folders import share_folders
+from ...processes import membership
 from ...processes.custom_metrics import CustomMetricSender
 from ...processes.endpoint import MakeLink
 from ...processes.frames import Frame
 from ...processes.link import Link
-from ...processes.membership import belong_to
 from ...settings import ModelSettings
 from ...signature import SIGNATURE
 from ...telemetry.console import configure_console
@@ -149,10 +147,7 @@ class Worker:
             logger.error("models were still unloading after %g s", frame.grace)
         if self._models.tracing is not None:
             await self._models.tracing.stop()
-        logging.shutdown()
-        with suppress(Exception):  # model code may have closed it
-            sys.stdout.flush()
-        os._exit(0)
+        membership.end()
 
     async def _watch(self) -> None:
         while True:
@@ -192,7 +187,7 @@ def main(
     intake: int | None = None,
 ) -> None:
     """Serve the process `parent` through these descriptors. Further front ends connect through `intake`."""
-    belong_to(parent, end, lifeline, incoming, outgoing, *(() if intake is None else (intake,)))
+    membership.belong_to(parent, end, lifeline, incoming, outgoing, *(() if intake is None else (intake,)))
 
     async def serve() -> None:
         link = partial(Link, socket.socket(fileno=end))

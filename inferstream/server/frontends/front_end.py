@@ -4,8 +4,6 @@ import asyncio
 import logging
 import os
 import socket
-import sys
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import Any, get_args
@@ -21,12 +19,12 @@ from ...dataplane.peers import PeerQuery, Peers
 from ...dataplane.workers.loads import WorkerLoads
 from ...garbage import settle
 from ...imports.folders import share_folders
+from ...processes import membership
 from ...processes.custom_metrics import CustomMetricSender
 from ...processes.descriptors import Intake
 from ...processes.endpoint import Endpoint, Handlers
 from ...processes.frames import answer_type
 from ...processes.link import Link
-from ...processes.membership import belong_to
 from ...settings import Settings
 from ...telemetry.console import configure_console
 from ...telemetry.custom import CUSTOM
@@ -142,10 +140,7 @@ class FrontEnd:
             logger.exception("a front end could not stop in order")
         self._send(frames.Counted(self._families()))
         await asyncio.sleep(0)  # the link writes in the next turn of the loop
-        logging.shutdown()
-        with suppress(Exception):  # model code may have closed stdout
-            sys.stdout.flush()
-        os._exit(0)
+        membership.end()
 
     async def _ask_peer(self, front_end: int, question: Any) -> Any:
         answer = await self._ask(frames.Forward(front_end, question))
@@ -165,7 +160,7 @@ class FrontEnd:
 
 def main(parent: int, end: int, lifeline: int, intake: int, loads: int) -> None:
     """Serve as a front end of the process `parent`, with the descriptors that it has opened."""
-    belong_to(parent, end, lifeline, intake, loads)
+    membership.belong_to(parent, end, lifeline, intake, loads)
 
     async def serve() -> None:
         front_end = FrontEnd(socket.socket(fileno=end), socket.socket(fileno=intake), loads)
