@@ -32,10 +32,15 @@ class Doors:
         stand_in: StandIn,
     ) -> None:
         rpcs = build_services(dataplane, settings, meters, tracing)
-        self.grpc = NativePort(rpcs, settings, stand_in)
         web = build_web(rpcs, settings, Origins(settings).check)
         service = rest_service(build_rest_app(dataplane, settings, meters, tracing, web), settings)
         self.rest = HttpServer(service, settings, "rest", Liveness(stand_in))
+        if settings.one_port:
+            beside = self.rest.over_http2(service).accept
+            self.grpc = NativePort(rpcs, settings, None if self.rest.encrypted else stand_in, beside)
+            self.rest.speak_http2(self.grpc.guest)
+        else:
+            self.grpc = NativePort(rpcs, settings, stand_in)
 
     async def start(self, sock: socket.socket) -> None:
         """Serve REST at this socket, and gRPC at the port that it is bound to."""

@@ -263,6 +263,8 @@ class Connection(Receiving, asyncio.Protocol):
             frames.goaway(frames.LAST_STREAM, ErrorCode.NO_ERROR, "") + frames.ping(_DRAINING, ack=False)
         )
 
+    shutdown = drain
+
     def stop_accepting(self) -> None:
         """Serve the requests in progress alone, and then close."""
         if self.ended or self.last_served is not None:
