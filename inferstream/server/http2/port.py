@@ -221,7 +221,7 @@ def _is_old(connection: Connection, limits: Limits, age: float | None, now: floa
 
 def _end_drain(connection: Connection, limits: Limits, age: float | None, now: float) -> None:
     assert connection.drain_began is not None
-    if now - connection.drain_began > DRAINING:
+    if now - connection.drain_began > DRAINING and not connection.ends_quietly:
         connection.stop_accepting()
     last = None if age is None or limits.max_age_grace is None else age + limits.max_age_grace
     if last is not None and now - connection.opened_at > last:

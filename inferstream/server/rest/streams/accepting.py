@@ -29,6 +29,7 @@ class StreamRequests:
 
     def accept(self, stream: Stream, request: Request, end: bool) -> Receiver | None:
         """Begin a request, whose body is empty if `end`."""
+        stream.connection.ends_quietly = True
         head = request.derived
         if head is None:
             head = request.derived = Head(request, self._service)
