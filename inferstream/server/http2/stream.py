@@ -152,7 +152,7 @@ class Stream:
         return b"" if block is None else self.connection.headers(self.id, block, False)
 
     def respond(self, block: bytes, prefix: bytes, body: Payload, trailers: bytes) -> bool:
-        """Send a whole response: head, body in two parts, trailers if any. Whether nothing of it waits for the client."""
+        """Send a whole response: head, body in two parts, trailers. Whether nothing of it waits for the client."""
         connection = self.connection
         size = len(prefix) + len(body)
         if self.ended:

@@ -89,7 +89,9 @@ class NativePort:
     ) -> None:
         options = options_of(channel_arguments(settings))
         custom = settings.custom_grpc_server_settings or {}
-        found = certificates(custom, settings.model_repository_root, SOURCE) if beside is None else None
+        found = certificates(custom, settings.model_repository_root, SOURCE)
+        if beside is not None:
+            found = None  # a port has one certificate, that of REST
         self._certificates = found
         self._front_ends = settings.frontends > 1
         self._reused = options.reuse_port and not self._front_ends

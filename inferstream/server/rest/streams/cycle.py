@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 from ...http1.cycle import FAILED, UNREAD, App, Message
+from ...http1.guard import LINGER_BYTES
 from ...http1.responses import Openings, checked
 from ...http2.stream import Stream
 from .request import Head, StreamRequest
@@ -17,7 +18,7 @@ _OF_HTTP1 = frozenset((b"connection", b"keep-alive", b"transfer-encoding", b"upg
 class StreamCycle(StreamRequest):
     """One request and its response, as messages. The body is received while the application runs."""
 
-    __slots__ = ("_arrived", "_headless", "_more", "_opening", "_pieces", "_size")
+    __slots__ = ("_arrived", "_dropped", "_headless", "_last", "_more", "_opening", "_pieces", "_size")
 
     def __init__(self, stream: Stream, head: Head, openings: Openings, scheme: str) -> None:
         super().__init__(stream, head, openings, scheme)
@@ -30,19 +31,28 @@ class StreamCycle(StreamRequest):
             self._arrived.set()
         self._opening: bytes | None = None
         """The head of a response without a body, until the application says so again."""
+        self._last: tuple[bytes, bytes] | None = None
+        """Trailers and body of a response that is whole before the request is."""
+        self._dropped = 0
 
     # What the stream tells
 
     def received(self, data: bytes | memoryview, end: bool) -> None:
         self._more = not end
         if self.complete:
-            self.stream.consumed(len(data))
+            self._drop(len(data))
             return
         self._pieces.append(bytes(data))
         self._size += len(data)
         if end or self._size > UNREAD:
             self.stream.expecting_since = None  # what is late then is the application
         self._arrived.set()
+
+    def overdue(self) -> None:
+        if self._last is not None:
+            self.stream.finish(*self._last)
+        else:
+            super().overdue()
 
     def lost(self) -> None:
         super().lost()
@@ -75,9 +85,7 @@ class StreamCycle(StreamRequest):
         self._pieces.clear()
         self.stream.consumed(self._size)
         self._size = 0
-        if self._more:
-            self.stream.expecting_since = self.stream.connection.clock()
-            self.stream.taken = 0
+        self._await_body()
         return {"type": "http.request", "body": body, "more_body": self._more}
 
     async def send(self, message: Message) -> None:
@@ -107,10 +115,28 @@ class StreamCycle(StreamRequest):
             self._opening = block
         else:
             self.stream.open(block)
-            # The first part of the body may be long in coming.
-            self.stream.connection.loop.call_soon(self.stream.head)
+            if (
+                not self._more
+            ):  # clients stop sending when they read an early status, and take that for a fault
+                # The first part of the body may be long in coming.
+                self.stream.connection.loop.call_soon(self.stream.head)
 
     def _end(self, trailers: bytes, body: bytes) -> None:
         self.complete = True
-        self.stream.finish(trailers, body)
+        self._last = trailers, body
+        self._pieces.clear()
+        self._await_body()
+        self._drop(self._size)
         self._arrived.set()
+
+    def _await_body(self) -> None:
+        self.stream.expecting_since = self.stream.connection.clock() if self._more else None
+        self.stream.taken = 0
+
+    def _drop(self, size: int) -> None:
+        """Drop a part of a body that nobody wants: most clients read no response before they have sent theirs."""
+        self._dropped += size
+        self.stream.consumed(size)
+        if self._last is not None and not (self._more and self._dropped <= LINGER_BYTES):
+            self.stream.finish(*self._last)
+            self._last = None
