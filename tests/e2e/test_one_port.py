@@ -166,7 +166,7 @@ def test_the_authority_is_the_host(http2: httpx.Client) -> None:
     assert answer.status_code == 403
 
 
-def test_equal_ports_are_one_and_those_of_grpc_and_metrics_are_not(start, tmp_path: Path) -> None:
+def test_equal_ports_are_one(start, tmp_path: Path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     free = Running(folder)
@@ -176,10 +176,6 @@ def test_equal_ports_are_one_and_those_of_grpc_and_metrics_are_not(start, tmp_pa
     assert server.grpc_port == server.http_port == free.http_port
     with grpc.insecure_channel(server.grpc) as channel:
         assert GRPCInferenceServiceStub(channel).ModelInfer(message(), timeout=20).outputs
-    server.stop()
-    wrong = start(folder, "--grpc-port", port, "--metrics-port", port, wait=False)
-    assert wrong.process.wait(20) == 1
-    assert f"the ports of metrics and gRPC are both {port}" in wrong.text()
 
 
 def test_a_certificate_of_grpc_alone_is_an_error(start, tmp_path: Path) -> None:
