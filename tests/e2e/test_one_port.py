@@ -70,11 +70,11 @@ def test_clients_of_every_protocol_share_a_port_with_tls(encrypted: OnePort) -> 
             with connect_sse(browser, "POST", "/v2/models/streaming/generate_stream", json=body) as source:
                 assert source.response.http_version == "HTTP/2"
                 lines.add(source.response.extensions["network_stream"].get_extra_info("client_addr"))
-                together.wait(20)  # every stream has begun
+                together.wait(60)  # every stream has begun
                 return [json.loads(event.data)["outputs"][0]["data"][0] for event in source.iter_sse()]
 
         streams = [threads.submit(read, number) for number in range(MANY)]
-        together.wait(20)
+        together.wait(60)
         with encrypted.channel() as channel:
             stub = GRPCInferenceServiceStub(channel)
             assert stub.ModelInfer(message(), timeout=20).outputs[0].contents.fp32_contents == [1.5]
