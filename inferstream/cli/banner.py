@@ -78,7 +78,8 @@ def address(server: "Server", name: str, *, reachable: bool = False) -> str:
     host, port = server.settings.host, server.ports[name]
     if reachable:
         host = EVERYWHERE.get(host, host)
-    scheme = server.scheme("REST" if port == server.ports["REST"] else name)
+    shared = name == "metrics" and port == server.ports["REST"]
+    scheme = server.scheme("REST" if shared else name)
     return f"{scheme}[{host}]:{port}" if ":" in host else f"{scheme}{host}:{port}"
 
 

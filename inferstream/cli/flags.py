@@ -27,6 +27,8 @@ class Flags(NamedTuple):
     transport: str | None = None
     tls: Mapping[str, str] = {}
     """The certificate of all ports, and its key."""
+    one_port: bool = False
+    """Whether REST's port is that of gRPC and of the metrics."""
 
     def load_settings(self, folder: Path, classic: bool) -> Settings:
         """The settings of a server of this folder. `classic` is for an app of BlazeRPC. Raises InvalidSettings."""
@@ -36,6 +38,12 @@ class Flags(NamedTuple):
             defaults[free] = 0
         for name in defaults.keys() - settings.model_fields_set:
             setattr(settings, name, defaults[name])
+        if self.one_port:
+            if self.settings.get("grpc_port") not in (None, settings.http_port):
+                raise InvalidSettings("--one-port and --grpc-port are two ports")
+            settings.grpc_port = None
+            if "metrics_port" not in settings.model_fields_set:
+                settings.metrics_port = settings.http_port
         if self.tls:
             for name in PORTS_WITH_TLS:
                 setattr(settings, name, {**(getattr(settings, name) or {}), **self.tls})

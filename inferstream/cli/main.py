@@ -43,6 +43,9 @@ def start(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     http_port: Annotated[int | None, typer.Option(help="Port of REST and SSE.")] = None,
     grpc_port: Annotated[int | None, typer.Option(help="Port of gRPC.")] = None,
+    one_port: Annotated[
+        bool, typer.Option("--one-port", help="Serve gRPC at REST's port, and metrics too.")
+    ] = False,
     metrics_port: Annotated[int | None, typer.Option(help="Port of the metrics.")] = None,
     port: Annotated[
         int | None, typer.Option(help="Port of gRPC for an app of BlazeRPC, else the same as --http-port.")
@@ -108,7 +111,7 @@ def start(
         "debug": debug,
     }
     tls = tls_options(tls_cert, tls_key)
-    raise typer.Exit(run(target, Flags(settings, port, transport, tls), reload))
+    raise typer.Exit(run(target, Flags(settings, port, transport, tls, one_port), reload))
 
 
 @app.command()

@@ -5,6 +5,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from ..dataplane.dataplane import DataPlane
+from ..errors import InvalidSettings
 from ..settings import Settings
 from ..telemetry.metrics import Meters
 from .grpc.native.port import NativePort
@@ -32,10 +33,16 @@ class Doors:
         stand_in: StandIn,
     ) -> None:
         rpcs = build_services(dataplane, settings, meters, tracing)
-        self.grpc = NativePort(rpcs, settings, stand_in)
         web = build_web(rpcs, settings, Origins(settings).check)
         service = rest_service(build_rest_app(dataplane, settings, meters, tracing, web), settings)
         self.rest = HttpServer(service, settings, "rest", Liveness(stand_in))
+        if settings.one_port:
+            check_certificate(settings, self.rest.encrypted)
+            beside = self.rest.over_http2(service).accept
+            self.grpc = NativePort(rpcs, settings, None if self.rest.encrypted else stand_in, beside)
+            self.rest.speak_http2(self.grpc.guest)
+        else:
+            self.grpc = NativePort(rpcs, settings, stand_in)
 
     async def start(self, sock: socket.socket) -> None:
         """Serve REST at this socket, and gRPC at the port that it is bound to."""
@@ -49,3 +56,11 @@ class Doors:
     async def stop(self) -> None:
         """Close the ports; responses that are being written have a moment to reach their clients."""
         await asyncio.gather(self.grpc.stop(), self.rest.stop())
+
+
+def check_certificate(settings: Settings, encrypted: bool) -> None:
+    """Raise InvalidSettings where one port would serve gRPC without the certificate that is named for it."""
+    if not encrypted and (settings.custom_grpc_server_settings or {}).get("ssl_certfile"):
+        raise InvalidSettings(
+            "_custom_grpc_server_settings: one port has one certificate, that of _custom_rest_server_settings"
+        )

@@ -72,7 +72,7 @@ class Server:
             sockets = self._bind(taken)
             app = self.application
             doors = Doors(app.dataplane, self.settings, app.meters, app.tracing, self._stand_in)
-            self.ports["gRPC"] = doors.grpc.bind(self.settings.host, self.settings.grpc_port)
+            self.ports["gRPC"] = self._bind_grpc(doors)
             try:
                 await self._serve(doors, sockets, started, watch)
             finally:
@@ -149,9 +149,10 @@ class Server:
             settings.metrics_port == 0 or settings.metrics_port != settings.http_port
         ):
             wanted["metrics"] = settings.metrics_port
-        for name, port in wanted.items():
-            if port and port == settings.grpc_port:
-                raise InvalidSettings(f"the ports of {name} and gRPC are both {port}; give each its own")
+        if settings.metrics_port and settings.metrics_port == settings.grpc_port != settings.http_port:
+            raise InvalidSettings(
+                f"the ports of metrics and gRPC are both {settings.grpc_port}; give each its own"
+            )
         sockets = {}
         for name, port in wanted.items():
             sockets[name] = taken.enter_context(bind(settings.host, port, name))
@@ -159,6 +160,13 @@ class Server:
                 share(sockets[name])
             self.ports[name] = sockets[name].getsockname()[1]
         return sockets
+
+    def _bind_grpc(self, doors: Doors) -> int:
+        settings = self.settings
+        if settings.one_port:
+            return self.ports["REST"]
+        assert settings.grpc_port is not None
+        return doors.grpc.bind(settings.host, settings.grpc_port)
 
     async def _start_metrics(self, sock: socket.socket) -> None:
         settings = self.settings

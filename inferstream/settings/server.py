@@ -63,7 +63,12 @@ class Settings(EnvironmentModel):
         "127.0.0.1", description="Address to listen on; 0.0.0.0 opens the server to the network."
     )
     http_port: int = Field(8080, ge=0, le=65535, description="Port of REST, SSE and WebSocket.")
-    grpc_port: int = Field(8081, ge=0, le=65535, description="Port of gRPC.")
+    grpc_port: int | None = Field(
+        8081,
+        ge=0,
+        le=65535,
+        description="Port of gRPC; null, or the same as http_port, for one port that serves both.",
+    )
     metrics_port: int = Field(8082, ge=0, le=65535, description="Port of the metrics endpoint.")
     frontends: int = Field(
         1, ge=1, le=64, description="Processes that share the ports; more than 1 needs Linux."
@@ -286,6 +291,11 @@ class Settings(EnvironmentModel):
 
     _reloads: bool = PrivateAttr(default=False)
     """Whether models are reloaded when their files change, which is for development."""
+
+    @property
+    def one_port(self) -> bool:
+        """Whether REST's port serves gRPC too. Two free ports (0 and 0) are two."""
+        return self.grpc_port is None or 0 != self.grpc_port == self.http_port
 
     @property
     def shows_errors(self) -> bool:

@@ -77,6 +77,11 @@ class Talk(Protocol):
     def close(self) -> None: ...
 
 
+def client_of(host: Host) -> httpx.Client:
+    """A client of the version of HTTP that the host is to be asked in."""
+    return httpx.Client(timeout=LIMIT, http1=not host.http2, http2=host.http2)
+
+
 class Rest:
     """`infer`, and server-sent events of `generate_stream`."""
 
@@ -84,7 +89,8 @@ class Rest:
 
     def single(self, host: Host, asked: Asked) -> str:
         url = f"{host.url}/v2/models/{asked.model}/infer"
-        response = httpx.post(url, json=asked.body(), timeout=LIMIT)
+        with client_of(host) as client:
+            response = client.post(url, json=asked.body())
         if response.status_code != 200:
             assert response.json()["error"]
             raise Failed(CODES[response.status_code], in_band=False)
@@ -93,7 +99,7 @@ class Rest:
     def stream(self, host: Host, asked: Asked) -> Iterator[str]:
         url = f"{host.url}/v2/models/{asked.model}/generate_stream"
         with (
-            httpx.Client(timeout=LIMIT) as client,
+            client_of(host) as client,
             connect_sse(client, "POST", url, json=asked.body()) as source,
         ):
             if source.response.status_code != 200:

@@ -31,6 +31,8 @@ class Host(Protocol):
     grpc: str
     closes_sockets: bool
     """Whether it closes WebSockets at once when it stops, as uvicorn does."""
+    http2: bool
+    """Whether REST comes over HTTP/2."""
 
     def noted(self, line: str) -> bool: ...
 
@@ -53,16 +55,31 @@ class Direct(Running):
     """`server start`."""
 
     closes_sockets = False
+    http2 = False
+
+
+class OnePort(Direct):
+    """One port for all, where REST's clients begin with HTTP/2, as gRPC's do."""
+
+    http2 = True
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "--one-port")
 
 
 def _direct(root: Path, **settings: object) -> Host:
     return Direct(folder_of(root, **settings))
 
 
+def _one_port(root: Path, **settings: object) -> Host:
+    return OnePort(folder_of(root, **settings))
+
+
 class Mounted:
     """The application in two programs of somebody else's: mounted in FastAPI under uvicorn, and in a gRPC server."""
 
     closes_sockets = True
+    http2 = False
 
     def __init__(self, root: Path, workers: int) -> None:
         self._programs: list[Program] = []
@@ -97,6 +114,8 @@ HOSTS: dict[str, Callable[[Path], Host]] = {
     "direct-in-process": _direct,
     "direct-workers": lambda root: _direct(root, parallel_workers=2),
     "direct-frontends": lambda root: _direct(root, frontends=2),
+    "one-port-in-process": _one_port,
+    "one-port-frontends": lambda root: _one_port(root, frontends=2),
     "mounted-in-process": lambda root: Mounted(root, 0),
     "mounted-workers": lambda root: Mounted(root, 2),
 }

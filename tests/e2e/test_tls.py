@@ -35,7 +35,7 @@ class Who(MLModel):
 class Encrypted:
     """A server with certificates, and clients that trust whom they should."""
 
-    def __init__(self, root: Path, workers: int, mutual: bool) -> None:
+    def __init__(self, root: Path, workers: int, mutual: bool, flags: tuple[str, ...] = ()) -> None:
         self.authority = Authority(root)
         self.files = self.authority.issue("server")
         self.client = self.authority.issue("client") if mutual else None
@@ -47,7 +47,7 @@ class Encrypted:
         settings = {f"_custom_{port}_server_settings": options for port in PORTS}
         settings["_custom_rest_server_settings"] = {**options, "headers": [["X-Served-By", "us"]]}
         (folder / "settings.json").write_text(json.dumps({**settings, "parallel_workers": workers}))
-        self.running = Running(folder)
+        self.running = Running(folder, *flags)
         self.url = self.running.url.replace("http://", "https://")
 
     def trust(self, authority: Path | None = None) -> ssl.SSLContext:

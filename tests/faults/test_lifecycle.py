@@ -40,15 +40,14 @@ def test_a_port_in_use_is_one_clear_line_before_any_model_loads(start, folder, f
     assert "already in use" in line
 
 
-@pytest.mark.parametrize(("flag", "name"), [("--http-port", "REST"), ("--metrics-port", "metrics")])
-def test_one_port_for_two_protocols_is_one_clear_line(start, folder, flag: str, name: str) -> None:
+def test_one_port_for_metrics_and_grpc_alone_is_one_clear_line(start, folder) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    server = start(folder, flag, port, "--grpc-port", port, wait=False)
+    server = start(folder, "--metrics-port", port, "--grpc-port", port, wait=False)
     assert server.process.wait(20) == 1
     assert server.text().splitlines() == [
-        f"error: the ports of {name} and gRPC are both {port}; give each its own"
+        f"error: the ports of metrics and gRPC are both {port}; give each its own"
     ]
 
 

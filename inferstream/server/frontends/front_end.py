@@ -115,7 +115,8 @@ class FrontEnd:
         settings = self._settings
         doors = Doors(self._dataplane, settings, self._meters, self._tracing, self._stand_in)
         sock = bind(settings.host, self._ports["REST"], "REST", shared=True)
-        doors.grpc.join(settings.host, self._ports["gRPC"])
+        if not settings.one_port:
+            doors.grpc.join(settings.host, self._ports["gRPC"])
         await doors.start(sock)
         self._doors = doors
         settle()

@@ -14,9 +14,12 @@ from .heads import Refused, RequestHead
 from .incoming import Incoming
 from .reading import Reading
 from .responses import refusal
-from .service import Shared
+from .service import Shared, Successor
 
 logger = logging.getLogger("inferstream.http1")
+
+PREFACE = b"PRI "
+"""How a client begins that knows that the port speaks HTTP/2 (RFC 9113 section 3.4)."""
 
 UNPARSED = 64 * 1024
 """Bytes behind a request without a response, above which no more are read. One request is parsed at a time."""
@@ -61,6 +64,8 @@ class Connection(asyncio.Protocol):
         self._has_place = self._shared.places.enter(self)
         if self._shared.stopped:  # its TLS handshake took longer than the stop
             self.close()
+        elif self._shared.http2 is not None and self._has_chosen_http2():
+            self._speak_http2(b"")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._shared.places.leave(self)
@@ -139,6 +144,9 @@ class Connection(asyncio.Protocol):
 
     def _take_head(self) -> bool:
         """Begin a request; False if its head is not whole. Raises Refused."""
+        if self._shared.http2 is not None and self._incoming.unread.startswith(PREFACE):
+            self._speak_http2(bytes(self._incoming.unread))
+            return False
         found = self._incoming.head()
         if found is None:
             if self._incoming.unread and not self.fresh:
@@ -194,20 +202,33 @@ class Connection(asyncio.Protocol):
         else:
             self._current.end()
 
+    def _has_chosen_http2(self) -> bool:
+        """Whether the client has chosen HTTP/2 in its TLS handshake (RFC 9113 section 3.2)."""
+        tls = self.transport.get_extra_info("ssl_object")
+        return tls is not None and tls.selected_alpn_protocol() == "h2"
+
+    def _speak_http2(self, received: bytes) -> None:
+        """Let HTTP/2 have the connection, from its preface on."""
+        assert self._shared.http2 is not None
+        self._incoming.drop()
+        self._become(self._shared.http2(self._shared.places.leave, not self._has_place), received)
+
     def _upgrade(self, raw: bytes) -> None:
         """Let a WebSocket have the connection, from its request on."""
         assert self._service.websocket is not None
-        self.closing = True
-        self.reading.close()
         behind = bytes(self._incoming.unread)
         self._incoming.drop()
-        protocol = self._service.websocket(self._shared.places.leave)
+        self._become(self._service.websocket(self._shared.places.leave), raw, behind)
+
+    def _become(self, protocol: Successor, *received: bytes) -> None:
+        self.closing = True
+        self.reading.close()
         self._shared.places.become(self, protocol)
         self.transport.set_protocol(cast(asyncio.Protocol, protocol))
         protocol.connection_made(self.transport)
-        protocol.data_received(raw)
-        if behind:
-            protocol.data_received(behind)
+        for data in received:
+            if data:
+                protocol.data_received(data)
 
     # What is served
 

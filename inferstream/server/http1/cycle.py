@@ -3,14 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import httptools
 
 from ..connections import SCOPE_KEY
 from .exchange import Connected, Response
-from .heads import INVALID, Refused, RequestHead
+from .heads import INVALID, RawHeaders, Refused, RequestHead
 from .responses import checked
 
 logger = logging.getLogger("inferstream.http1")
@@ -30,7 +30,28 @@ FAILED = (
 )
 
 
-def scope_of(connection: Connected, head: RequestHead) -> Message:
+class Client(Protocol):
+    """The connection of a request, as its scope says it."""
+
+    scheme: str
+
+    @property
+    def client(self) -> tuple[str, int] | None: ...
+
+    @property
+    def server(self) -> tuple[str, int] | None: ...
+
+
+class Head(Protocol):
+    """The head of a request, as its scope says it."""
+
+    method: bytes
+    version: str
+    target: bytes
+    headers: RawHeaders
+
+
+def scope_of(connection: Client, head: Head) -> Message:
     """The scope of a request. Raises Refused for a target that is no URL."""
     try:
         url = httptools.parse_url(head.target)

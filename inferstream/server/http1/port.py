@@ -4,13 +4,14 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from .connection import Connection
-from .guard import Limits
+from .guard import Guest, Limits
 from .responses import Openings
-from .service import Service, Shared
+from .service import Service, Shared, Successor
 
 logger = logging.getLogger("inferstream.http1")
 
@@ -49,6 +50,8 @@ class Http1Port:
         loop = asyncio.get_running_loop()
         options: dict[str, Any] = {}
         if self._context is not None:
+            if self._shared.http2 is not None:
+                self._context.set_alpn_protocols(["h2", "http/1.1"])
             options = {
                 "ssl": self._context,
                 "ssl_handshake_timeout": HANDSHAKE,
@@ -56,6 +59,10 @@ class Http1Port:
             }
         self._server = await loop.create_server(self.connection, sock=sock, backlog=self._backlog, **options)
         self._looking = loop.create_task(self._look())
+
+    def speak_http2(self, guest: Callable[[Callable[[Guest], None], bool], Successor]) -> None:
+        """Let a client that begins with HTTP/2 go on with the protocol that `guest` makes, as of `Shared.http2`."""
+        self._shared.http2 = guest
 
     def connection(self) -> Connection:
         """The protocol of one connection."""

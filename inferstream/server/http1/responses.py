@@ -30,16 +30,19 @@ class Openings:
         self._headers = headers
         self._dated = dated
         self._joined: dict[int, bytes] = {}
+        self.pairs: RawHeaders = []
+        """Headers of every response."""
         self.common = b""
-        """Lines of every response."""
+        """Their lines."""
         self.renew()
 
     def renew(self) -> None:
         """Take the date of this second; any thread may do it."""
         dated = [(b"date", formatdate(usegmt=True).encode())] if self._dated else []
-        common = b"".join(b"%b: %b\r\n" % pair for pair in (*dated, *self._headers))
-        if common != self.common:
-            self.common, self._joined = common, {}
+        pairs = [*dated, *self._headers]
+        if pairs != self.pairs:
+            self.common = b"".join(b"%b: %b\r\n" % pair for pair in pairs)
+            self.pairs, self._joined = pairs, {}
 
     def of(self, status: int) -> bytes:
         joined = self._joined.get(status)

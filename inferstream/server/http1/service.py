@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .cycle import App
-from .exchange import Exchange
 from .guard import Guest, Limits, Places
 from .heads import RawHeaders
 from .responses import Openings
@@ -16,13 +15,13 @@ def _nothing(_: Any) -> Any:
     return None
 
 
-class WebSocket(Guest, Protocol):
-    """The protocol of a connection that has asked for an upgrade."""
+class Successor(Guest, Protocol):
+    """The protocol that a connection goes on with: a WebSocket, or HTTP/2."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
 
     def data_received(self, data: bytes) -> None:
-        """Take the request for the upgrade first."""
+        """Take first what has arrived: the request for the upgrade, or the preface."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class Service:
     """Serves every request that nothing below serves."""
     probes: Collection[bytes] = ()
     """Paths that are served while every place is taken."""
-    websocket: Callable[[Callable[[Guest], None]], WebSocket] | None = None
+    websocket: Callable[[Callable[[Guest], None]], Successor] | None = None
     """Makes the protocol of a WebSocket, which calls this when it is lost."""
     direct_bytes: int = -1
     """The largest body of a request without ASGI."""
@@ -41,7 +40,8 @@ class Service:
     """What the target of such a request asks for; None for one that takes ASGI."""
     read: Callable[[RawHeaders], Any] = _nothing
     """What the service reads in its headers. A client that repeats them is not read again."""
-    infer: Callable[[Exchange], Awaitable[object]] = _nothing
+    infer: Callable[[Any], Awaitable[object]] = _nothing
+    """Serves the exchange of such a request, over whichever protocol it came."""
 
 
 class Shared:
@@ -53,5 +53,10 @@ class Shared:
         self.openings = openings
         self.scheme = scheme
         self.places = Places(limits.max_connections)
+        self.http2: Callable[[Callable[[Guest], None], bool], Successor] | None = None
+        """Makes the protocol of HTTP/2, which calls this when it is lost, and ends at once if True.
+
+        None where the port speaks HTTP/1 alone.
+        """
         self.tasks: set[asyncio.Task[Any]] = set()
         self.stopped = False

@@ -259,9 +259,20 @@ class Connection(Receiving, asyncio.Protocol):
         if self.ended or self.draining:
             return
         self.drain_began = self.clock()
+        if self.ends_quietly:
+            if not self.streams:
+                self.stop_accepting()
+            return
         self.control(
             frames.goaway(frames.LAST_STREAM, ErrorCode.NO_ERROR, "") + frames.ping(_DRAINING, ack=False)
         )
+
+    shutdown = drain
+
+    def emptied(self) -> None:
+        super().emptied()
+        if self.ends_quietly and self.draining:
+            self.stop_accepting()
 
     def stop_accepting(self) -> None:
         """Serve the requests in progress alone, and then close."""

@@ -53,8 +53,10 @@ def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def headers(stream: int, block: bytes, end: bool, largest: int = SMALLEST_MAX_FRAME) -> bytes:
-    """A header block, in CONTINUATION frames beyond `largest` bytes."""
+    """A header block, in CONTINUATION frames beyond `largest` bytes; of trailers that are empty, the end alone."""
     ending = END_STREAM if end else 0
+    if not block:
+        return head(0, DATA, ending, stream)
     if len(block) <= largest:
         return frame(HEADERS, END_HEADERS | ending, stream, block)
     parts = [block[at : at + largest] for at in range(0, len(block), largest)]

@@ -64,9 +64,12 @@ class Http2Port:
         self._emptied = asyncio.Event()
         self._draining = self._stopped = False
 
-    async def start(self, sock: socket.socket) -> None:
-        """Serve on a bound socket until `stop`."""
+    async def start(self, sock: socket.socket | None) -> None:
+        """Serve on a bound socket until `stop`; without one, the connections of other ports alone."""
         loop = asyncio.get_running_loop()
+        self._looking = loop.create_task(self._look())
+        if sock is None:
+            return
         options: dict[str, Any] = {}
         if self._context is not None:
             self._context.set_alpn_protocols(["h2"])
@@ -76,12 +79,26 @@ class Http2Port:
                 "ssl_shutdown_timeout": CLOSING,
             }
         self._server = await loop.create_server(self.connection, sock=sock, backlog=2048, **options)
-        self._looking = loop.create_task(self._look())
 
     def connection(self) -> Connection:
         """The protocol of one connection."""
         lateness = self._lateness()
         return Connection(self._accept, self._too_large, self._limits, lateness, self._made, self._lost)
+
+    def guest(self, lost: Callable[[Connection], None], full: bool) -> Connection:
+        """The protocol of a connection that another port has accepted, and that tells it so when it is lost.
+
+        It ends at once if that port is `full`.
+        """
+
+        def made(connection: Connection) -> bool:
+            return self._made(connection) and not full
+
+        def leave(connection: Connection) -> None:
+            self._lost(connection)
+            lost(connection)
+
+        return Connection(self._accept, self._too_large, self._limits, self._lateness(), made, leave)
 
     def _made(self, connection: Connection) -> bool:
         ssl_object = connection.transport.get_extra_info("ssl_object")
@@ -93,8 +110,8 @@ class Http2Port:
             self._ages[connection] = self._limits.max_age * random.uniform(1 - SPREAD, 1 + SPREAD)
         if self._stopped:  # its TLS handshake took longer than the stop
             connection.end(ErrorCode.NO_ERROR, STOPS)
-        elif self._draining:
-            connection.drain()
+        elif self._draining and self._server is not None:
+            connection.drain()  # a port that still accepts for others would have its client come back for ever
         return len(self.connections) <= self._most
 
     def _lost(self, connection: Connection) -> None:
@@ -204,7 +221,7 @@ def _is_old(connection: Connection, limits: Limits, age: float | None, now: floa
 
 def _end_drain(connection: Connection, limits: Limits, age: float | None, now: float) -> None:
     assert connection.drain_began is not None
-    if now - connection.drain_began > DRAINING:
+    if now - connection.drain_began > DRAINING and not connection.ends_quietly:
         connection.stop_accepting()
     last = None if age is None or limits.max_age_grace is None else age + limits.max_age_grace
     if last is not None and now - connection.opened_at > last:

@@ -42,6 +42,11 @@ class Receiving(Sender, FrameReader):
         self.last_stream = 0
         self.last_served: int | None = None
         """The last stream that a draining connection serves."""
+        self.ends_quietly = False
+        """Whether GOAWAY waits for the end of the requests in progress.
+
+        Python's clients of HTTP (httpx, through the library h2) drop these requests when they read it.
+        """
         self._resets: dict[int, None] = {}
         self._current: Stream | None = None
         """The stream of the current DATA frame."""

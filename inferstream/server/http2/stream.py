@@ -206,7 +206,7 @@ class Stream:
         self.connection.flush(self)
 
     def finish(self, trailers: bytes, body: bytes = b"") -> bool:
-        """End the response with the rest of its body and trailers, a header block.
+        """End the response with the rest of its body and trailers, a header block or nothing.
 
         Whether nothing of it waits for the client.
         """

@@ -22,6 +22,7 @@ from .liveness import Listener, Liveness
 from .messages import COUNT_ON_ARRIVAL, JSON, Head, Receive, Scope, Send, error_response, respond
 from .origins import Origins
 from .sockets import WebSocket
+from .streams.accepting import StreamRequests
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -58,8 +59,17 @@ class HttpServer:
         context = None if self._certificates is None else self._certificates.context
         openings = Openings(options.common, options.date_header)
         self._port = Http1Port(service, limits, openings, backlog=options.backlog, context=context)
+        self.speak_http2 = self._port.speak_http2
         self._liveness = liveness if context is None else None
         self._renewing: asyncio.Task[None] | None = None
+
+    @property
+    def encrypted(self) -> bool:
+        return self._port.scheme == "https"
+
+    def over_http2(self, service: Service) -> StreamRequests:
+        """What begins the requests that come to this port over HTTP/2."""
+        return StreamRequests(service, self._port.openings, self._port.scheme)
 
     @property
     def scheme(self) -> str:

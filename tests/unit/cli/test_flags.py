@@ -8,6 +8,7 @@ import typer
 
 from inferstream.cli.flags import Flags, tls_options
 from inferstream.errors import InvalidSettings
+from inferstream.settings import Settings
 
 
 def ports(flags: Flags, folder: Path, classic: bool) -> tuple[int, int]:
@@ -61,3 +62,29 @@ def test_a_certificate_is_for_all_ports_beside_their_other_options(tmp_path: Pat
     assert tls_options(None, None) == {}
     with pytest.raises(typer.BadParameter):
         tls_options(None, Path("key.pem"))
+
+
+@pytest.mark.parametrize(
+    ("given", "flags", "ports"),
+    [
+        ({}, {}, (8080, None, 8080)),
+        ({"http_port": 9}, {"grpc_port": 9}, (9, None, 9)),
+        ({"metrics_port": 7}, {"http_port": 9}, (9, None, 7)),
+        ({"grpc_port": 5}, {}, (8080, None, 8080)),
+    ],
+)
+def test_one_port_is_that_of_rest(tmp_path: Path, given: dict, flags: dict, ports: tuple) -> None:
+    (tmp_path / "settings.json").write_text(json.dumps(given))
+    settings = Flags(flags, one_port=True).load_settings(tmp_path, False)
+    assert (settings.http_port, settings.grpc_port, settings.metrics_port) == ports
+    assert settings.one_port
+
+
+def test_one_port_and_another_for_grpc_are_two(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSettings, match="--one-port and --grpc-port are two ports"):
+        Flags({"grpc_port": 9}, one_port=True).load_settings(tmp_path, False)
+
+
+def test_two_free_ports_are_two() -> None:
+    assert not Settings(http_port=0, grpc_port=0).one_port
+    assert Settings(http_port=0, grpc_port=None).one_port

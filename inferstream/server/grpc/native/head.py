@@ -45,7 +45,7 @@ class CallHead:
         """The response to a request that is no call."""
         if request.method != b"POST":
             self.refusal = NOT_POST
-        elif not _is_grpc(fields.get(b"content-type", b"")):
+        elif not is_grpc(fields.get(b"content-type", b"")):
             self.refusal = NOT_GRPC
 
     @property
@@ -67,7 +67,7 @@ def _seconds(value: bytes) -> float:
         return -1.0
 
 
-def _is_grpc(content_type: bytes) -> bool:
+def is_grpc(content_type: bytes) -> bool:
     """Whether it is `application/grpc`, perhaps with a subtype or parameters."""
     return content_type.startswith(CONTENT_TYPE) and content_type[len(CONTENT_TYPE) :][:1] in (
         b"",

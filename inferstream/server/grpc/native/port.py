@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 from contextlib import suppress
+from functools import partial
 
 from ....settings import Settings
 from ...http2.frames import LAST_STREAM
@@ -11,7 +12,7 @@ from ...http2.limits import Limits
 from ...http2.pings import PingResponder
 from ...http2.port import Http2Port
 from ...http2.request import Request
-from ...http2.stream import Stream
+from ...http2.stream import Accept, Receiver, Stream
 from ...lateness import Lateness
 from ...ports import bind, share
 from ...standin import StandIn
@@ -19,7 +20,7 @@ from ...tls import certificates
 from ..options import SOURCE, GrpcOptions, channel_arguments, options_of
 from ..rpc import Rpcs
 from ..statuses import StatusCode
-from .head import CallHead, failed_at_once
+from .head import CallHead, failed_at_once, is_grpc
 from .streaming import StreamingCall
 from .unary import UnaryCall
 
@@ -78,25 +79,34 @@ class Calls:
 
 
 class NativePort:
-    """One gRPC port; `stand_in` answers its PINGs while the event loop is held. Raises InvalidSettings."""
+    """One gRPC port; `stand_in` answers its PINGs while the event loop is held. Raises InvalidSettings.
 
-    def __init__(self, rpcs: Rpcs, settings: Settings, stand_in: StandIn | None = None) -> None:
+    `beside` begins the requests that are no calls, where the port of HTTP/1 is that of gRPC too.
+    """
+
+    def __init__(
+        self, rpcs: Rpcs, settings: Settings, stand_in: StandIn | None = None, beside: Accept | None = None
+    ) -> None:
         options = options_of(channel_arguments(settings))
         custom = settings.custom_grpc_server_settings or {}
-        found = self._certificates = certificates(custom, settings.model_repository_root, SOURCE)
+        found = certificates(custom, settings.model_repository_root, SOURCE)
+        if beside is not None:
+            found = None  # a port has one certificate, that of REST
+        self._certificates = found
         self._front_ends = settings.frontends > 1
         self._reused = options.reuse_port and not self._front_ends
         self._sock: socket.socket | None = None
         self._renewing: asyncio.Task[None] | None = None
         calls = Calls(rpcs, options)
         self._port = Http2Port(
-            calls.accept,
+            calls.accept if beside is None else partial(accept, calls, beside),
             calls.too_large,
             limits_of(options, settings),
             Lateness,
             max_connections=settings.max_connections,
             context=None if found is None else found.context,
         )
+        self.guest = self._port.guest
         if found is None and stand_in is not None:  # TLS belongs to the event loop
             stand_in.add(PingResponder(self._port.connections))
 
@@ -113,7 +123,7 @@ class NativePort:
         return int(sock.getsockname()[1])
 
     async def start(self) -> None:
-        assert self._sock is not None
+        """Serve at the port that is bound, or connections that another port accepts."""
         await self._port.start(self._sock)
         if self._certificates is not None:
             self._renewing = asyncio.create_task(self._certificates.keep_renewed(logger))
@@ -131,6 +141,15 @@ class NativePort:
         await self._port.stop(LAST_WORDS)
         if self._sock is not None:
             self._sock.close()
+
+
+def accept(calls: Calls, beside: Accept, stream: Stream, request: Request, end: bool) -> Receiver | None:
+    """Begin a call, or a request of REST: a call is what has the content type of gRPC."""
+    if isinstance(request.derived, CallHead) or (
+        request.derived is None and is_grpc(dict(request.fields).get(b"content-type", b""))
+    ):
+        return calls.accept(stream, request, end)
+    return beside(stream, request, end)
 
 
 def limits_of(options: GrpcOptions, settings: Settings) -> Limits:

@@ -53,8 +53,8 @@ def describe(
         paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, None, flat)
         paths |= _server_paths() | text_paths()
     about = {} if described is None else _about(described)
-    if settings.grpc_port:
-        about["x-server"] = {"grpc_port": settings.grpc_port}
+    if port := settings.http_port if settings.one_port else settings.grpc_port:
+        about["x-server"] = {"grpc_port": port}
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": settings.server_version} | about,

@@ -1,0 +1,69 @@
+"""Begins the requests of REST that come over HTTP/2."""
+
+import asyncio
+import logging
+from typing import Any
+
+from ...http1.cycle import scope_of
+from ...http1.heads import Refused
+from ...http1.responses import Openings
+from ...http1.service import Service
+from ...http2.request import Request
+from ...http2.stream import Receiver, Stream
+from ..messages import JSON
+from .cycle import StreamCycle
+from .exchange import StreamExchange
+from .request import Head
+
+logger = logging.getLogger("inferstream.rest")
+
+
+class StreamRequests:
+    """Serves each request as a port of HTTP/1 does: an inference directly, any other by the ASGI application."""
+
+    def __init__(self, service: Service, openings: Openings, scheme: str) -> None:
+        self._service = service
+        self._openings = openings
+        self._scheme = scheme
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def accept(self, stream: Stream, request: Request, end: bool) -> Receiver | None:
+        """Begin a request, whose body is empty if `end`."""
+        stream.connection.ends_quietly = True
+        head = request.derived
+        if head is None:
+            head = request.derived = Head(request, self._service)
+        if head.route is not None and (request.content_length or 0) <= stream.connection.limits.stream_window:
+            exchange = StreamExchange(stream, head, self._openings, self._scheme, self._infer)
+            if end:
+                exchange.received(b"", True)
+            return exchange
+        cycle = StreamCycle(stream, head, self._openings, self._scheme)
+        try:
+            scope = scope_of(cycle.client, head)
+        except Refused as refused:
+            cycle.finish(refused.status, [JSON], b'{"error":"%b"}' % refused.message.encode())
+            return None
+        self._start(stream, cycle.run(self._service.app, scope))
+        return cycle
+
+    def _infer(self, exchange: StreamExchange) -> None:
+        exchange.task = self._start(exchange.stream, self._serve(exchange))
+
+    async def _serve(self, exchange: StreamExchange) -> None:
+        task = exchange.task
+        assert task is not None
+        exchange.client.hold(task)
+        try:
+            await self._service.infer(exchange)
+        except Exception:  # no task awaits this one; without the reset its client would wait
+            logger.exception("a REST call failed")
+            exchange.abort()
+        finally:
+            exchange.client.release(task)
+
+    def _start(self, stream: Stream, serving: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = stream.connection.loop.create_task(serving)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

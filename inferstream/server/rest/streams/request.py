@@ -1,0 +1,94 @@
+"""A request over a stream of HTTP/2, and its response."""
+
+from typing import Any
+
+from ...http1.responses import CLOSE, Openings
+from ...http1.service import Service
+from ...http2.errors import ErrorCode
+from ...http2.hpack import encode
+from ...http2.request import Request
+from ...http2.stream import Stream
+from ..messages import JSON, RawHeaders
+from .client import StreamClient
+
+LATE = b'{"error":"The request was not received in time."}'
+
+CONTINUE = encode(((b":status", b"100"),))
+"""The interim response that lets a client send its body (RFC 9110 section 15.2.1)."""
+
+
+class Head:
+    """The head of a request, as HTTP/1 has it. Requests whose header blocks are the same share it."""
+
+    __slots__ = ("expects", "headers", "meaning", "method", "route", "target", "version")
+
+    def __init__(self, request: Request, service: Service) -> None:
+        self.method = request.method
+        self.version = "2"
+        self.target = request.path
+        self.headers = headers_of(request)
+        self.expects = (b"expect", b"100-continue") in request.fields
+        self.route: Any = None
+        """What the service serves directly; None for a request that takes ASGI."""
+        self.meaning: Any = None
+        """What the service reads in the headers of a request that it serves directly."""
+        length = request.content_length
+        if request.method == b"POST" and length is not None and length <= service.direct_bytes:
+            self.route = service.route(request.path)
+            self.meaning = service.read(self.headers)
+
+
+def headers_of(request: Request) -> RawHeaders:
+    """The headers as HTTP/1 has them: `:authority` is the host, and cookies are one (RFC 9113 section 8.2.3)."""
+    cookies = [value for name, value in request.fields if name == b"cookie"]
+    headers = [pair for pair in request.fields if pair[0] != b"cookie"]
+    if cookies:
+        headers.append((b"cookie", b"; ".join(cookies)))
+    if request.authority:
+        headers = [(b"host", request.authority), *(pair for pair in headers if pair[0] != b"host")]
+    return headers
+
+
+class StreamRequest:
+    """The receiver of a request's body, and the sender of its response."""
+
+    __slots__ = ("_openings", "added", "client", "complete", "headers", "stream")
+
+    def __init__(self, stream: Stream, head: Head, openings: Openings, scheme: str) -> None:
+        self.stream = stream
+        self.headers = head.headers
+        self.client = StreamClient(stream, scheme)
+        self.complete = False
+        """Whether the response is whole."""
+        self.added: tuple[bytes, bytes] | None = None
+        """A header of every response to this request, in place of any other of its name."""
+        self._openings = openings
+        if not stream.remote_ended:
+            stream.expecting_since = stream.opened_at
+            if head.expects:
+                stream.connection.write(stream.connection.headers(stream.id, CONTINUE, False))
+
+    def lost(self) -> None:
+        """The client has left."""
+        self.client.leave()
+
+    def overdue(self) -> None:
+        """The client takes too long to send the body."""
+        if self.stream.responded:
+            self.stream.reset(ErrorCode.CANCEL)
+        else:
+            self.finish(408, [JSON], LATE)
+        self.client.leave()
+
+    def block(self, status: int, headers: RawHeaders) -> bytes:
+        """The header block of a response."""
+        if (added := self.added) is not None:
+            headers = [*(pair for pair in headers if pair[0] != added[0]), added]
+        own = (pair for pair in headers if pair != CLOSE)  # HTTP/2 forbids the header
+        return encode(((b":status", b"%d" % status), *self._openings.pairs, *own))
+
+    def finish(self, status: int, headers: RawHeaders, body: bytes) -> bool:
+        """Send a whole response. Whether nothing of it waits for the client."""
+        self.complete = True
+        block = self.block(status, [*headers, (b"content-length", b"%d" % len(body))])
+        return self.stream.respond(block, b"", body, b"")
