@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from hmac import compare_digest
+from math import inf
 from time import time
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from .document import Document
 from .errors import Unauthenticated
@@ -12,8 +13,6 @@ from .secret import digest_of, id_of
 
 MOST_KEY = 256
 """Characters of a key. A longer text is hashed for nobody."""
-
-_NO_DIGEST = bytes(32)
 
 
 class Authenticator(Protocol):
@@ -26,24 +25,22 @@ class Authenticator(Protocol):
         """
 
 
-class _Hashed(NamedTuple):
-    digest: bytes
-    principal: Principal
+_NOBODY = (bytes(32), Principal("", "", (), ()))
+"""Digest and principal of an unknown id."""
 
 
 class KeyAuthenticator:
     """The keys and subjects of a document. They change as a whole."""
 
     def __init__(self, document: Document) -> None:
-        self._keys: dict[str, _Hashed] = {}
+        self._keys: dict[str, tuple[bytes, Principal]] = {}
         self._subjects: dict[str, Principal] = {}
         self.replace(document)
 
     def replace(self, document: Document) -> None:
         """Take other keys. A key that is not among them is refused from now on."""
         self._keys = {
-            entry.id: _Hashed(bytes.fromhex(entry.sha256), entry.principal_of(entry.id))
-            for entry in document.keys
+            entry.id: (bytes.fromhex(entry.sha256), entry.principal_of(entry.id)) for entry in document.keys
         }
         self._subjects = {
             entry.subject: entry.principal_of(f"subject:{entry.subject}") for entry in document.subjects
@@ -58,11 +55,11 @@ class KeyAuthenticator:
             return self._of_subject(identities)
         if len(secret) > MOST_KEY:
             raise Unauthenticated
-        known = self._keys.get(id_of(secret))
-        same = compare_digest(digest_of(secret), _NO_DIGEST if known is None else known.digest)
-        if known is None or not same:
+        known = self._keys.get(id_of(secret), _NOBODY)
+        if not compare_digest(digest_of(secret), known[0]) or known is _NOBODY:
             raise Unauthenticated
-        return _unexpired(known.principal)
+        principal = known[1]
+        return principal if principal.expires == inf else _unexpired(principal)
 
     def _of_subject(self, identities: Sequence[str]) -> Principal | None:
         for name in identities:

@@ -64,6 +64,9 @@ class Counters(Protocol):
     def row(self, name: str) -> Row:
         """The row of a name. Raises LimitExceeded if there are too many names."""
 
+    def find(self, name: str) -> Row | None:
+        """The row of a name; None if it has none."""
+
 
 class _LocalRow:
     __slots__ = ("own", "words")
@@ -97,6 +100,9 @@ class LocalCounters:
                 raise _too_many()
             row = self._rows[name] = _LocalRow()
         return row
+
+    def find(self, name: str) -> Row | None:
+        return self._rows.get(name)
 
 
 class _SharedRow:
@@ -144,11 +150,13 @@ class SharedCounters:
 
     def row(self, name: str) -> Row:
         """The row of a name. A name keeps its row for as long as the server runs."""
-        number = self._number(name)
-        words = self._words[number * WORDS : (number + 1) * WORDS]
-        size = CELLS * self.count
-        cells = self._cells[number * size : (number + 1) * size]
-        return _SharedRow(self._descriptor, number, words, cells, self._index, self.count)
+        digest = _digest(name)
+        number = self._known(digest)
+        return self._row(self._reserved(digest) if number is None else number)
+
+    def find(self, name: str) -> Row | None:
+        number = self._known(_digest(name))
+        return None if number is None else self._row(number)
 
     def forget(self, index: int) -> None:
         """End the calls of a process that was killed, before another one gets its index."""
@@ -158,14 +166,21 @@ class SharedCounters:
                 for cell in (IN_FLIGHT, STREAMS):
                     self._cells[number * size + cell * self.count + index] = 0
 
-    def _number(self, name: str) -> int:
-        digest = int.from_bytes(hashlib.blake2b(name.encode(errors="replace"), digest_size=8).digest()) >> 1
-        digest = digest or 1
+    def _row(self, number: int) -> Row:
+        words = self._words[number * WORDS : (number + 1) * WORDS]
+        size = CELLS * self.count
+        cells = self._cells[number * size : (number + 1) * size]
+        return _SharedRow(self._descriptor, number, words, cells, self._index, self.count)
+
+    def _known(self, digest: int) -> int | None:
         for number in _probed(digest):
             if self._names[number] == digest:
                 return number
             if not self._names[number]:
                 break
+        return None
+
+    def _reserved(self, digest: int) -> int:
         _lock(self._descriptor, ROWS)
         try:
             for number in _probed(digest):
@@ -175,6 +190,12 @@ class SharedCounters:
         finally:
             fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, ROWS)
         raise _too_many()
+
+
+def _digest(name: str) -> int:
+    """63 bits of a name, never 0, which marks a row without one."""
+    digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1 or 1
 
 
 def _too_many() -> LimitExceeded:

@@ -87,6 +87,11 @@ class KeySource:
         return document
 
 
+def read_keys(path: Path) -> Document:
+    """The keys of a file. Raises InvalidSettings."""
+    return parsed(_contents(path)[0], str(path))
+
+
 def edit(path: Path, change: Callable[[Document], None]) -> None:
     """Replace the file by a changed one, which may be new. Others who edit it wait.
 
@@ -95,7 +100,7 @@ def edit(path: Path, change: Callable[[Document], None]) -> None:
     path = path.resolve()  # a link stays one
     try:
         with _locked(path):
-            document = parsed(_contents(path)[0], str(path)) if path.exists() else Document(keys=[])
+            document = read_keys(path) if path.exists() else Document(keys=[])
             change(document)
             text = written(document)
             parsed(text, str(path))

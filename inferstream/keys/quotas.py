@@ -9,6 +9,7 @@ from .counters import BYTES, IN_FLIGHT, REFUSED, REQUESTS, STREAMS, TOKENS, Coun
 from .errors import LimitExceeded
 from .principal import NO_LIMITS, Principal
 from .ratelimit import headers_of
+from .usage import Used
 
 _UNLIMITED = 2**62
 
@@ -59,7 +60,9 @@ class MeteredUse:
         self.tokens += tokens
         if self.tokens > self._paid:
             account = self._account
-            over = min(tokens, self.tokens - self._paid)
+            over = self.tokens - self._paid
+            if over > tokens:
+                over = tokens
             if over <= account.left:
                 account.left -= over
             else:
@@ -119,6 +122,7 @@ class Quotas:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._counters = counters
+        self._shared = counters.count > 1
         self._clock = clock
         self._wall = wall
         self._accounts: dict[str, Account] = {}
@@ -140,11 +144,13 @@ class Quotas:
         row = account.row
         wall = self._wall() if principal.token_limits else 0.0
         try:
-            row.lock()
+            if self._shared:
+                row.lock()
             try:
                 counted = account.admit(principal, limits, stream, tokens, size, self._clock(), wall)
             finally:
-                row.unlock()
+                if self._shared:
+                    row.unlock()
         except LimitExceeded:
             usage.own[REFUSED] += 1
             raise
@@ -172,10 +178,10 @@ class Quotas:
         """Count tokens of today from before the start of the server."""
         self._account(principal).restore(tokens, self._wall())
 
-    def used(self, key: str) -> tuple[int, int, int, int]:
-        """Requests, refusals, tokens and bytes of a key in all processes since the server started."""
-        row = self._usages.get(key) or self._usage(key)
-        return row.total(REQUESTS), row.total(REFUSED), row.total(TOKENS), row.total(BYTES)
+    def used(self, key: str) -> Used | None:
+        """What a key has used in all processes since the server started; None if nothing. For any thread."""
+        row = self._counters.find(f"key {key}")
+        return None if row is None else Used(*map(row.total, (REQUESTS, REFUSED, TOKENS, BYTES)))
 
     def lease(self, use: MeteredUse, account: Account, over: int, tokens: int) -> None:
         limits = use.principal.limits or NO_LIMITS

@@ -9,11 +9,14 @@ _MILLISECOND = 1_000_000
 def headers_of(requests: Window | None, tokens: Window | None) -> dict[str, str]:
     """`x-ratelimit-{limit,remaining,reset}-{requests,tokens}` for the limits that there are."""
     found = {}
-    for name, window in (("requests", requests), ("tokens", tokens)):
-        if window is not None:
-            found[f"x-ratelimit-limit-{name}"] = str(window.limit)
-            found[f"x-ratelimit-remaining-{name}"] = str(window.left)
-            found[f"x-ratelimit-reset-{name}"] = duration(window.reset)
+    if requests is not None:
+        found["x-ratelimit-limit-requests"] = str(requests.limit)
+        found["x-ratelimit-remaining-requests"] = str(requests.left)
+        found["x-ratelimit-reset-requests"] = duration(requests.reset)
+    if tokens is not None:
+        found["x-ratelimit-limit-tokens"] = str(tokens.limit)
+        found["x-ratelimit-remaining-tokens"] = str(tokens.left)
+        found["x-ratelimit-reset-tokens"] = duration(tokens.reset)
     return found
 
 

@@ -34,7 +34,7 @@ def id_of(key: str) -> str:
 
 def digest_of(key: str) -> bytes:
     """The SHA-256 of a key. A key has 256 random bits, so that a slow hash would protect nothing more."""
-    return hashlib.sha256(key.encode(errors="replace")).digest()
+    return hashlib.sha256(key.encode("utf-8", "replace")).digest()
 
 
 def without_keys(text: str) -> str:
