@@ -75,9 +75,9 @@ class Account:
             full_requests = max(words[_REQUESTS], now) + principal.request_nanoseconds
             over = full_requests - now - principal.request_window
             if over > 0 or not principal.request_window:
-                raise LimitExceeded(*_of_requests(principal, limits), over)
+                raise _too_many_requests(principal, limits, over)
         if limits.bytes_per_second is not None:
-            full_bytes = self._bytes_until(principal, limits, size, now)
+            full_bytes = self._bytes_until(limits, size, now)
         counted = (0, 0)
         if principal.token_limits:
             counted = self._take(limits, tokens, now, wall)
@@ -111,13 +111,13 @@ class Account:
         self.left -= used
         self._count(tokens - used)
 
-    def take_bytes(self, principal: Principal, limits: KeyLimits, size: int, now: int, forced: bool) -> None:
+    def take_bytes(self, limits: KeyLimits, size: int, now: int, forced: bool) -> None:
         """Count bytes. Raises LimitExceeded if they are not there, unless they are gone already."""
         words = self.row.words
         if forced:
-            words[_BYTES] = max(words[_BYTES], now) + int(size * principal.byte_nanoseconds) + 1
+            words[_BYTES] = max(words[_BYTES], now) - (-size * _SECOND // (limits.bytes_per_second or 1))
         else:
-            words[_BYTES] = self._bytes_until(principal, limits, size, now)
+            words[_BYTES] = self._bytes_until(limits, size, now)
 
     def give_back(self, tokens: int, slot: int, day: int) -> None:
         """Return tokens that were counted in a part of the window and not used."""
@@ -174,14 +174,16 @@ class Account:
             raise self._exceeded(limits, need, now, wall)
         return self._count(tokens) if tokens else (0, 0)
 
-    def _bytes_until(self, principal: Principal, limits: KeyLimits, size: int, now: int) -> int:
+    def _bytes_until(self, limits: KeyLimits, size: int, now: int) -> int:
         """The virtual time after `size` bytes. More than those of a second need a full bucket. Raises LimitExceeded."""
-        until = max(self.row.words[_BYTES], now)
-        cost = int(size * principal.byte_nanoseconds) + bool(size)
-        over = until - now + min(cost, _SECOND) - _SECOND
         most = limits.bytes_per_second
-        if over > 0 or not most:
-            raise LimitExceeded("bytes_per_second", most or 0, over if most else None)
+        if not most:
+            raise LimitExceeded("bytes_per_second", 0, None)
+        until = max(self.row.words[_BYTES], now)
+        cost = -(-size * _SECOND // most)
+        over = until - now + min(max(cost, 1), _SECOND) - _SECOND
+        if over > 0:
+            raise LimitExceeded("bytes_per_second", most, over)
         return until + cost
 
     def _there(self, limits: KeyLimits) -> int:
@@ -245,7 +247,9 @@ class Account:
         return LimitExceeded("tokens_per_minute", minute, None)
 
 
-def _of_requests(principal: Principal, limits: KeyLimits) -> tuple[str, float]:
+def _too_many_requests(principal: Principal, limits: KeyLimits, over: int) -> LimitExceeded:
     if limits.burst == 0:
-        return "burst", 0
-    return "requests_per_second", limits.requests_per_second or 0
+        return LimitExceeded("burst", 0, None)
+    return LimitExceeded(
+        "requests_per_second", limits.requests_per_second or 0, over if principal.request_window else None
+    )

@@ -46,7 +46,7 @@ class Principal:
         "_every_model",
         "_models",
         "burst",
-        "byte_nanoseconds",
+        "byte_limit",
         "expires",
         "key",
         "limits",
@@ -81,7 +81,7 @@ class Principal:
         self.request_nanoseconds = _interval(rate)
         """Nanoseconds that one request adds to the virtual time of the bucket; 0 without a limit."""
         self.request_window = self.burst * self.request_nanoseconds if rate else 0
-        self.byte_nanoseconds = _SECOND / limits.bytes_per_second if limits.bytes_per_second else 0.0
+        self.byte_limit = limits.bytes_per_second is not None
         self.token_limits = limits.tokens_per_minute is not None or limits.tokens_per_day is not None
 
     def allows(self, scope: str, model: str | None = None) -> bool:

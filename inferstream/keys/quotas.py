@@ -70,7 +70,7 @@ class MeteredUse:
 
     def charge_bytes(self, size: int) -> None:
         """Count bytes of a stream before they are sent. Raises LimitExceeded, and then counts nothing."""
-        if self.principal.byte_nanoseconds:
+        if self.principal.byte_limit:
             self._quotas.take_bytes(self._account, self.principal, size, forced=False)
         self.bytes += size
 
@@ -101,7 +101,7 @@ class MeteredUse:
             )
         if size:
             self.bytes += size
-            if self.principal.byte_nanoseconds:
+            if self.principal.byte_limit:
                 with suppress(LimitExceeded):
                     self._quotas.take_bytes(self._account, self.principal, size, forced=True)
         usage = self._usage.own
@@ -193,7 +193,7 @@ class Quotas:
 
     def take_bytes(self, account: Account, principal: Principal, size: int, *, forced: bool) -> None:
         limits = principal.limits or NO_LIMITS
-        self._locked(account, lambda: account.take_bytes(principal, limits, size, self._clock(), forced))
+        self._locked(account, lambda: account.take_bytes(limits, size, self._clock(), forced))
 
     def settle(self, account: Account, tokens: int, unused: int, counted: tuple[int, int]) -> None:
         """Count tokens that a call has used beyond those of its admission, or return those that it has not used."""
