@@ -1,10 +1,12 @@
 """All about keys that a server has: what its doors call."""
 
 import asyncio
+import logging
 import os
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..errors import InvalidSettings
 from ..settings import Settings
@@ -18,6 +20,11 @@ from .file import VARIABLE, KeySource
 from .principal import Principal
 from .quotas import Quotas
 from .usage import UsageFile
+
+if TYPE_CHECKING:
+    from .tokens import TokenAuthenticator
+
+logger = logging.getLogger("inferstream.keys")
 
 TICK = 0.5
 """Seconds from one look at the leases to the next."""
@@ -41,7 +48,7 @@ class AccessControl:
         document = self._source.read()
         self._keys = KeyAuthenticator(document)
         self._names = _names(document)
-        self._others: list[Authenticator] = []
+        self._tokens = _tokens(document, None)
         self.quotas = Quotas(counters or LocalCounters())
         self._saving = threading.Lock()
         self._usage = UsageFile(settings.usage_file) if settings.usage_file and saves else None
@@ -58,11 +65,10 @@ class AccessControl:
     ) -> Principal:
         """The principal of a request. `headers` have lower-case names. Raises Unauthenticated."""
         secret = credential(headers, subprotocols)
-        for each in self._others:
-            if principal := each.authenticate(secret, identities):
+        kinds: tuple[Authenticator | None, ...] = (self._tokens, self._keys)
+        for kind in kinds:
+            if kind is not None and (principal := kind.authenticate(secret, identities)):
                 return principal
-        if principal := self._keys.authenticate(secret, identities):
-            return principal
         raise Unauthenticated
 
     async def run(self) -> None:
@@ -79,10 +85,23 @@ class AccessControl:
 
     async def read_again(self) -> None:
         """Take the keys of the file if it has changed; those of a broken file are not taken."""
-        document = await asyncio.to_thread(self._source.read_again)
+        document, tokens = await asyncio.to_thread(self._read_again)
         if document is not None:
             self._keys.replace(document)
             self._names.update(_names(document))
+            self._tokens = tokens
+
+    def _read_again(self) -> "tuple[Document | None, TokenAuthenticator | None]":
+        if self._tokens is not None:
+            self._tokens.refresh()
+        document = self._source.read_again()
+        if document is None:
+            return None, None
+        try:
+            return document, _tokens(document, self._tokens)
+        except InvalidSettings as error:
+            logger.error("the keys stay as they were: %s", error.message)
+            return None, None
 
     async def save(self) -> None:
         """Save what the keys have used, if there is a file for it."""
@@ -108,6 +127,14 @@ class AccessControl:
 def keys_configured(settings: Settings) -> bool:
     """Whether the server asks for keys."""
     return settings.keys_file is not None or bool(os.environ.get(VARIABLE))
+
+
+def _tokens(document: Document, before: "TokenAuthenticator | None") -> "TokenAuthenticator | None":
+    if document.jwt is None or (before is not None and before.rules == document.jwt):
+        return before if document.jwt else None
+    from .tokens import TokenAuthenticator  # late: it needs an extra
+
+    return TokenAuthenticator(document.jwt)
 
 
 def _names(document: Document) -> dict[str, str]:

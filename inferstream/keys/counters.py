@@ -29,7 +29,7 @@ IN_FLIGHT, STREAMS, REQUESTS, REFUSED, TOKENS, BYTES = range(CELLS)
 _WORD = 8
 """Bytes."""
 
-_PATIENCE = 2_000_000
+_PATIENCE = 20_000_000
 """Nanoseconds to wait for another process, which has a row for some microseconds unless it was stopped there."""
 
 Words = MutableSequence[int] | memoryview

@@ -29,12 +29,12 @@ class Grant(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     limits: KeyLimits = NO_LIMITS
 
     def __post_init__(self) -> None:
-        _check_name("principal", self.principal)
+        check_name("principal", self.principal)
         for scope in self.scopes:
             if scope not in SCOPES:
                 raise ValueError(f'scope "{scope}" is unknown; there are {", ".join(SCOPES)}')
         for pattern in self.models:
-            _check_name("models", pattern)
+            check_name("models", pattern)
         if self.expires is not None:
             expiry(self.expires)
 
@@ -64,17 +64,36 @@ class SubjectEntry(Grant, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_name("subject", self.subject)
+        check_name("subject", self.subject)
+
+
+class TokenRules(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """Whose signed tokens count, and which of their claims say what they allow."""
+
+    issuer: str
+    audience: str
+    jwks_file: str | None = None
+    """The keys of the issuer; if absent, they are asked for where OpenID Connect has them."""
+    principal_claim: str = "sub"
+    scopes_claim: str = "scope"
+    models_claim: str = "models"
+    limits: KeyLimits = NO_LIMITS
+    """The limits of each principal."""
+
+    def __post_init__(self) -> None:
+        if self.jwks_file is None and not self.issuer.startswith("https://"):
+            raise ValueError('"issuer" must begin with https:// unless there is a "jwks_file"')
 
 
 class Document(msgspec.Struct, kw_only=True):
-    """All entries. `subjects` is empty unless clients have certificates."""
+    """All entries. `subjects` is empty unless clients have certificates, `jwt` None unless they have tokens."""
 
     keys: list[KeyEntry]
     subjects: list[SubjectEntry] = []
+    jwt: TokenRules | None = None
 
 
-Entry = TypeVar("Entry", KeyEntry, SubjectEntry)
+Entry = TypeVar("Entry", KeyEntry, SubjectEntry, TokenRules)
 
 
 def parsed(text: str | bytes, source: str) -> Document:
@@ -92,7 +111,7 @@ def parsed(text: str | bytes, source: str) -> Document:
     if type(values.get("version")) is not int or values["version"] != VERSION:
         raise InvalidSettings(f'{source}: "version" must be {VERSION}')
     for name in values:
-        if name not in ("version", "keys", "subjects"):
+        if name not in ("version", "keys", "subjects", "jwt"):
             raise InvalidSettings(f'{source}: field "{_line(name)}" is unknown')
     if "keys" not in values:
         raise InvalidSettings(f'{source}: field "keys" is required')
@@ -105,7 +124,8 @@ def parsed(text: str | bytes, source: str) -> Document:
         if other := hashes.get(entry.sha256):
             raise InvalidSettings(f'{source}: "{other}" and "{entry.id}" are the same key')
         hashes[entry.sha256] = entry.id
-    return Document(keys=keys, subjects=subjects)
+    rules = _entries([values["jwt"]], TokenRules, "jwt", source)[0] if "jwt" in values else None
+    return Document(keys=keys, subjects=subjects, jwt=rules)
 
 
 def written(document: Document) -> bytes:
@@ -113,6 +133,8 @@ def written(document: Document) -> bytes:
     values: dict[str, Any] = {"version": VERSION, "keys": msgspec.to_builtins(document.keys)}
     if document.subjects:
         values["subjects"] = msgspec.to_builtins(document.subjects)
+    if document.jwt is not None:
+        values["jwt"] = msgspec.to_builtins(document.jwt)
     return json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
@@ -162,9 +184,11 @@ def _check_unique(names: list[str], field: str, source: str) -> None:
         known.add(name)
 
 
-def _check_name(field: str, text: str) -> None:
+def check_name(field: str, text: str) -> str:
+    """A text that can stand in logs. Raises ValueError."""
     if not 1 <= len(text) <= MOST_NAME or not text.isprintable():
         raise ValueError(f'"{field}" must have 1 to {MOST_NAME} printable characters')
+    return text
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

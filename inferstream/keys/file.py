@@ -47,7 +47,9 @@ class KeySource:
                 if entry.id in known:
                     raise InvalidSettings(f'{VARIABLE}: id "{entry.id}" is in {self._path} too')
             document = Document(
-                keys=[*document.keys, *more.keys], subjects=[*document.subjects, *more.subjects]
+                keys=[*document.keys, *more.keys],
+                subjects=[*document.subjects, *more.subjects],
+                jwt=document.jwt or more.jwt,
             )
         return document
 

@@ -34,4 +34,4 @@ def test_headers_are_those_of_the_limits_that_there_are():
         "x-ratelimit-remaining-tokens": "0",
         "x-ratelimit-reset-tokens": "6m0s",
     }
-    assert [*headers_of(None, Window(1, 1, 0))][0] == "x-ratelimit-limit-tokens"
+    assert "x-ratelimit-limit-tokens" in headers_of(None, Window(1, 1, 0))

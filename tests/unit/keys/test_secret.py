@@ -16,7 +16,9 @@ def test_the_id_is_found_whatever_it_contains():
 
 
 def test_the_id_of_other_texts_is_some_text():
-    assert id_of("") == "" and id_of("ifs_") == "" and id_of("short") == ""
+    assert id_of("") == ""
+    assert id_of("ifs_") == ""
+    assert id_of("short") == ""
 
 
 def test_ids_are_new_and_valid():
