@@ -77,11 +77,14 @@ class AccessControl:
         while True:
             await asyncio.sleep(TICK)
             tick += 1
-            self.quotas.tick()
-            if tick % LOOK == 0:
-                await self.read_again()
-            if tick % SAVE == 0:
-                await self.save()
+            try:
+                self.quotas.tick()
+                if tick % LOOK == 0:
+                    await self.read_again()
+                if tick % SAVE == 0:
+                    await self.save()
+            except Exception:  # a timer that ends would let revoked keys in
+                logger.exception("the timer of the keys failed")
 
     async def read_again(self) -> None:
         """Take the keys of the file if it has changed; those of a broken file are not taken."""

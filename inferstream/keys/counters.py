@@ -15,7 +15,7 @@ from typing import Protocol
 
 from .errors import LimitExceeded
 
-ROWS = 2**14
+ROWS = 2**16
 """Principals and keys with counters, each of which has a row."""
 
 WORDS = 128

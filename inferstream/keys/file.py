@@ -83,10 +83,9 @@ class KeySource:
     def _read_file(self, path: Path) -> Document:
         self._stamp = None
         text, status = _contents(path)
-        document = parsed(text, str(path))
         settled = abs(time.time_ns() - status.st_mtime_ns) > SETTLED
         self._stamp = _stamp(status) if settled else None
-        return document
+        return parsed(text, str(path))
 
 
 def read_keys(path: Path) -> Document:

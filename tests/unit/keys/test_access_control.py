@@ -103,6 +103,9 @@ async def test_the_timer_does_all_of_it(settings, tmp_path, monkeypatch):
     use = access.quotas.begin(access.authenticate(bearer(KEY)))
     use.charge(1)
     use.end()
+    failing = iter([RuntimeError("once")])
+    returned = access.quotas.tick
+    monkeypatch.setattr(access.quotas, "tick", lambda: returned() if next(failing, None) is None else 1 / 0)
     edit(tmp_path / "keys.json", lambda document: document.keys.append(entry("new")))
     task = asyncio.create_task(access.run())
     await done.wait()
