@@ -15,7 +15,9 @@ def credential(headers: Mapping[str, str], subprotocols: Iterable[str] = ()) -> 
     """
     found = None
     authorization = headers.get("authorization")
-    if authorization is not None and authorization[:7].lower() == "bearer ":
+    if authorization is not None and (
+        authorization.startswith("Bearer ") or authorization[:7].lower() == "bearer "
+    ):
         found = authorization[7:].strip()
     key = headers.get("x-api-key")
     if key is not None:
