@@ -17,6 +17,7 @@ class Code(Enum):
     PERMISSION_DENIED = "permission_denied"
     NOT_READY = "not_ready"
     OVERLOADED = "overloaded"
+    LIMIT_EXCEEDED = "limit_exceeded"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     WORKER_LOST = "worker_lost"
     DRAINING = "draining"

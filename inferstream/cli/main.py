@@ -8,6 +8,7 @@ import typer
 
 from .bench import bench
 from .infer import infer
+from .keys import app as keys
 
 app = typer.Typer(
     name="server",
@@ -248,5 +249,6 @@ def tail(
     raise typer.Exit(run(Target(url, verify=not insecure), model, errors, as_json))
 
 
+app.add_typer(keys, name="keys")
 app.command()(infer)
 app.command()(bench)

@@ -1,5 +1,6 @@
 """Settings of the server: `settings.json`, then the environment."""
 
+from ipaddress import ip_network
 from itertools import pairwise
 from math import isfinite
 from operator import attrgetter
@@ -190,6 +191,18 @@ class Settings(EnvironmentModel):
         None,
         description="Log one line per call, on the logger `inferstream.access`; null does so in a terminal.",
     )
+    keys_file: str | None = Field(
+        None, description="Keys of clients, which `server keys` writes; none are needed if absent."
+    )
+    usage_file: str | None = Field(
+        None, description="File that keeps what keys have used by day, over restarts."
+    )
+    audit_log: str | None = Field(
+        None, description="File with a JSON line for each call: who, what, how much."
+    )
+    trusted_proxies: list[str] = Field(
+        default_factory=list, description="Addresses or networks of proxies whose headers name the client."
+    )
     shutdown_grace: float = Field(20.0, ge=0, description="Seconds calls in progress may take to finish.")
     shutdown_delay: float = Field(
         0.0, ge=0, description="Seconds to continue to serve, not ready, before calls are refused."
@@ -280,9 +293,22 @@ class Settings(EnvironmentModel):
         description="Channel arguments of gRPC (`grpc.…`), and certificates.",
     )
 
-    _paths = field_validator("model_repository_root", "metrics_dir", "environments_dir", "logging_settings")(
-        expanded
-    )
+    _paths = field_validator(
+        "model_repository_root",
+        "metrics_dir",
+        "environments_dir",
+        "logging_settings",
+        "keys_file",
+        "usage_file",
+        "audit_log",
+    )(expanded)
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: list[str]) -> list[str]:
+        for network in value:
+            ip_network(network)
+        return value
 
     # Programs written for MLServer assign these.
     _custom_rest_server_settings = _other_name("custom_rest_server_settings")

@@ -16,6 +16,7 @@ from .environment import (
 
 OTHERS = re.compile(
     r"INFER_.*"  # `server infer`
+    r"|KEYS"  # a document of keys
     r"|PATH|MODELS_DIR|ENV_TARBALL"  # images of MLServer
     r"|(.*_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_.*)?)"  # Kubernetes, of a service
 )

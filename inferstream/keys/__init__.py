@@ -1,0 +1,1 @@
+"""Keys: who calls, with which rights and limits, and what they have used."""

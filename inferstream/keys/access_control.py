@@ -1,0 +1,146 @@
+"""All about keys that a server has: what its doors call."""
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..errors import InvalidSettings
+from ..settings import Settings
+from .audit import AuditLog
+from .authenticator import Authenticator, KeyAuthenticator
+from .counters import Counters, LocalCounters
+from .credentials import credential
+from .document import Document
+from .errors import Unauthenticated
+from .file import VARIABLE, KeySource
+from .principal import Principal
+from .quotas import Quotas
+from .usage import UsageFile
+
+if TYPE_CHECKING:
+    from .tokens import TokenAuthenticator
+
+logger = logging.getLogger("inferstream.keys")
+
+TICK = 0.5
+"""Seconds from one look at the leases to the next."""
+
+LOOK = 2
+"""Ticks from one look at the file of keys to the next."""
+
+SAVE = 10
+"""Ticks from one look at what is to be saved to the next."""
+
+
+class AccessControl:
+    """Keys, limits, use and audit log of one process of a server. It is used from the event loop alone.
+
+    The process with `saves` has the usage file: the leader of several front ends, or the only process.
+    Raises InvalidSettings for a broken file.
+    """
+
+    def __init__(self, settings: Settings, counters: Counters | None = None, saves: bool = True) -> None:
+        self._source = KeySource(settings.keys_file)
+        document = self._source.read()
+        self._keys = KeyAuthenticator(document)
+        self._names = _names(document)
+        self._tokens = _tokens(document, None)
+        self.quotas = Quotas(counters or LocalCounters())
+        self._saving = threading.Lock()
+        self._usage = UsageFile(settings.usage_file) if settings.usage_file and saves else None
+        if self._usage is not None:
+            for principal, tokens in self._usage.today(time.time()):
+                self.quotas.restore(principal, tokens)
+        try:
+            self.audit = AuditLog(settings.audit_log) if settings.audit_log else None
+        except OSError as error:
+            raise InvalidSettings(f"{settings.audit_log}: {error.strerror}") from None
+
+    def authenticate(
+        self, headers: Mapping[str, str], subprotocols: Iterable[str] = (), identities: Sequence[str] = ()
+    ) -> Principal:
+        """The principal of a request. `headers` have lower-case names. Raises Unauthenticated."""
+        secret = credential(headers, subprotocols)
+        kinds: tuple[Authenticator | None, ...] = (self._tokens, self._keys)
+        for kind in kinds:
+            if kind is not None and (principal := kind.authenticate(secret, identities)):
+                return principal
+        raise Unauthenticated
+
+    async def run(self) -> None:
+        """Read the keys again when they change, return leases and save the use, until cancelled."""
+        tick = 0
+        while True:
+            await asyncio.sleep(TICK)
+            tick += 1
+            try:
+                self.quotas.tick()
+                if tick % LOOK == 0:
+                    await self.read_again()
+                if tick % SAVE == 0:
+                    await self.save()
+            except Exception:  # a timer that ends would let revoked keys in
+                logger.exception("the timer of the keys failed")
+
+    async def read_again(self) -> None:
+        """Take the keys of the file if it has changed; those of a broken file are not taken."""
+        document, tokens = await asyncio.to_thread(self._read_again)
+        if document is not None:
+            self._keys.replace(document)
+            self._names.update(_names(document))
+            self._tokens = tokens
+
+    def _read_again(self) -> "tuple[Document | None, TokenAuthenticator | None]":
+        if self._tokens is not None:
+            self._tokens.refresh()
+        document = self._source.read_again()
+        if document is None:
+            return None, None
+        try:
+            return document, _tokens(document, self._tokens)
+        except InvalidSettings as error:
+            logger.error("the keys stay as they were: %s", error.message)
+            return None, None
+
+    async def save(self) -> None:
+        """Save what the keys have used, if there is a file for it."""
+        if self._usage is not None:
+            await asyncio.to_thread(self._save, self._usage, [*self._names.items()])
+
+    def _save(self, file: UsageFile, names: list[tuple[str, str]]) -> None:
+        with self._saving:
+            now = time.time()
+            for key, principal in names:
+                if used := self.quotas.used(key):
+                    file.add(key, principal, used, now)
+            file.save()
+
+    async def close(self) -> None:
+        """Save, and write what the audit log still has. `run` has been cancelled."""
+        self.quotas.tick()
+        await self.save()
+        if self.audit is not None:
+            await asyncio.to_thread(self.audit.close)
+
+
+def keys_configured(settings: Settings) -> bool:
+    """Whether the server asks for keys."""
+    return settings.keys_file is not None or bool(os.environ.get(VARIABLE))
+
+
+def _tokens(document: Document, before: "TokenAuthenticator | None") -> "TokenAuthenticator | None":
+    if document.jwt is None or (before is not None and before.rules == document.jwt):
+        return before if document.jwt else None
+    from .tokens import TokenAuthenticator  # late: it needs an extra
+
+    return TokenAuthenticator(document.jwt)
+
+
+def _names(document: Document) -> dict[str, str]:
+    """The keys of a document, with their principals."""
+    found = {entry.id: entry.principal for entry in document.keys}
+    return found | {f"subject:{entry.subject}": entry.principal for entry in document.subjects}

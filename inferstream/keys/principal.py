@@ -1,0 +1,104 @@
+"""A principal: who calls, and what the key in use allows."""
+
+import fnmatch
+import math
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from ..errors import PermissionDenied
+
+SCOPES = ("infer", "stream", "repository", "metrics", "docs", "access")
+
+_SECOND = 1_000_000_000
+"""Nanoseconds."""
+
+
+class KeyLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The limits of a key; None is no limit, and 0 refuses everything. Raises ValueError for a negative limit."""
+
+    requests_per_second: float | None = None
+    burst: int | None = None
+    """Requests at once; by default those of a second."""
+    in_flight: int | None = None
+    streams: int | None = None
+    tokens_per_minute: int | None = None
+    tokens_per_day: int | None = None
+    bytes_per_second: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and not (value >= 0 and math.isfinite(value)):
+                raise ValueError(f'"{name}" must be 0 or more, got {value}')
+        if self.burst is not None and self.requests_per_second is None:
+            raise ValueError('"burst" needs "requests_per_second"')
+
+
+NO_LIMITS = KeyLimits()
+
+
+class Principal:
+    """A caller that has been authenticated. `key` is the id of the key, or what a certificate or token has for it."""
+
+    __slots__ = (
+        "_every_model",
+        "_models",
+        "burst",
+        "byte_limit",
+        "expires",
+        "key",
+        "limits",
+        "name",
+        "request_nanoseconds",
+        "request_window",
+        "scopes",
+        "token_limits",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        key: str,
+        scopes: Iterable[str],
+        models: Iterable[str],
+        expires: float | None = None,
+        limits: KeyLimits = NO_LIMITS,
+    ) -> None:
+        self.name = name
+        self.key = key
+        self.scopes = frozenset(scopes)
+        self.expires = math.inf if expires is None else expires
+        """Seconds since 1970."""
+        patterns = [*models]
+        self._every_model = "*" in patterns
+        self._models = re.compile("|".join(map(fnmatch.translate, patterns)) or r"(?!)")
+        self.limits = None if limits == NO_LIMITS else limits
+        rate = limits.requests_per_second
+        self.burst = max(1, math.ceil(rate or 0)) if limits.burst is None else limits.burst
+        """Requests at once."""
+        self.request_nanoseconds = _interval(rate)
+        """Nanoseconds that one request adds to the virtual time of the bucket; 0 without a limit."""
+        self.request_window = self.burst * self.request_nanoseconds if rate else 0
+        self.byte_limit = limits.bytes_per_second is not None
+        self.token_limits = limits.tokens_per_minute is not None or limits.tokens_per_day is not None
+
+    def allows(self, scope: str, model: str | None = None) -> bool:
+        """Whether the key has the scope, and the model if the operation has one."""
+        if scope not in self.scopes:
+            return False
+        return model is None or self._every_model or self._models.match(model) is not None
+
+    def check(self, scope: str, model: str | None = None) -> None:
+        """Raise PermissionDenied for what the key does not allow, whether or not the model exists."""
+        if self.allows(scope, model):
+            return
+        if scope not in self.scopes:
+            raise PermissionDenied(f'The key lacks the scope "{scope}".')
+        raise PermissionDenied(f'The key does not allow the model "{model}".')
+
+
+def _interval(rate: float | None) -> int:
+    """Nanoseconds from one request to the next, rounded up so that no more than the rate is admitted."""
+    return math.ceil(_SECOND / rate) if rate else 0

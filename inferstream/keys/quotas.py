@@ -1,0 +1,225 @@
+"""The limits of all principals in one process."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from .account import Account
+from .counters import BYTES, IN_FLIGHT, REFUSED, REQUESTS, STREAMS, TOKENS, Counters, LocalCounters, Row
+from .errors import LimitExceeded
+from .principal import NO_LIMITS, Principal
+from .ratelimit import headers_of
+from .usage import Used
+
+_UNLIMITED = 2**62
+
+_NOWHERE = (0, 0)
+
+
+class MeteredUse:
+    """One call of a principal, from its admission to its end. `tokens` and `bytes` are those so far."""
+
+    __slots__ = (
+        "_account",
+        "_counted",
+        "_ended",
+        "_paid",
+        "_quotas",
+        "_stream",
+        "_usage",
+        "bytes",
+        "principal",
+        "tokens",
+    )
+
+    def __init__(
+        self,
+        quotas: "Quotas",
+        account: Account,
+        usage: Row,
+        principal: Principal,
+        stream: bool,
+        paid: int,
+        counted: tuple[int, int],
+        size: int,
+    ) -> None:
+        self._quotas = quotas
+        self._account = account
+        self._usage = usage
+        self._stream = stream
+        self._paid = paid
+        """Tokens that were counted at the admission; without limits of tokens, more than there can be."""
+        self._counted = counted
+        self._ended = False
+        self.principal = principal
+        self.tokens = 0
+        self.bytes = size
+
+    def charge(self, tokens: int = 1) -> None:
+        """Count tokens of a stream before they are sent. Raises LimitExceeded, and then counts nothing."""
+        self.tokens += tokens
+        if self.tokens > self._paid:
+            account = self._account
+            over = self.tokens - self._paid
+            if over > tokens:
+                over = tokens
+            if over <= account.left:
+                account.left -= over
+            else:
+                self._quotas.lease(self, account, over, tokens)
+
+    def charge_bytes(self, size: int) -> None:
+        """Count bytes of a stream before they are sent. Raises LimitExceeded, and then counts nothing."""
+        if self.principal.byte_limit:
+            self._quotas.take_bytes(self._account, self.principal, size, forced=False)
+        self.bytes += size
+
+    def headers(self) -> dict[str, str]:
+        """The values of `x-ratelimit-*`; none without limits of requests and tokens."""
+        return self._quotas.headers(self.principal)
+
+    def end(self, tokens: int | None = None, size: int = 0) -> None:
+        """End the call; raises nothing, and does nothing a second time.
+
+        `tokens` are all that it used, if they are known only now, and `size` the bytes sent at once. Those beyond a
+        limit delay later calls.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        own = self._account.own
+        own[IN_FLIGHT] -= 1
+        if self._stream:
+            own[STREAMS] -= 1
+        before = self.tokens
+        if tokens is not None and tokens > before:
+            self.tokens = tokens
+        paid = self._paid
+        if paid != _UNLIMITED and (self.tokens > before or paid > self.tokens):
+            self._quotas.settle(
+                self._account, self.tokens - max(before, paid), max(paid - self.tokens, 0), self._counted
+            )
+        if size:
+            self.bytes += size
+            if self.principal.byte_limit:
+                with suppress(LimitExceeded):
+                    self._quotas.take_bytes(self._account, self.principal, size, forced=True)
+        usage = self._usage.own
+        usage[REQUESTS] += 1
+        if self.tokens:
+            usage[TOKENS] += self.tokens
+        if self.bytes:
+            usage[BYTES] += self.bytes
+
+
+class Quotas:
+    """Admits calls. It is used from one thread. `clock` is in nanoseconds and the same for all processes."""
+
+    def __init__(
+        self,
+        counters: Counters,
+        clock: Callable[[], int] = time.monotonic_ns,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._counters = counters
+        self._shared = counters.count > 1
+        self._clock = clock
+        self._wall = wall
+        self._accounts: dict[str, Account] = {}
+        self._unlimited = Account(LocalCounters().row(""), 1)
+        self._usages: dict[str, Row] = {}
+
+    def begin(
+        self, principal: Principal, *, stream: bool = False, tokens: int = 0, size: int = 0
+    ) -> MeteredUse:
+        """Admit a call, of which `end` has to be called.
+
+        `tokens` are reserved until then; `size` are the bytes of the request. Raises LimitExceeded.
+        """
+        usage = self._usages.get(principal.key) or self._usage(principal.key)
+        limits = principal.limits
+        if limits is None:
+            return MeteredUse(self, self._unlimited, usage, principal, stream, _UNLIMITED, _NOWHERE, size)
+        account = self._accounts.get(principal.name) or self._account(principal.name)
+        row = account.row
+        wall = self._wall() if principal.token_limits else 0.0
+        try:
+            if self._shared:
+                row.lock()
+            try:
+                counted = account.admit(principal, limits, stream, tokens, size, self._clock(), wall)
+            finally:
+                if self._shared:
+                    row.unlock()
+        except LimitExceeded:
+            usage.own[REFUSED] += 1
+            raise
+        paid = tokens if principal.token_limits else _UNLIMITED
+        return MeteredUse(self, account, usage, principal, stream, paid, counted, size)
+
+    def headers(self, principal: Principal) -> dict[str, str]:
+        """The values of `x-ratelimit-*` for a principal that was admitted or refused."""
+        if principal.limits is None:
+            return {}
+        account = self._accounts.get(principal.name) or self._account(principal.name)
+        now = self._clock()
+        requests = account.requests(principal, now)
+        tokens = account.tokens(principal.limits, now, self._wall()) if principal.token_limits else None
+        return headers_of(requests, tokens)
+
+    def tick(self) -> None:
+        """Return leases that are not used up. To be called twice a second."""
+        for account in self._accounts.values():
+            if account.left:
+                with suppress(LimitExceeded):
+                    self._locked(account, account.return_lease)
+
+    def restore(self, principal: str, tokens: int) -> None:
+        """Count tokens of today from before the start of the server."""
+        self._account(principal).restore(tokens, self._wall())
+
+    def used(self, key: str) -> Used | None:
+        """What a key has used in all processes since the server started; None if nothing. For any thread."""
+        row = self._counters.find(f"key {key}")
+        return None if row is None else Used(*map(row.total, (REQUESTS, REFUSED, TOKENS, BYTES)))
+
+    def lease(self, use: MeteredUse, account: Account, over: int, tokens: int) -> None:
+        limits = use.principal.limits or NO_LIMITS
+        try:
+            self._locked(account, lambda: account.lease(limits, over, self._clock(), self._wall()))
+        except LimitExceeded:
+            use.tokens -= tokens
+            raise
+
+    def take_bytes(self, account: Account, principal: Principal, size: int, *, forced: bool) -> None:
+        limits = principal.limits or NO_LIMITS
+        self._locked(account, lambda: account.take_bytes(limits, size, self._clock(), forced))
+
+    def settle(self, account: Account, tokens: int, unused: int, counted: tuple[int, int]) -> None:
+        """Count tokens that a call has used beyond those of its admission, or return those that it has not used."""
+        try:
+            if tokens > 0:
+                self._locked(account, lambda: account.overdraw(tokens, self._clock(), self._wall()))
+            if unused > 0:
+                self._locked(account, lambda: account.give_back(unused, *counted))
+        except LimitExceeded:  # another process was stopped while it had the row; `tick` settles
+            account.left += unused - max(tokens, 0)
+
+    def _locked(self, account: Account, change: Callable[[], None]) -> None:
+        account.row.lock()
+        try:
+            change()
+        finally:
+            account.row.unlock()
+
+    def _account(self, name: str) -> Account:
+        row = self._counters.row(f"principal {name}")
+        account = self._accounts[name] = Account(row, self._counters.count)
+        return account
+
+    def _usage(self, key: str) -> Row:
+        try:
+            row = self._usages[key] = self._counters.row(f"key {key}")
+        except LimitExceeded:
+            row = self._unlimited.row
+        return row

@@ -1,0 +1,123 @@
+"""The use of keys by day, in a file that outlives the server."""
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from ..errors import InvalidSettings
+from .file import replace
+
+logger = logging.getLogger("inferstream.keys")
+
+VERSION = 1
+
+DAYS = 62
+"""Days that the file keeps."""
+
+
+class DayOfKey(msgspec.Struct, forbid_unknown_fields=True):
+    """What a key has used on a day."""
+
+    principal: str
+    requests: int = 0
+    refused: int = 0
+    tokens: int = 0
+    bytes: int = 0
+
+
+class Used(NamedTuple):
+    """What a key has used since the server started."""
+
+    requests: int
+    refused: int
+    tokens: int
+    bytes: int
+
+
+class _Contents(msgspec.Struct, forbid_unknown_fields=True):
+    version: int
+    days: dict[str, dict[str, DayOfKey]]
+
+
+class UsageFile:
+    """Adds to the days of a file. One process of a server has it.
+
+    Raises InvalidSettings for a file that is broken at the start, which is left as it is.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._days = read_usage(self._path)
+        self._before: dict[str, Used] = {}
+        self._changed = False
+        self._fault = ""
+
+    def today(self, wall: float) -> Iterator[tuple[str, int]]:
+        """Principals, and tokens of each of their keys today."""
+        for each in self._days.get(_date(wall), {}).values():
+            yield each.principal, each.tokens
+
+    def add(self, key: str, principal: str, used: Used, wall: float) -> None:
+        """Count what a key has used since the last time. A clock that jumps back begins no day again."""
+        before = self._before.get(key, Used(0, 0, 0, 0))
+        if used == before:
+            return
+        self._before[key] = used
+        today = max(_date(wall), max(self._days, default=""))
+        if today not in self._days:
+            self._days[today] = {}
+            oldest = (datetime.fromisoformat(today) - timedelta(days=DAYS)).date().isoformat()
+            self._days = {day: keys for day, keys in self._days.items() if day > oldest}
+        row = self._days[today].setdefault(key, DayOfKey(principal))
+        row.principal = principal
+        row.requests += used.requests - before.requests
+        row.refused += used.refused - before.refused
+        row.tokens += used.tokens - before.tokens
+        row.bytes += used.bytes - before.bytes
+        self._changed = True
+
+    def save(self) -> None:
+        """Replace the file if anything has changed. A disk that is full stops nothing, and is logged once."""
+        if not self._changed:
+            return
+        contents = {"version": VERSION, "days": msgspec.to_builtins(self._days)}
+        self._changed = False
+        try:
+            replace(self._path, json.dumps(contents, indent=1).encode())
+        except OSError as error:
+            self._changed = True
+            fault = os.strerror(error.errno or 0)
+            if fault != self._fault:
+                self._fault = fault
+                logger.error("%s: the use of keys is not saved: %s", self._path, fault)
+        else:
+            if self._fault:
+                self._fault = ""
+                logger.warning("%s: the use of keys is saved again", self._path)
+
+
+def read_usage(path: Path) -> dict[str, dict[str, DayOfKey]]:
+    """The days of a usage file, and what each key has used on them; none without a file. Raises InvalidSettings."""
+    try:
+        contents = msgspec.json.decode(path.read_bytes(), type=_Contents)
+        for day in contents.days:
+            datetime.fromisoformat(day)
+    except FileNotFoundError:
+        return {}
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise InvalidSettings(f"{path}: {error}") from None
+    except OSError as error:
+        raise InvalidSettings(f"{path}: {error.strerror}") from None
+    if contents.version != VERSION:
+        raise InvalidSettings(f'{path}: "version" must be {VERSION}')
+    return contents.days
+
+
+def _date(wall: float) -> str:
+    return datetime.fromtimestamp(wall, UTC).date().isoformat()

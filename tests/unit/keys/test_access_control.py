@@ -1,0 +1,139 @@
+"""Keys as the server has them."""
+
+import asyncio
+import json
+from contextlib import suppress
+
+import pytest
+
+from inferstream.errors import InvalidSettings
+from inferstream.keys import access_control
+from inferstream.keys.access_control import AccessControl, keys_configured
+from inferstream.keys.errors import LimitExceeded, Unauthenticated
+from inferstream.keys.file import VARIABLE, edit
+from inferstream.keys.secret import new_key
+from inferstream.settings import Settings
+
+from .documents import entry
+
+KEY = new_key("abc")
+
+
+@pytest.fixture
+def settings(tmp_path):
+    edit(tmp_path / "keys.json", lambda document: document.keys.append(entry(key=KEY, tokens_per_day=100)))
+    return Settings(keys_file=str(tmp_path / "keys.json"), usage_file=str(tmp_path / "usage.json"))
+
+
+def bearer(key):
+    return {"authorization": f"Bearer {key}"}
+
+
+def test_a_server_asks_for_keys_that_it_has(settings, monkeypatch):
+    assert keys_configured(settings)
+    assert not keys_configured(Settings())
+    monkeypatch.setenv(VARIABLE, "{}")
+    assert keys_configured(Settings())
+
+
+def test_a_request_needs_a_key(settings):
+    access = AccessControl(settings)
+    assert access.authenticate(bearer(KEY)).name == "alice"
+    assert access.authenticate({}, [f"inferstream.key.{KEY}"]).name == "alice"
+    for headers in ({}, bearer(new_key("abc")), bearer("eyJ.eyJ.x")):
+        with pytest.raises(Unauthenticated):
+            access.authenticate(headers)
+
+
+async def test_a_revoked_key_is_refused_while_the_server_runs(settings, tmp_path):
+    access = AccessControl(settings)
+    access.authenticate(bearer(KEY))
+    edit(tmp_path / "keys.json", lambda document: document.keys.clear())
+    await access.read_again()
+    with pytest.raises(Unauthenticated):
+        access.authenticate(bearer(KEY))
+
+
+async def test_use_of_today_counts_after_a_restart(settings, tmp_path):
+    first = AccessControl(settings)
+    use = first.quotas.begin(first.authenticate(bearer(KEY)))
+    use.charge(95)
+    use.end()
+    await first.close()
+    second = AccessControl(settings)
+    use = second.quotas.begin(second.authenticate(bearer(KEY)))
+    with pytest.raises(LimitExceeded):
+        use.charge(6)
+    use.charge(5)
+    days = json.loads((tmp_path / "usage.json").read_text())["days"]
+    assert [keys["abc"]["tokens"] for keys in days.values()] == [95]
+
+
+async def test_the_use_of_a_revoked_key_is_saved(settings, tmp_path):
+    access = AccessControl(settings)
+    access.quotas.begin(access.authenticate(bearer(KEY))).end()
+    edit(tmp_path / "keys.json", lambda document: document.keys.clear())
+    await access.read_again()
+    await access.close()
+    assert "abc" in (tmp_path / "usage.json").read_text()
+
+
+async def test_one_process_saves(settings, tmp_path):
+    access = AccessControl(settings, saves=False)
+    access.quotas.begin(access.authenticate(bearer(KEY))).end()
+    await access.close()
+    assert not (tmp_path / "usage.json").exists()
+
+
+async def test_the_timer_does_all_of_it(settings, tmp_path, monkeypatch):
+    waits = 0
+    done = asyncio.Event()
+    sleep = asyncio.sleep
+
+    async def tick(seconds):
+        nonlocal waits
+        assert seconds == access_control.TICK
+        waits += 1
+        if waits > access_control.SAVE:
+            done.set()
+        await sleep(0)
+
+    monkeypatch.setattr(access_control.asyncio, "sleep", tick)
+    access = AccessControl(settings)
+    use = access.quotas.begin(access.authenticate(bearer(KEY)))
+    use.charge(1)
+    use.end()
+    failing = iter([RuntimeError("once")])
+    returned = access.quotas.tick
+    monkeypatch.setattr(access.quotas, "tick", lambda: returned() if next(failing, None) is None else 1 / 0)
+    edit(tmp_path / "keys.json", lambda document: document.keys.append(entry("new")))
+    task = asyncio.create_task(access.run())
+    await done.wait()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert (tmp_path / "usage.json").exists()
+    assert access.quotas._accounts["alice"].left == 0
+    assert "new" in access._names
+
+
+async def test_the_audit_log_is_one_of_the_settings(settings, tmp_path):
+    settings.audit_log = str(tmp_path / "audit.jsonl")
+    access = AccessControl(settings)
+    await access.close()
+    assert (tmp_path / "audit.jsonl").exists()
+    settings.audit_log = str(tmp_path)
+    with pytest.raises(InvalidSettings, match="directory"):
+        AccessControl(settings)
+
+
+def test_a_broken_file_ends_the_start(settings, tmp_path):
+    (tmp_path / "keys.json").write_text("{")
+    with pytest.raises(InvalidSettings, match=r"keys\.json: line 1"):
+        AccessControl(settings)
+
+
+def test_a_proxy_is_an_address_or_a_network():
+    assert Settings(trusted_proxies=["10.0.0.0/8", "::1"]).trusted_proxies == ["10.0.0.0/8", "::1"]
+    with pytest.raises(ValueError, match="trusted_proxies"):
+        Settings(trusted_proxies=["proxy.example"])

@@ -1,0 +1,153 @@
+"""The document of keys and its errors."""
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferstream.errors import InvalidSettings
+from inferstream.keys.document import Document, expiry, parsed, written
+from inferstream.keys.principal import NO_LIMITS, SCOPES, KeyLimits
+from inferstream.keys.secret import new_key
+
+from .documents import entry
+
+HASH = "0" * 64
+GOOD = {"id": "abc", "principal": "alice", "sha256": HASH, "scopes": ["infer"], "models": ["*"]}
+
+
+def text(*keys, **more):
+    return json.dumps({"version": 1, "keys": keys, **more})
+
+
+def with_field(**fields):
+    return {**GOOD, **fields}
+
+
+def test_a_document_has_keys():
+    full = with_field(expires="2030-01-31T00:00:00Z", limits={"in_flight": 0, "requests_per_second": 2})
+    document = parsed(text(full), "keys.json")
+    key = document.keys[0]
+    assert (key.id, key.principal, key.models) == ("abc", "alice", ["*"])
+    assert key.limits == KeyLimits(in_flight=0, requests_per_second=2.0)
+    assert expiry(key.expires) == 1896048000.0
+
+
+@pytest.mark.parametrize(
+    ("faulty", "message"),
+    [
+        ("", "line 1 column 1: Expecting value"),
+        ("[]", "must hold a JSON object"),
+        ('{"keys": []}', '"version" must be 1'),
+        ('{"version": true, "keys": []}', '"version" must be 1'),
+        ('{"version": 2, "keys": []}', '"version" must be 1'),
+        ('{"version": 1}', 'field "keys" is required'),
+        ('{"version": 1, "keys": {}}', 'field "keys" must be a list'),
+        ('{"version": 1, "keys": [], "kees": 1}', 'field "kees" is unknown'),
+        ('{"version": 1, "version": 1, "keys": []}', 'field "version" is there twice in one object'),
+        ('{"version": 1, "keys": [NaN]}', "NaN is not JSON"),
+        (text(1), "keys[0]: Expected `object`, got `int`"),
+        (text({"principal": "bob"}), 'principal "bob": Object missing required field `scopes`'),
+        (text(with_field(color=1)), 'id "abc": Object contains unknown field `color`'),
+        (text(with_field(scopes=["root"])), 'id "abc": scope "root" is unknown; there are infer, stream'),
+        (text(with_field(scopes="infer")), "Expected `array`, got `str` - at `$.scopes`"),
+        (text(with_field(limits={"in_flight": -1})), '"in_flight" must be 0 or more, got -1 - at `$.limits`'),
+        (
+            text(with_field(limits={"in_flight": True})),
+            "Expected `int | null`, got `bool` - at `$.limits.in_flight`",
+        ),
+        (text(with_field(limits={"inflight": 1})), "unknown field `inflight` - at `$.limits`"),
+        (text(with_field(limits={"burst": 1})), '"burst" needs "requests_per_second"'),
+        (text(with_field(expires="2030-01-31T00:00:00")), '"expires" must be a time in UTC'),
+        (text(with_field(expires="2030-01-31T00:00:00+01:00")), '"expires" must be a time in UTC'),
+        (text(with_field(expires="soon")), 'got "soon"'),
+        (text(with_field(sha256="ab")), '"sha256" must have 64 hexadecimal digits'),
+        (text(with_field(id="a b")), '"id" must have 1 to 64'),
+        (text(with_field(principal="")), '"principal" must have 1 to 256 printable'),
+        (text(with_field(principal="a\nb")), '"principal" must have 1 to 256 printable'),
+        (text(GOOD, with_field(sha256="1" * 64)), 'id "abc" is there twice'),
+        (text(GOOD, with_field(id="xyz")), '"abc" and "xyz" are the same key'),
+        (text(subjects=[{"subject": "a"}]), 'subject "a": Object missing required field'),
+    ],
+)
+def test_errors_name_the_source_and_the_key(faulty, message):
+    with pytest.raises(InvalidSettings) as caught:
+        parsed(faulty, "keys.json")
+    assert caught.value.message.startswith("keys.json: ")
+    assert message in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "field", ["id", "principal", "sha256", "scopes", "models", "expires", "limits", "other"]
+)
+def test_no_error_has_a_key(field):
+    key = new_key("abc")
+    for value in (key, [key], {key: 1}):
+        values = with_field(limits={"in_flight": -1}) | {field: value}
+        with pytest.raises(InvalidSettings) as caught:
+            parsed(text(values), "keys.json")
+        assert key[8:] not in caught.value.message
+
+
+def test_a_limit_of_zero_is_one():
+    assert (
+        parsed(text(with_field(limits={"in_flight": 0})), "x").keys[0].principal_of("abc").limits is not None
+    )
+    assert parsed(text(with_field(limits={})), "x").keys[0].principal_of("abc").limits is None
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(SCOPES),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*GOOD, "limits", "x"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    st.binary(max_size=64)
+    | VALUES.map(json.dumps)
+    | st.lists(VALUES, max_size=2).map(lambda keys: text(*keys))
+)
+def test_any_text_is_a_document_or_one_line(faulty):
+    with suppress(InvalidSettings):
+        document = parsed(faulty, "f")
+        assert isinstance(document, Document)
+        return
+    with pytest.raises(InvalidSettings) as caught:
+        parsed(faulty, "f")
+    assert caught.value.message.isprintable()
+
+
+NAMES = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=12)
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z0-9]{1,8}", fullmatch=True),
+        st.tuples(
+            NAMES,
+            st.lists(st.sampled_from(SCOPES)),
+            st.lists(NAMES),
+            st.none() | st.datetimes().map(lambda time: f"{time.isoformat()}Z"),
+            st.integers(0, 2**70) | st.none(),
+        ),
+        max_size=4,
+    )
+)
+def test_what_is_written_is_read(rows):
+    keys = [
+        entry(id, name, scopes=scopes, models=models, expires=expires, in_flight=limit)
+        for id, (name, scopes, models, expires, limit) in rows.items()
+    ]
+    again = parsed(written(Document(keys=keys)), "f")
+    assert again.keys == keys
+
+
+def test_no_limits_are_not_written():
+    assert entry().limits == NO_LIMITS
+    assert b"null" not in written(Document(keys=[entry(in_flight=1)])).replace(b'"expires": null', b"")

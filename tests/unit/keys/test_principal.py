@@ -1,0 +1,64 @@
+"""Rights of principals."""
+
+import pytest
+
+from inferstream.errors import PermissionDenied
+from inferstream.keys.principal import KeyLimits, Principal
+
+
+def key_for(*models, scopes=("infer",)):
+    return Principal("alice", "abc", scopes, models)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "model", "allowed"),
+    [
+        (["*"], "any\nname", True),
+        (["llm-*"], "llm-small", True),
+        (["llm-*"], "LLM-small", False),
+        (["llm-*"], "my-llm-small", False),
+        (["a", "b?"], "b1", True),
+        (["a", "b?"], "ab", False),
+        (["[ab]"], "a", True),
+        (["a"], "a\n", False),
+        ([], "a", False),
+        ([], "", False),
+    ],
+)
+def test_models_are_allowed_by_pattern(patterns, model, allowed):
+    assert key_for(*patterns).allows("infer", model) is allowed
+
+
+def test_an_operation_without_a_model_needs_the_scope_alone():
+    assert key_for(scopes=["metrics"]).allows("metrics")
+    assert not key_for("*", scopes=["infer"]).allows("metrics")
+    assert not key_for("*", scopes=["infer"]).allows("stream", "m")
+
+
+def test_refusals_name_scope_or_model():
+    with pytest.raises(PermissionDenied, match='lacks the scope "repository"'):
+        key_for("*").check("repository")
+    with pytest.raises(PermissionDenied, match='does not allow the model "m"'):
+        key_for("x").check("infer", "m")
+    key_for("m").check("infer", "m")
+
+
+def test_a_limit_is_no_negative_or_infinite_number():
+    for limits in (
+        {"in_flight": -1},
+        {"requests_per_second": float("inf")},
+        {"requests_per_second": float("nan")},
+    ):
+        with pytest.raises(ValueError, match="must be 0 or more"):
+            KeyLimits(**limits)
+    with pytest.raises(ValueError, match="needs"):
+        KeyLimits(burst=3)
+
+
+def test_the_burst_is_the_requests_of_a_second_by_default():
+    def burst(**limits):
+        return Principal("a", "a", (), (), None, KeyLimits(**limits)).burst
+
+    assert burst(requests_per_second=0.1) == 1
+    assert burst(requests_per_second=2.5) == 3
+    assert burst(requests_per_second=2.5, burst=9) == 9

@@ -1,0 +1,318 @@
+"""Limits of principals, at a clock that the test sets."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferstream.keys.counters import LocalCounters, SharedCounters, create_counters
+from inferstream.keys.errors import LimitExceeded
+from inferstream.keys.quotas import Quotas
+
+from .documents import Clock, principal
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture(params=["local", "shared"])
+def quotas(request, clock):
+    counters = LocalCounters() if request.param == "local" else SharedCounters(create_counters(3), 1, 3)
+    return Quotas(counters, clock, clock.wall)
+
+
+def refused(call):
+    with pytest.raises(LimitExceeded) as caught:
+        call()
+    return caught.value.limit, caught.value.retry_after
+
+
+def admitted(quotas, who, most=1000, **options):
+    for count in range(most):
+        try:
+            quotas.begin(who, **options).end()
+        except LimitExceeded:
+            return count
+    return most
+
+
+def test_without_limits_everything_is_admitted(quotas):
+    who = principal()
+    assert admitted(quotas, who, stream=True, tokens=10**9, size=10**9) == 1000
+    use = quotas.begin(who)
+    use.charge(10**12)
+    use.charge_bytes(10**12)
+    assert use.headers() == {}
+
+
+def test_requests_of_a_second_refill(quotas, clock):
+    who = principal(requests_per_second=10, burst=3)
+    assert admitted(quotas, who) == 3
+    assert refused(lambda: quotas.begin(who)) == ("requests_per_second", 1)
+    clock.sleep(0.1)
+    assert admitted(quotas, who) == 1
+    clock.sleep(100)
+    assert admitted(quotas, who) == 3
+
+
+def test_a_slow_rate_says_when(quotas, clock):
+    who = principal(requests_per_second=0.1)
+    assert admitted(quotas, who) == 1
+    assert refused(lambda: quotas.begin(who)) == ("requests_per_second", 10)
+    clock.sleep(10)
+    assert admitted(quotas, who) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["requests_per_second", "in_flight", "tokens_per_minute", "tokens_per_day", "bytes_per_second"]
+)
+def test_a_limit_of_zero_refuses_all(quotas, clock, name):
+    clock.sleep(10**6)
+    assert refused(lambda: quotas.begin(principal(**{name: 0}))) == (name, None)
+
+
+def test_a_limit_of_no_streams_admits_other_calls(quotas):
+    who = principal(streams=0)
+    assert refused(lambda: quotas.begin(who, stream=True)) == ("streams", None)
+    assert admitted(quotas, who) == 1000
+
+
+def test_a_burst_of_zero_refuses_all(quotas):
+    assert refused(lambda: quotas.begin(principal(requests_per_second=5, burst=0))) == ("burst", None)
+
+
+def test_calls_in_flight_end(quotas):
+    who = principal(in_flight=2)
+    first, _second = quotas.begin(who), quotas.begin(who)
+    assert refused(lambda: quotas.begin(who)) == ("in_flight", 1)
+    first.end()
+    first.end()
+    third = quotas.begin(who)
+    assert refused(lambda: quotas.begin(who)) == ("in_flight", 1)
+    third.end()
+
+
+def test_streams_are_counted_apart(quotas):
+    who = principal(streams=1, in_flight=9)
+    stream = quotas.begin(who, stream=True)
+    quotas.begin(who).end()
+    assert refused(lambda: quotas.begin(who, stream=True)) == ("streams", 1)
+    stream.end()
+    quotas.begin(who, stream=True).end()
+
+
+def test_a_refusal_counts_nothing(quotas):
+    who = principal(in_flight=1, requests_per_second=1, burst=2, tokens_per_minute=10)
+    use = quotas.begin(who)
+    for _ in range(5):
+        assert refused(lambda: quotas.begin(who, tokens=10)) == ("in_flight", 1)
+    use.end()
+    quotas.begin(who, tokens=10).end()
+
+
+def charged(use, most=10**6, by=1):
+    for count in range(0, most, by):
+        try:
+            use.charge(by)
+        except LimitExceeded:
+            return count
+    return most
+
+
+def test_tokens_of_a_minute_run_out_exactly(quotas):
+    use = quotas.begin(principal(tokens_per_minute=1000), stream=True)
+    assert charged(use) == 1000
+    assert use.tokens == 1000
+    assert refused(lambda: use.charge(1)) == ("tokens_per_minute", 61)
+
+
+def test_no_minute_has_more_tokens_than_the_limit(quotas, clock):
+    who = principal(tokens_per_minute=600)
+    use = quotas.begin(who, stream=True)
+    times = []
+    for _ in range(600):
+        clock.sleep(0.3)
+        if _ % 2:
+            quotas.tick()
+        times += [clock.seconds] * charged(use, most=7)
+    for start in times:
+        assert sum(start <= time < start + 60 for time in times) <= 600
+    assert len(times) >= 0.98 * 600 * 2  # in three minutes, of which the last is in progress
+
+
+def test_a_new_call_needs_a_token(quotas, clock):
+    who = principal(tokens_per_minute=5)
+    use = quotas.begin(who)
+    assert charged(use) == 5
+    use.end()
+    assert refused(lambda: quotas.begin(who)) == ("tokens_per_minute", 61)
+    clock.sleep(62)
+    quotas.begin(who).end()
+
+
+def test_tokens_reserved_and_not_used_come_back(quotas):
+    who = principal(tokens_per_minute=100)
+    use = quotas.begin(who, tokens=80)
+    assert refused(lambda: quotas.begin(who, tokens=21)) == ("tokens_per_minute", 61)
+    use.charge(30)
+    use.end()
+    second = quotas.begin(who, tokens=70)
+    assert refused(lambda: quotas.begin(who)) == ("tokens_per_minute", 61)
+    assert charged(second) == 70
+
+
+def test_a_stream_may_use_more_than_was_reserved(quotas):
+    use = quotas.begin(principal(tokens_per_minute=100), tokens=10)
+    assert charged(use, by=3) == 99
+    use.charge(1)
+
+
+def test_more_than_the_limit_is_never_there(quotas):
+    assert refused(lambda: quotas.begin(principal(tokens_per_minute=5), tokens=6)) == (
+        "tokens_per_minute",
+        None,
+    )
+    assert refused(lambda: quotas.begin(principal(tokens_per_day=5), tokens=6)) == ("tokens_per_day", None)
+
+
+def test_tokens_known_at_the_end_delay_later_calls(quotas, clock):
+    who = principal(tokens_per_minute=10)
+    quotas.begin(who, tokens=2).end(tokens=15)
+    assert refused(lambda: quotas.begin(who)) == ("tokens_per_minute", 61)
+    clock.sleep(62)
+    assert charged(quotas.begin(who)) == 10
+
+
+def test_a_lease_that_is_not_used_comes_back(quotas):
+    who = principal(tokens_per_minute=1000)
+    use = quotas.begin(who)
+    use.charge(1)
+    quotas.tick()
+    quotas.begin(who, tokens=999)
+
+
+def test_days_are_those_of_utc(quotas, clock):
+    clock.date = 1_800_000_000 // 86400 * 86400 + 86400 - 90
+    who = principal(tokens_per_day=10)
+    use = quotas.begin(who)
+    assert charged(use) == 10
+    assert refused(lambda: use.charge(1)) == ("tokens_per_day", 90)
+    clock.sleep(90)
+    assert charged(use) == 10
+
+
+@pytest.mark.parametrize(
+    "name", ["requests_per_second", "tokens_per_minute", "tokens_per_day", "bytes_per_second"]
+)
+def test_a_clock_that_jumps_back_refills_nothing(quotas, clock, name):
+    who = principal(**{name: 5})
+
+    stream = quotas.begin(who)
+
+    def use_all():
+        return charged(stream) if name.startswith("tokens") else admitted(quotas, who, size=1)
+
+    assert use_all() == (4 if name == "requests_per_second" else 5)
+    before = clock.seconds, clock.date
+    for jump in (-1, -100, -999, -86400 * 3):
+        clock.seconds, clock.date = max(before[0] + jump, 0), before[1] + jump
+        assert use_all() == 0
+    clock.seconds, clock.date = before
+    assert use_all() == 0
+
+
+def test_bytes_are_counted_before_and_after_use(quotas, clock):
+    who = principal(bytes_per_second=1000)
+    use = quotas.begin(who, size=400)
+    use.charge_bytes(500)
+    assert refused(lambda: use.charge_bytes(200)) == ("bytes_per_second", 1)
+    use.end(size=3000)
+    assert use.bytes == 3900
+    assert refused(lambda: quotas.begin(who)) == ("bytes_per_second", 3)
+    clock.sleep(4)
+    quotas.begin(who, size=900).end()
+
+
+def test_a_body_that_is_larger_than_a_second_needs_a_full_bucket(quotas, clock):
+    who = principal(bytes_per_second=1000)
+    quotas.begin(who, size=5000).end()
+    assert refused(lambda: quotas.begin(who)) == ("bytes_per_second", 5)
+    assert refused(lambda: quotas.begin(who, size=5000))[0] == "bytes_per_second"
+    clock.sleep(5.1)
+    quotas.begin(who, size=5000).end()
+
+
+def test_keys_of_one_principal_count_together(quotas):
+    first, second = principal(in_flight=2), principal(in_flight=3)
+    second.key = "other"
+    quotas.begin(first)
+    quotas.begin(first)
+    quotas.begin(second)
+    assert refused(lambda: quotas.begin(first))[0] == "in_flight"
+    assert refused(lambda: quotas.begin(second))[0] == "in_flight"
+
+
+def test_principals_count_apart(quotas):
+    quotas.begin(principal("alice", in_flight=1))
+    quotas.begin(principal("bob", in_flight=1))
+
+
+def test_headers_show_what_is_left(quotas, clock):
+    who = principal(requests_per_second=0.5, burst=4, tokens_per_minute=100)
+    use = quotas.begin(who, tokens=30)
+    headers = use.headers()
+    assert headers["x-ratelimit-limit-requests"] == "4"
+    assert headers["x-ratelimit-remaining-requests"] == "3"
+    assert headers["x-ratelimit-reset-requests"] == "2s"
+    assert headers["x-ratelimit-limit-tokens"] == "100"
+    assert headers["x-ratelimit-remaining-tokens"] == "70"
+    assert headers["x-ratelimit-reset-tokens"] == "1m1s"
+    clock.sleep(1)
+    assert use.headers()["x-ratelimit-reset-requests"] == "1s"
+
+
+def test_headers_show_the_limit_of_which_the_least_is_left(quotas):
+    use = quotas.begin(principal(tokens_per_minute=100, tokens_per_day=50), tokens=10)
+    assert use.headers()["x-ratelimit-limit-tokens"] == "50"
+    assert use.headers()["x-ratelimit-remaining-tokens"] == "40"
+
+
+def test_use_is_counted_by_key(quotas):
+    who = principal(in_flight=1)
+    assert quotas.used(who.key) is None
+    use = quotas.begin(who, size=10)
+    use.charge(7)
+    with pytest.raises(LimitExceeded):
+        quotas.begin(who)
+    use.charge_bytes(5)
+    use.end(tokens=9, size=1)
+    assert quotas.used(who.key) == (1, 1, 9, 16)
+
+
+def test_tokens_from_before_the_start_count(quotas):
+    quotas.restore("alice", 8)
+    assert charged(quotas.begin(principal(tokens_per_day=10))) == 2
+
+
+@given(
+    st.lists(st.tuples(st.floats(-5, 40), st.integers(0, 9), st.integers(0, 9)), max_size=40),
+    st.integers(1, 30),
+)
+def test_whatever_happens_no_minute_has_more(steps, limit):
+    clock = Clock(10_000)
+    quotas = Quotas(LocalCounters(), clock, clock.wall)
+    who = principal(tokens_per_minute=limit)
+    latest, used = clock.seconds, []
+    for seconds, reserved, tokens in steps:
+        clock.sleep(seconds)
+        quotas.tick()
+        latest = max(latest, clock.seconds)
+        try:
+            use = quotas.begin(who, tokens=reserved)
+        except LimitExceeded:
+            continue
+        used += [latest] * charged(use, most=tokens)
+        use.end()
+    for start in used:
+        assert sum(start <= time < start + 60 for time in used) <= limit

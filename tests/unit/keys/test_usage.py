@@ -1,0 +1,99 @@
+"""The use of keys by day, over restarts."""
+
+import json
+import logging
+
+import pytest
+
+from inferstream.errors import InvalidSettings
+from inferstream.keys import usage
+from inferstream.keys.usage import UsageFile, Used, read_usage
+
+DAY = 86_400
+WALL = 20_000 * DAY + 100.0
+TODAY = "2024-10-04"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "usage.json"
+
+
+def test_use_adds_up_over_restarts(path):
+    for requests in (1, 2):
+        file = UsageFile(path)
+        file.add("k1", "alice", Used(requests, 0, 5, 7), WALL)
+        file.add("k1", "alice", Used(requests + 1, 1, 8, 7), WALL)
+        file.add("k2", "bob", Used(1, 0, 0, 0), WALL)
+        file.save()
+    assert json.loads(path.read_text()) == {
+        "version": 1,
+        "days": {
+            TODAY: {
+                "k1": {"principal": "alice", "requests": 5, "refused": 2, "tokens": 16, "bytes": 14},
+                "k2": {"principal": "bob", "requests": 2, "refused": 0, "tokens": 0, "bytes": 0},
+            }
+        },
+    }
+    assert [*UsageFile(path).today(WALL)] == [("alice", 16), ("bob", 0)]
+    assert [*UsageFile(path).today(WALL + DAY)] == []
+
+
+def test_days_begin_once(path):
+    file = UsageFile(path)
+    file.add("k1", "alice", Used(1, 0, 0, 0), WALL + DAY)
+    file.add("k1", "alice", Used(3, 0, 0, 0), WALL)
+    file.save()
+    assert {day: keys["k1"].requests for day, keys in read_usage(path).items()} == {"2024-10-05": 3}
+
+
+def test_old_days_leave_the_file(path):
+    file = UsageFile(path)
+    for day in range(70):
+        file.add("k1", "alice", Used(day + 1, 0, 0, 0), WALL + day * DAY)
+    file.save()
+    days = sorted(read_usage(path))
+    assert len(days) == usage.DAYS
+    assert days[0] == "2024-10-12"
+
+
+def test_nothing_is_written_without_a_change(path, monkeypatch):
+    file = UsageFile(path)
+    file.save()
+    assert not path.exists()
+    file.add("k1", "alice", Used(1, 0, 0, 0), WALL)
+    file.save()
+    monkeypatch.setattr(usage, "replace", lambda path, text: pytest.fail("it was written"))
+    file.add("k1", "alice", Used(1, 0, 0, 0), WALL)
+    file.save()
+
+
+def test_a_full_disk_stops_nothing_and_is_said_once(path, monkeypatch, caplog):
+    file = UsageFile(path)
+    with monkeypatch.context() as full:
+        full.setattr(usage, "replace", lambda path, text: (_ for _ in ()).throw(OSError(28, "full")))
+        for requests in range(1, 4):
+            file.add("k1", "alice", Used(requests, 0, 0, 0), WALL)
+            file.save()
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    assert "No space left on device" in caplog.text
+    file.save()
+    assert "is saved again" in caplog.text
+    assert read_usage(path)[TODAY]["k1"].requests == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"version": 2, "days": {}}',
+        '{"version": 1, "days": {"soon": {}}}',
+        '{"version": 1, "days": {}, "x": 1}',
+    ],
+)
+def test_a_broken_file_ends_the_start_and_stays(path, text):
+    path.write_text(text)
+    with pytest.raises(InvalidSettings, match=r"usage\.json: "):
+        UsageFile(path)
+    assert path.read_text() == text
