@@ -5,6 +5,7 @@ import re
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 
+from ...dataplane.caller import Caller
 from ...dataplane.cloudevents import CloudEvents
 from ...dataplane.priority import header_priority
 from ...types import Headers, Parameters
@@ -58,10 +59,14 @@ def headers_of(context: RpcContext) -> Headers:
     return Headers(context.invocation_metadata(), None, context)
 
 
-def priority_of(metadata: Headers) -> int:
-    """The priority in the call's metadata, 0 by default. Raises InvalidRequest."""
-    found = [value for name, value in metadata.raw if name == PRIORITY]
-    return header_priority(found[-1]) if found else 0
+def caller_of(context: RpcContext) -> Caller:
+    """The client of an RPC, with the deadline and the priority that it states. Raises InvalidRequest."""
+    headers = headers_of(context)
+    stated = None
+    for name, value in headers.raw:
+        if name == PRIORITY:
+            stated = value
+    return Caller(headers, "grpc", None, context.deadline, header_priority(stated))
 
 
 class TrailingHeaders:

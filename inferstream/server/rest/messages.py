@@ -22,6 +22,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 PREFIX = "inferstream.prefix"
 """The key of the application's mount prefix in a scope."""
 
+CALLER = "inferstream.caller"
+"""The key of the caller in an ASGI scope."""
+
 JSON = (b"content-type", b"application/json")
 PARSE_IN_THREAD = 256 * 1024
 """Bodies and messages larger than this are inflated, counted and parsed off the event loop."""

@@ -7,6 +7,7 @@ import orjson
 from ....codecs.values.flat import FlatArguments
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
+from ....dataplane.caller import Caller
 from ....errors import InferstreamError, InvalidRequest
 from ....protos import json_requests, sse
 from ....protos.dialects import HEADER, NAMES, asked_dialect
@@ -45,8 +46,10 @@ class Generate(InferenceDialect):
     resumable = True
     queried = ("/v2/models/{model_name}/generate_stream",)
 
-    def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
-        admission = self._dataplane.admit(route.model, route.version)
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> ParsedRequest:
+        assert admission is not None
         asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"), NAMES)
         length = exchange.head.header_length(len(body))
         if length is not None:

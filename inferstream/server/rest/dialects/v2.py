@@ -4,6 +4,7 @@ import orjson
 
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
+from ....dataplane.caller import Caller
 from ....errors import InferstreamError
 from ....protos import json_requests, sse
 from ....protos.json_events import EventWriter
@@ -27,8 +28,10 @@ class V2(InferenceDialect):
     }
     resumable = True
 
-    def parse(self, exchange: Exchange, body: bytes, route: Route) -> "V2Request":
-        admission = self._dataplane.admit(route.model, route.version)
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> "V2Request":
+        assert admission is not None
         length = exchange.head.header_length(len(body))
         if length is not None:
             return with_binary(admission, route.operation, body, length)
