@@ -187,7 +187,7 @@ async def test_a_stage_that_returns_no_pipeline_fails_the_load_and_is_named(
     repository = InMemoryRepository([ModelSettings(implementation=Leaves, name="m")])
     registry = Registry(Settings(), repository, load, Meters())
     await registry.start()
-    why = "stage broken of model m returned a str, not a handler"
+    why = "stage broken of model m returned a str, not a Pipeline"
     assert why in caplog.text
     assert [(item.state, item.reason) for item in await registry.index(False)] == [(State.UNAVAILABLE, why)]
     assert unloaded == ["m"]

@@ -95,7 +95,7 @@ async def test_a_failure_of_one_is_that_of_all():
 
 
 def counted(app, kind):
-    return app.application.dataplane._registry.get("Counting").meters.ends.get(kind, 0)
+    return app.application.dataplane._registry.get("Counting").pipeline.meters.ends.get(kind, 0)
 
 
 async def test_a_call_that_its_client_has_enough_of_is_a_success():

@@ -32,7 +32,7 @@ from inferstream.codecs.values.lists import ListOf
 from inferstream.codecs.values.objects import Json
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferenceFailed, InvalidOutput, InvalidRequest
-from inferstream.types import Headers, InferenceRequest, TensorData
+from inferstream.types import InferenceRequest, TensorData
 from inferstream.types.conversion import join_bytes
 
 INT64 = TensorInput[np.int64, "n"]
@@ -695,9 +695,9 @@ async def test_steps_map_exceptions_and_read_their_arguments(is_async: bool) -> 
         async def admit(n: int) -> dict[str, int]:
             return state(n)
 
-        app.steps(steps).admit(admit, None, Caller(Headers(()), ""))
+        app.steps(steps).admit(admit)
     else:
-        app.steps("steps")(advance).admit(state, None, Caller(Headers(()), ""))
+        app.steps("steps")(advance).admit(state)
     app["steps"].release(released.append)
     assert await items(app, "steps", n=2) == [1, 0]
     for n in (99, -8):
