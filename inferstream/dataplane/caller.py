@@ -1,10 +1,12 @@
 """`Caller`: who makes a request, in which dialect, and how urgently."""
 
 import asyncio
+from dataclasses import dataclass, replace
 
 from ..types import Headers
 
 
+@dataclass(slots=True)
 class Caller:
     """The client of one request, or of one stream or connection where its requests have that in common.
 
@@ -14,26 +16,14 @@ class Caller:
     `task` opens the calls; None for the current task at that time.
     """
 
-    __slots__ = ("deadline", "dialect", "headers", "pace", "principal", "priority", "task")
-
-    def __init__(
-        self,
-        headers: Headers,
-        dialect: str,
-        task: asyncio.Task[object] | None = None,
-        deadline: float | None = None,
-        priority: int = 0,
-        pace: float = 0.0,
-        principal: str | None = None,
-    ) -> None:
-        self.headers = headers
-        self.dialect = dialect
-        self.task = task
-        self.deadline = deadline
-        self.priority = priority
-        self.pace = pace
-        self.principal = principal
-        """The name of the client; None where nothing has proved one. Only `Access` sets it."""
+    headers: Headers
+    dialect: str
+    task: asyncio.Task[object] | None = None
+    deadline: float | None = None
+    priority: int = 0
+    pace: float = 0.0
+    principal: str | None = None
+    """The name of the client; None where nothing has proved one. Only `Access` sets it."""
 
     @property
     def peer(self) -> str:
@@ -47,6 +37,4 @@ class Caller:
 
     def until(self, deadline: float) -> "Caller":
         """The same client with a deadline of its own, for one request of a connection."""
-        return Caller(
-            self.headers, self.dialect, self.task, deadline, self.priority, self.pace, self.principal
-        )
+        return replace(self, deadline=deadline)

@@ -11,13 +11,14 @@ from ..telemetry.following import LogFollowers
 from ..text.interface import TextInterface
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access, Action
-from .admission import Admission, refused
+from .admission import Admission
 from .caller import Caller
 from .cancelling import Cancelling, Credentials
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Capabilities
 from .peers import Peers
 from .serving import Serving
+from .stages.access_log import refused
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
 """Implemented extensions of the protocol, in Triton's spelling."""
@@ -156,7 +157,7 @@ class DataPlane:
     def created(self, name: str, version: str | None = None) -> int:
         """When a model was loaded, in seconds since 1970. Raises ModelNotFound for a hidden one too, ModelNotReady."""
         served = self._registry.get(name, version)
-        if served.hidden:
+        if served.pipeline.hidden:
             raise ModelNotFound(name, version)
         return served.created
 

@@ -59,15 +59,10 @@ class ServedModel:
         rate = execution.settings.items_per_second
         self.pace = 0.0 if rate is None else 1 / rate
         """Seconds between two responses of a stream, unless its request says otherwise."""
-        self.resumable = execution.settings.resumable_streams
-        self.hidden = execution.settings.openai is False
-        """Whether its settings hide it from clients of texts."""
         self.created = int(time())
         """When it was loaded, in seconds since 1970."""
         self.load_seconds = 0.0
         """Seconds that its load took, in all processes together."""
-        self.takes_any = execution.strictness == "off"
-        """Whether requests may hold values beyond the protocols of other servers."""
         assert pipeline.live is not None
         self.live = pipeline.live
         self.handler = pipeline.handler

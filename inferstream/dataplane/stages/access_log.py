@@ -72,25 +72,35 @@ def record_of(call: Call, began: float, items: int, error: BaseException | None)
     )
 
 
-def record_of_refusal(
-    caller: Caller, operation: str, model: str, error: BaseException, began: float
-) -> AccessRecord:
-    """The record of a request that has ended now, before it became a call."""
-    return AccessRecord(
+def refused(
+    lines: AccessLines,
+    caller: Caller,
+    operation: str,
+    model: str,
+    error: BaseException,
+    began: float | None = None,
+) -> None:
+    """Log a request that ended in an error before it became a call; `began` is on the clock of `perf_counter`."""
+    if not lines.on:
+        return
+    seconds = 0.0 if began is None else perf_counter() - began
+    message = error.message if isinstance(error, InferstreamError) else ""
+    record = AccessRecord(
         time(),
         caller.dialect,
         operation,
         model,
         "",
         kind_of(error),
-        perf_counter() - began,
+        seconds,
         0,
         caller.principal or "",
         "",
         "",
-        error.message if isinstance(error, InferstreamError) else "",
+        message,
         request_id_var.get(),
     )
+    lines.put(record)
 
 
 def _trace_id(traceparent: str) -> str:

@@ -70,6 +70,16 @@ class Pipeline:
     def settings(self) -> "ModelSettings":
         return self.execution.settings
 
+    @property
+    def hidden(self) -> bool:
+        """Whether its settings hide it from clients of texts."""
+        return self.settings.openai is False
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether requests may hold objects beyond the protocol's texts and numbers."""
+        return self.execution.strictness == "off"
+
     @classmethod
     def of(cls, execution: Execution, meters: "ModelMeters", app: "App | None" = None) -> Self:
         """A model without stages."""

@@ -49,7 +49,7 @@ class InferenceService:
         model, caller = request.model_name, caller_of(context)
         try:
             admission = self._dataplane.admit(model, request.model_version or None, caller)
-            inputs = request_from(request, admission.form)
+            inputs = request_from(request, admission.pipeline.form)
         except InferstreamError as error:
             self._dataplane.refused(caller, "infer", model, error)
             raise

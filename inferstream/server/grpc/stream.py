@@ -53,7 +53,7 @@ class StreamService:
         caller = caller_of(exchange.context)
         first = StreamRequest(message, self._dataplane, caller)
         if first.admission is not None:
-            default = first.admission.stream_dialect
+            default = first.admission.pipeline.settings.grpc_stream_dialect
         else:
             default = self._dataplane.stream_dialect(message.model_name)
         name = dialect_of(message, caller.headers, default or self._default)

@@ -44,7 +44,7 @@ def request_of(record: Any, limits: JsonLimits, admit: Admit) -> tuple[Admission
     limits.check(value)
     admission = admit(model, _header(headers, "version"), Caller(Headers(record.headers), "kafka"))
     document, text = json_requests.load_request(value)
-    request, _ = json_requests.build_request(document, text, None, nested=admission.takes_any)
+    request, _ = json_requests.build_request(document, text, None, nested=admission.pipeline.takes_any)
     if (key := key_of(record)) is not None:
         request.id = json_requests.check_id(key)
     return admission, request

@@ -153,7 +153,7 @@ class Resuming:
 
     def wanted(self, head: Head, asked: ParsedRequest, route: Route) -> bool:
         """Whether the stream of a request is to be resumable."""
-        resumable = asked.admission.resumable
+        resumable = asked.admission.pipeline.settings.resumable_streams
         if resumable is None:
             resumable = self._always
         if not resumable and (head.prefer is None or not PREFERENCE.search(head.prefer)):

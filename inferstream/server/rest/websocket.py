@@ -250,7 +250,7 @@ class Conversation:
         admission = self._dataplane.admit(self._model, self._version, caller, Action.STREAM)
         request, messages = read_message(admission, frame)
         requests = None if frame.part is None else RequestStream(self._socket.reading)
-        streams = requests is not None or admission.streams
+        streams = requests is not None or admission.pipeline.execution.capabilities.streams
         operation = Operation.STREAM if streams else Operation.INFER
         admission.identify(request)  # its id marks the responses
         assert request.id is not None
@@ -267,12 +267,12 @@ class Conversation:
             return
         try:
             if not frame.bare or frame.part == "next":
-                request, _ = frame.request(nested=running.admission.takes_any)
+                request, _ = frame.request(nested=running.admission.pipeline.takes_any)
                 running.admission.identify(request)
                 running.requests.add(request, frame.size)
         except InvalidRequest as error:
             running.failure = error  # for a call that is not open yet
-            running.admission.fail(error)
+            running.admission.end(error)
         if frame.part == "last":
             running.requests.end()
 

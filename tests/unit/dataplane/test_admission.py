@@ -81,7 +81,7 @@ def test_a_full_queue_refuses_before_anything_is_parsed() -> None:
         raise Overloaded(f"{model} is full")
 
     with pytest.raises(Overloaded, match="m is full"):
-        plane(SimpleNamespace(refuse=check)).admit("m", None, caller())
+        plane(SimpleNamespace(refuse=check, pipeline=None)).admit("m", None, caller())
 
 
 ROUTE = HttpRequest("GET", "/custom", b"", [], b"")
@@ -124,7 +124,9 @@ async def test_a_client_that_leaves_a_route_cancels_it() -> None:
 
 
 def served_by(handled: list[Call], withdrawn: bool = False, priority: int = 1) -> Any:
-    return SimpleNamespace(priority=priority, pace=0.0, handler=handled.append, withdrawn=withdrawn)
+    return SimpleNamespace(
+        priority=priority, pace=0.0, handler=handled.append, withdrawn=withdrawn, pipeline=None
+    )
 
 
 def test_a_model_that_was_replaced_since_gets_no_call() -> None:

@@ -45,7 +45,7 @@ def add(a: int, b: int = 1) -> int:
 
 async def form_of(app: App, **settings: Any) -> InputsForm | None:
     async with testing.run(app, **settings) as client:
-        return client.application.dataplane.admit("add", None, Caller(Headers(()), "")).form
+        return client.application.dataplane.admit("add", None, Caller(Headers(()), "")).pipeline.form
 
 
 async def test_stages_that_read_tensors_take_the_form_away() -> None:

@@ -29,7 +29,13 @@ VALUE = json.dumps(
 
 
 def admit(model: str, version: str | None, caller: Caller) -> Admission:
-    return Admission(cast(Any, SimpleNamespace(takes_any=False)), cast(Any, None), model, version, caller)
+    return Admission(
+        cast(Any, SimpleNamespace(pipeline=SimpleNamespace(takes_any=False))),
+        cast(Any, None),
+        model,
+        version,
+        caller,
+    )
 
 
 def test_offsets_are_committed_in_their_order() -> None:

@@ -129,7 +129,10 @@ class TritonStream:
         try:
             while True:
                 await self._slots.acquire()
-                if request.admission is not None and request.admission.streams:
+                if (
+                    request.admission is not None
+                    and request.admission.pipeline.execution.capabilities.streams
+                ):
                     self._start(asyncio.create_task(self._stream(request.message, request.admission)))
                 else:
                     before = self._start(asyncio.create_task(self._predict(request, before)))

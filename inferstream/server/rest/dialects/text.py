@@ -26,7 +26,7 @@ def admit_named(dataplane: DataPlane, name: str, caller: Caller) -> Admission:
         if not (model and version):
             raise
         admission = dataplane.admit(model, version, caller)
-    if admission.hidden:
+    if admission.pipeline.hidden:
         raise ModelNotFound(name)
     return admission
 

@@ -36,10 +36,12 @@ class V2(InferenceDialect):
         if length is not None:
             return with_binary(admission, route.operation, body, length)
         document, body = json_requests.load_request(body)
-        form = admission.form
+        form = admission.pipeline.form
         if form is not None and (values := json_requests.build_values_request(document, body, form)):
             return V2Request(admission, route.operation, values, None)
-        request, binary = json_requests.build_request(document, body, None, nested=admission.takes_any)
+        request, binary = json_requests.build_request(
+            document, body, None, nested=admission.pipeline.takes_any
+        )
         return V2Request(admission, route.operation, request, binary)
 
 
@@ -49,11 +51,13 @@ def with_binary(
     """A request of `length` bytes of JSON and, behind them, binary tensors. Raises InvalidRequest."""
     binary: json_requests.BinaryOutputs | None
     if length == 0:
-        request, binary = json_requests.raw_request(memoryview(body), admission.inputs)
+        request, binary = json_requests.raw_request(memoryview(body), admission.signature.declared_inputs)
     else:
         document, text = json_requests.load_request(body[:length])
         tail = memoryview(body)[length:]
-        request, binary = json_requests.build_request(document, text, tail, nested=admission.takes_any)
+        request, binary = json_requests.build_request(
+            document, text, tail, nested=admission.pipeline.takes_any
+        )
     return V2Request(admission, operation, request, binary, headers)
 
 

@@ -170,7 +170,7 @@ def admit(dataplane: DataPlane, method: str, caller: Caller) -> Admission:
 
 def ready(admission: Admission, params: dict[str, Any] | Sequence[Any]) -> Ready:
     """The request of these params. Raises InvalidRequest, which names the argument."""
-    flat = admission.flat
+    flat = admission.pipeline.flat
     if flat is None:
         raise InvalidRequest(
             f"Model {admission.model} declares no inputs, so it cannot be called by names of arguments."
