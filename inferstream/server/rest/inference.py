@@ -90,14 +90,12 @@ class InferenceDoor:
                 else:
                     self._origins.check_page(exchange.headers)
                 resumed = method == "DELETE" or (head.last_event_id is not None and _resumable(route))
-                # Before the body is received, counted or parsed.
-                if resumed:
-                    self._dataplane.access.check(Action.RESUME, caller, route.model)
-                    admission = (
-                        None  # the stream is admitted already: no full queue and no drain may refuse it
-                    )
-                else:
+                # A full queue refuses a body before it is received, counted or parsed.
+                admission = None
+                if not resumed:
                     admission = self._admit(exchange, route, caller, posted)
+                else:  # the stream is admitted already: no full queue and no drain may refuse it
+                    self._dataplane.access.check(Action.RESUME, caller, route.model)
                 body = exchange.body(self._limit if posted else 0)
                 if not isinstance(body, bytes):
                     body = await body
@@ -138,8 +136,7 @@ class InferenceDoor:
             except Exception as error:
                 status, headers, text = route.dialect.error(failure := wrap(error))
                 if not opened:
-                    asked_for = route.operation.value
-                    self._dataplane.refused(caller, asked_for, route.model, failure, started)
+                    self._dataplane.refused(caller, route.operation.value, route.model, failure, started)
                 await _sent(exchange.respond(status, headers, text))
         except asyncio.CancelledError:
             # Ours when the client has left: there is nobody to tell, and nothing went wrong.

@@ -142,12 +142,7 @@ class Route(NamedTuple):
     version: str | None
     template: str
     """The path as metrics and traces name it."""
-
-    @property
-    def action(self) -> Action:
-        """The operation that its caller asks for."""
-        streams = self.operation is Operation.STREAM and not self.dialect.body_decides
-        return Action.STREAM if streams else Action.INFER
+    action: Action = Action.INFER
 
 
 class ReadRoute(NamedTuple):
