@@ -61,12 +61,12 @@ def headers_of(context: RpcContext) -> Headers:
 
 def caller_of(context: RpcContext) -> Caller:
     """The client of an RPC, with the deadline and the priority that it states. Raises InvalidRequest."""
-    headers = headers_of(context)
-    stated = None
-    for name, value in headers.raw:
+    metadata = context.invocation_metadata()
+    priority = 0
+    for name, value in metadata:
         if name == PRIORITY:
-            stated = value
-    return Caller(headers, "grpc", None, context.deadline, header_priority(stated))
+            priority = header_priority(value)
+    return Caller(Headers(metadata, None, context), "grpc", None, context.deadline, priority)
 
 
 class TrailingHeaders:

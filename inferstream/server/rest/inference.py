@@ -101,7 +101,7 @@ class InferenceDoor:
                     body = await body
                     if admission is not None:
                         admission.renew()
-                if method == "DELETE":
+                if resumed and method == "DELETE":
                     await self._resuming.release(exchange.head, route, caller)
                     await _sent(exchange.respond(200, [JSON], b'{"cancelled":1}'))
                 elif resumed:
@@ -157,8 +157,8 @@ class InferenceDoor:
         Raises InvalidRequest for a wrong limit or priority, and the errors of `admit`.
         """
         head = exchange.head
-        if (limit := head.seconds()) is not None:
-            caller.deadline = asyncio.get_running_loop().time() + limit
+        if head.timeout is not None:
+            caller.deadline = asyncio.get_running_loop().time() + head.seconds(head.timeout)
         if head.priority is not None:
             caller.priority = header_priority(head.priority)
         if head.pace is not None:

@@ -96,12 +96,11 @@ class Head:
         text = self.json_length
         return int(text) if text is not None and text.isdigit() and len(text) <= DIGITS else None
 
-    def seconds(self) -> float | None:
-        """The client's X-Request-Timeout, or None. Raises InvalidRequest."""
-        if self.timeout is None:
-            return None
+    @staticmethod
+    def seconds(timeout: bytes) -> float:
+        """The value of the client's X-Request-Timeout. Raises InvalidRequest."""
         try:
-            seconds = float(self.timeout)
+            seconds = float(timeout)
         except ValueError:
             seconds = -1.0
         if not 0 < seconds < 1e9:

@@ -102,7 +102,8 @@ class WebSocketDoor:
         try:
             self._origins.check(headers)
             head = Head(headers)
-            limit, caller.priority = head.seconds(), header_priority(head.priority)
+            limit = None if head.timeout is None else head.seconds(head.timeout)
+            caller.priority = header_priority(head.priority)
             self.dataplane.access.check(Action.STREAM, caller, name)
             if not self.dataplane.model_ready(name, version):
                 raise ModelNotReady(name, version)
