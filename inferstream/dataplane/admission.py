@@ -116,7 +116,7 @@ class Admission:
             if self._served.withdrawn:
                 self.renew()
         except InferstreamError as error:
-            refused(self._registry.lines, caller, operation.value, self.model, error)
+            refused(self._registry.lines, caller, operation.value, self.model, error, None)
             raise
         served = self._served
         call.priority = call.priority or served.priority

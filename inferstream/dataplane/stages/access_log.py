@@ -67,40 +67,24 @@ def record_of(call: Call, began: float, items: int, error: BaseException | None)
         call.principal or "",
         call.request.id or "",
         "" if call.trace is None else _trace_id(call.trace.get("traceparent", "")),
-        error.message if isinstance(error, InferstreamError) else "",
+        _message(error),
         request_id_var.get(),
     )
 
 
 def refused(
-    lines: AccessLines,
-    caller: Caller,
-    operation: str,
-    model: str,
-    error: BaseException,
-    began: float | None = None,
+    lines: AccessLines, caller: Caller, operation: str, model: str, error: BaseException, began: float | None
 ) -> None:
     """Log a request that ended in an error before it became a call; `began` is on the clock of `perf_counter`."""
-    if not lines.on:
-        return
-    seconds = 0.0 if began is None else perf_counter() - began
-    message = error.message if isinstance(error, InferstreamError) else ""
-    record = AccessRecord(
-        time(),
-        caller.dialect,
-        operation,
-        model,
-        "",
-        kind_of(error),
-        seconds,
-        0,
-        caller.principal or "",
-        "",
-        "",
-        message,
-        request_id_var.get(),
-    )
-    lines.put(record)
+    if lines.on:
+        seconds = 0.0 if began is None else perf_counter() - began
+        client, message = caller.principal or "", _message(error)
+        record = (time(), caller.dialect, operation, model, "", kind_of(error), seconds, 0, client, "", "")
+        lines.put(AccessRecord(*record, message, request_id_var.get()))
+
+
+def _message(error: BaseException | None) -> str:
+    return error.message if isinstance(error, InferstreamError) else ""
 
 
 def _trace_id(traceparent: str) -> str:

@@ -10,15 +10,7 @@ INDEX = "/v2/repository/index"
 LOAD = "/v2/repository/models/{name}/load"
 UNLOAD = "/v2/repository/models/{name}/unload"
 
-METHODS = {
-    ACCESS: "GET",
-    PROTOS: "GET",
-    PROTO: "GET",
-    SOCKET: "GET",
-    INDEX: "POST",
-    LOAD: "POST",
-    UNLOAD: "POST",
-}
+METHODS = dict.fromkeys((ACCESS, PROTOS, PROTO, SOCKET), "GET") | dict.fromkeys((INDEX, LOAD, UNLOAD), "POST")
 
 ACTIONS = {
     ACCESS: Action.ACCESS_LOG,

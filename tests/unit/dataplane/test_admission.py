@@ -147,3 +147,25 @@ def test_a_model_that_is_gone_since_refuses() -> None:
 
 def nobody(model: str, version: str | None) -> Any:
     raise ModelNotFound(model, version)
+
+
+async def test_what_ends_its_last_call_ends_none_before_there_is_one() -> None:
+    handled: list[Call] = []
+    admitted = admission(served_by(handled))
+    admitted.end(Draining())
+    admitted.open(Operation.INFER, request())
+    assert handled[0].failure is None
+    admitted.end(Draining())
+    assert isinstance(handled[0].failure, Draining)
+
+
+def test_a_wrong_parameter_is_logged_before_there_is_a_call() -> None:
+    records: list[Any] = []
+    admitted = admission(served_by([]))
+    lines = admitted._registry.lines
+    lines.on, lines.put = True, records.append  # type: ignore[method-assign]
+    with pytest.raises(InvalidRequest):
+        admitted.open(Operation.STREAM, request(priority=-1))
+    assert [(each.face, each.operation, each.model, each.principal) for each in records] == [
+        ("v2", "stream", "m", "someone")
+    ]
