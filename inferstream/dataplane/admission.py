@@ -30,6 +30,9 @@ class Admission:
     After the model is withdrawn, `open` looks for its successor.
     """
 
+    _call: Call
+    """The last one that was opened; not set before."""
+
     __slots__ = ("_call", "_events", "_registry", "_served", "caller", "model", "pipeline", "version")
 
     def __init__(
@@ -46,7 +49,6 @@ class Admission:
         """What the model is, for doors that read its requests."""
         self._registry = registry
         self._events = events
-        self._call: Call | None = None
         self.model = model
         self.version = version
         self.caller = caller
@@ -126,7 +128,7 @@ class Admission:
 
     def end(self, error: Exception) -> None:
         """End the last call that was opened, if it has not ended."""
-        if self._call is not None:
+        if hasattr(self, "_call"):
             self._call.end(error)
 
     def left_unopened(self) -> None:

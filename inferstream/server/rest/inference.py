@@ -33,6 +33,7 @@ from .messages import (
     JSON,
     PARSE_IN_THREAD,
     ClientLeft,
+    Head,
     RawHeaders,
     accepted,
     compress,
@@ -85,17 +86,23 @@ class InferenceDoor:
                     self._origins.check(exchange.headers)
                     head.trusted = True  # a client that repeats its headers is not checked again
                 posted = method == "POST"
+                resumed = head.last_event_id is not None and _resumable(route)
                 if posted:
                     expect_body(head, self._limit)
                 else:
-                    self._origins.check_page(exchange.headers)
-                resumed = method == "DELETE" or (head.last_event_id is not None and _resumable(route))
-                # A full queue refuses a body before it is received, counted or parsed.
+                    resumed = resumed or method == "DELETE"
+                    self._check_page(exchange, resumed)
                 admission = None
-                if not resumed:
-                    admission = self._admit(exchange, route, caller, posted)
-                else:  # the stream is admitted already: no full queue and no drain may refuse it
+                if resumed:  # the stream is admitted already: no full queue and no drain may refuse it
                     self._dataplane.access.check(Action.RESUME, caller, route.model)
+                else:
+                    if head.limited:
+                        _limit(caller, head)
+                    # A full queue refuses a body before it is received, counted or parsed.
+                    if route.model:
+                        admission = self._dataplane.admit(route.model, route.version, caller, route.action)
+                    else:
+                        self._dataplane.access.check(route.action, caller)
                 body = exchange.body(self._limit if posted else 0)
                 if not isinstance(body, bytes):
                     body = await body
@@ -151,25 +158,12 @@ class InferenceDoor:
                 logger.debug("%s %s of %s %d, %.6f s", method, route.template, route.model, status, seconds)
         return status
 
-    def _admit(self, exchange: Exchange, route: Route, caller: Caller, posted: bool) -> Admission | None:
-        """Admit a caller, with the limits that the head states; None where the body names the model.
-
-        Raises InvalidRequest for a wrong limit or priority, and the errors of `admit`.
-        """
-        head = exchange.head
-        if head.timeout is not None:
-            caller.deadline = asyncio.get_running_loop().time() + head.seconds(head.timeout)
-        if head.priority is not None:
-            caller.priority = header_priority(head.priority)
-        if head.pace is not None:
-            caller.pace = header_interval(head.pace)
-        if not posted and b"text/event-stream" not in dict(exchange.headers).get(b"accept", b""):
+    def _check_page(self, exchange: Exchange, resumed: bool) -> None:
+        """Refuse a GET that no program has made. Raises PermissionDenied, ModelError."""
+        self._origins.check_page(exchange.headers)
+        if not resumed and b"text/event-stream" not in dict(exchange.headers).get(b"accept", b""):
             # No image, link or prefetch of a page sends this; an EventSource always does.
             raise ModelError("A GET that runs a model needs `Accept: text/event-stream`.", 406)
-        if route.model:
-            return self._dataplane.admit(route.model, route.version, caller, route.action)
-        self._dataplane.access.check(route.action, caller)
-        return None
 
     def _parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
@@ -248,6 +242,14 @@ class InferenceDoor:
         ):
             return _respond_compressed(exchange, headers, text, encoding)
         return exchange.respond(200, headers, text)
+
+
+def _limit(caller: Caller, head: Head) -> None:
+    """Give a caller the limits that a head states. Raises InvalidRequest for a wrong one."""
+    if head.timeout is not None:
+        caller.deadline = asyncio.get_running_loop().time() + head.seconds(head.timeout)
+    caller.priority = header_priority(head.priority)
+    caller.pace = header_interval(head.pace)
 
 
 def queried(route: Route) -> bool:

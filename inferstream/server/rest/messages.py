@@ -53,6 +53,7 @@ class Head:
         "expect",
         "json_length",
         "last_event_id",
+        "limited",
         "media_type",
         "pace",
         "prefer",
@@ -77,6 +78,8 @@ class Head:
         self.priority = find(b"x-request-priority")
         self.request_id = find(b"x-request-id")
         self.timeout = find(b"x-request-timeout")
+        self.limited = not (self.pace is self.priority is self.timeout is None)
+        """Whether it states a limit or a priority."""
         self.trusted = False
         """Whether the headers were found to be those of no foreign page."""
 
