@@ -11,6 +11,7 @@ import numpy.typing as npt
 from .codecs import NumpyCodec, StringCodec
 from .codecs.undeclared import encode
 from .dataplane.call import Operation
+from .dataplane.caller import Caller
 from .dataplane.reply import Reply
 from .server.application import Application
 from .server.served import Served
@@ -61,9 +62,8 @@ class InProcess:
         request: InferenceRequest,
         more: AsyncIterator[InferenceRequest] | None = None,
     ) -> Reply:
-        admission = self.application.dataplane.admit(model)
-        call = admission.call(operation, request, Headers(()), more, task=asyncio.current_task())
-        return await admission.open(call)
+        caller = Caller(Headers(()), "", asyncio.current_task())
+        return await self.application.dataplane.admit(model, None, caller).open(operation, request, more)
 
 
 class InProcessSync:

@@ -46,9 +46,9 @@ def _call(name: str, served: "ServedModel", streams: bool) -> str | None:
     path, end = f"/v2/models/{quote(name)}", "_stream" if streams else ""
     signature = served.execution.signature
     if signature.inputs is None:
-        if served.text is None or served.text.prompt is None:
+        if served.pipeline.text is None or served.pipeline.text.prompt is None:
             return None
-        return f"{path}/generate{end} -d {_quoted({served.text.prompt.name: WORDS})}"
+        return f"{path}/generate{end} -d {_quoted({served.pipeline.text.prompt.name: WORDS})}"
     inputs = [tensor for tensor in signature.inputs if not _optional(tensor)]
     if all(_single(tensor) for tensor in inputs):
         arguments = {tensor.name: _value(tensor) for tensor in inputs}
@@ -61,10 +61,10 @@ def _call(name: str, served: "ServedModel", streams: bool) -> str | None:
 
 def _taken(served: "ServedModel", arguments: dict[str, Any]) -> bool:
     """Whether the model takes these arguments: it may bound a number, or allow certain texts only."""
-    if served.flat is None:
+    if served.pipeline.flat is None:
         return True
     try:
-        served.flat.arguments.read(arguments)
+        served.pipeline.flat.arguments.read(arguments)
     except InferstreamError:
         return False
     return True

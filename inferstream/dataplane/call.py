@@ -80,6 +80,8 @@ class Call(Interruptible):
     `more` yields the later requests of a bidirectional stream; None for other calls.
     `deadline` is a time on the event loop's clock, in seconds.
     `task` opens the call. A door passes it if known, because looking it up costs a system call on Python 3.11.
+    `dialect` is the one that it came in; empty in a process of workers.
+    `pace` is the least time between two responses of a stream in seconds; 0 for no limit.
     `priority` is 1 (highest) to 9 (lowest), and 0 until the dataplane applies the model's default.
     `principal` names the client, or is None.
     `trace` carries the span of the call to another process.
@@ -87,7 +89,7 @@ class Call(Interruptible):
 
     __slots__ = (
         "deadline",
-        "face",
+        "dialect",
         "headers",
         "model",
         "more",
@@ -120,6 +122,8 @@ class Call(Interruptible):
         task: asyncio.Task[object] | None = None,
         priority: int = 0,
         principal: str | None = None,
+        dialect: str = "",
+        pace: float = 0.0,
     ) -> None:
         self.operation = operation
         self.model = model
@@ -133,10 +137,8 @@ class Call(Interruptible):
         self.task = task
         self.priority = priority
         self.principal = principal
-        self.pace = 0.0
-        """Seconds between two responses of a stream, at least; 0 for no limit."""
-        self.face = ""
-        """The dialect that it came in; a door sets it."""
+        self.dialect = dialect
+        self.pace = pace
         self.waits = False
         """Whether it waits in a queue."""
         self.waited = 0.0

@@ -1,6 +1,5 @@
 """The interface for doors: inference, metadata, readiness and the repository."""
 
-from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from ..errors import Draining, InvalidRequest, ModelNotFound, ModelNotReady
@@ -11,13 +10,15 @@ from ..telemetry.access import AccessLines
 from ..telemetry.subscribers import Subscribers
 from ..text.interface import TextInterface
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
-from .access import Access
+from .access import Access, Action
 from .admission import Admission
+from .caller import Caller
 from .cancelling import Cancelling, Credentials
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Capabilities
 from .peers import Peers
 from .serving import Serving
+from .stages.access_log import refused
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
 """Implemented extensions of the protocol, in Triton's spelling."""
@@ -52,7 +53,7 @@ class DataPlane:
     ) -> None:
         self._settings = settings
         self._registry = registry
-        self._access = access
+        self.access = access
         self.peers = peers or Peers()
         self.credentials = Credentials(settings.credential_headers)
         self._cancelling = Cancelling(lambda: registry.lives(), self.peers, self.credentials)
@@ -64,29 +65,43 @@ class DataPlane:
             extensions=[*EXTENSIONS, *settings.extensions],
         )
 
-    def admit(self, model: str, version: str | None = None, principal: str | None = None) -> Admission:
-        """Admit a client to a model. A door asks once, as soon as it knows the model's name.
+    def admit(
+        self, model: str, version: str | None, caller: Caller, action: Action = Action.INFER
+    ) -> Admission:
+        """Admit a caller to a model. A door asks once, as soon as it knows the model's name.
 
-        A full queue refuses before the request is parsed. Raises ModelNotFound, ModelNotReady, Draining, Overloaded.
+        A full queue refuses before the request is parsed. Raises PermissionDenied, ModelNotFound, ModelNotReady,
+        Draining, Overloaded.
         """
+        self.access.check(action, caller, model)
         served = self._registry.serving(model, version)
-        if served.gate is not None:
-            served.gate(model)
-        return Admission(served, self._registry.serving, model, version, self.events, principal)
+        if served.refuse is not None:
+            served.refuse(model)
+        return Admission(served, self._registry, model, version, caller, self.events)
 
-    async def cancel(self, id: str, headers: Mapping[str, str]) -> int:
-        """Cancel every call of this request id and of the credentials in `headers`; how many there were.
+    def refused(
+        self, caller: Caller, operation: str, model: str, error: BaseException, began: float | None = None
+    ) -> None:
+        """Log a request that ended in an error before it became a call; `began` is on the clock of `perf_counter`."""
+        refused(self._registry.lines, caller, operation, model, error, began)
+
+    async def cancel(self, id: str, caller: Caller) -> int:
+        """Cancel every call of this request id and of the caller's credentials; how many there were.
 
         Raises NotFound without any.
         """
-        return await self._cancelling.cancel(id, headers)
+        return await self._cancelling.cancel(id, caller.headers)
 
     def custom_routes(self) -> list[tuple[CustomHandler, str]]:
         """REST routes of models, each with its model's name; the same list until a model is loaded or unloaded."""
         return self._registry.routes
 
-    async def call_route(self, name: str, request: HttpRequest) -> HttpResponse:
-        """Call a REST route; draining waits for it and ends it. Raises ModelNotFound, ModelNotReady, Draining."""
+    async def call_route(self, name: str, request: HttpRequest, caller: Caller) -> HttpResponse:
+        """Call a REST route; draining waits for it and ends it.
+
+        Raises PermissionDenied, ModelNotFound, ModelNotReady, Draining.
+        """
+        self.access.check(Action.CUSTOM_ROUTE, caller, name)
         if self._registry.draining:
             raise Draining
         served = self._registry.get(name)
@@ -122,7 +137,7 @@ class DataPlane:
     def described(self, name: str, version: str | None = None) -> Described:
         """What people are told of a model. Raises ModelNotFound, ModelNotReady."""
         served = self._registry.get(name, version)
-        return Described(served.execution.signature, served.execution.capabilities, served.text)
+        return Described(served.execution.signature, served.execution.capabilities, served.pipeline.text)
 
     def typed_models(self) -> list[tuple[str, Signature]]:
         """Models with a typed RPC; the same list until a model is loaded or unloaded."""
@@ -136,13 +151,13 @@ class DataPlane:
         return [
             TextModel(name, version, served.created, served.ready, served is self._registry.default(name))
             for (name, version), served in self._registry.items()
-            if served.text is not None and served.text.listed
+            if (text := served.pipeline.text) is not None and text.listed
         ]
 
     def created(self, name: str, version: str | None = None) -> int:
         """When a model was loaded, in seconds since 1970. Raises ModelNotFound for a hidden one too, ModelNotReady."""
         served = self._registry.get(name, version)
-        if served.hidden:
+        if served.pipeline.hidden:
             raise ModelNotFound(name, version)
         return served.created
 
@@ -168,27 +183,23 @@ class DataPlane:
         return found[0]
 
     def subscribers(self) -> Subscribers:
-        """The subscribers of the access log. Raises PermissionDenied, Draining."""
-        self._access.check_log()
+        """The subscribers of the access log. Raises Draining."""
         if self._registry.draining:
             raise Draining
         return self._registry.subscribers
 
     async def index(self, ready: bool | None = None) -> list[RepositoryIndexResponseItem]:
-        """Every model on disk or in memory, with its state. Raises PermissionDenied."""
-        self._access.check_repository()
+        """Every model on disk or in memory, with its state."""
         return await self._registry.index(ready=bool(ready))
 
     async def load(self, name: str) -> None:
         """Load or reload every version of a model; returns when it is ready.
 
-        Raises PermissionDenied, ModelNotFound, ModelLoadFailed. If loading fails, the version that serves stays.
+        Raises ModelNotFound, ModelLoadFailed. If loading fails, the version that serves stays.
         """
-        self._access.check_repository()
         await self._registry.load(name)
 
     async def unload(self, name: str) -> None:
-        """Unload a model after its calls in progress. Raises PermissionDenied, ModelNotFound."""
-        self._access.check_repository()
+        """Unload a model after its calls in progress. Raises ModelNotFound."""
         if not await self._registry.unload(name):
             raise ModelNotFound(name)

@@ -66,19 +66,17 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:
-    """Put the stages around a model. Raises ModelLoadFailed if a stage is not a handler."""
+    """Put the stages around a model. Raises ModelLoadFailed if a stage returns none."""
     name, version = execution.settings.name, execution.settings.version
     meters = shared.meters.of(name, version)
     execution.meter(meters.queue, meters.of(StepMeters) if execution.capabilities.steps else None)
-    model = Pipeline(execution, meters, app)
+    model = Pipeline.of(execution, meters, app)
     for factory in STAGES:
-        handler = factory(model.handler, model, shared)
-        if handler is None:
-            continue
-        if not callable(handler):
+        added = factory(model, shared)
+        if not isinstance(added, Pipeline):
             stage = getattr(factory, "__name__", factory)
             raise ModelLoadFailed(
-                f"stage {stage} of model {name} returned a {type(handler).__name__}, not a handler"
+                f"stage {stage} of model {name} returned a {type(added).__name__}, not a Pipeline"
             )
-        model.handler = handler
+        model = added
     return model

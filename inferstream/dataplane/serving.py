@@ -51,6 +51,7 @@ class ServedModel:
         self, execution: Execution, pipeline: Pipeline, elsewhere: "Elsewhere | None" = None
     ) -> None:
         self.execution = execution
+        self.pipeline = pipeline
         self.elsewhere = elsewhere
         self.withdrawn = False
         """Whether it gets no more calls, because it is retired or the server stops."""
@@ -58,24 +59,14 @@ class ServedModel:
         rate = execution.settings.items_per_second
         self.pace = 0.0 if rate is None else 1 / rate
         """Seconds between two responses of a stream, unless its request says otherwise."""
-        self.resumable = execution.settings.resumable_streams
-        self.text = pipeline.text
-        self.flat = pipeline.flat
-        self.form = pipeline.form
-        self.hidden = execution.settings.openai is False
-        """Whether its settings hide it from clients of texts."""
         self.created = int(time())
         """When it was loaded, in seconds since 1970."""
         self.load_seconds = 0.0
         """Seconds that its load took, in all processes together."""
-        self.takes_any = execution.strictness == "off"
-        """Whether requests may hold values beyond the protocols of other servers."""
+        assert pipeline.live is not None
         self.live = pipeline.live
         self.handler = pipeline.handler
-        self.gate = pipeline.gate
-        self._unlogged = pipeline.handler, pipeline.gate
-        self.meters = pipeline.meters
-        self._at_retirement = pipeline.at_retirement
+        self.refuse = pipeline.refuse
 
     @property
     def ready(self) -> bool:
@@ -83,10 +74,10 @@ class ServedModel:
 
     def record_to(self, lines: AccessLines) -> None:
         """Give the records of its calls to subscribers; only to be called where the log is off."""
-        self.handler, self.gate = self._unlogged
+        self.handler, self.refuse = self.pipeline.handler, self.pipeline.refuse
         if lines.on:
             self.handler = AccessLog(self.handler, lines)
-            self.gate = None  # refused calls have a record too
+            self.refuse = None  # refused calls have a record too
 
     async def retire(self, grace: float) -> None:
         """Unload after the calls in progress, or after `grace` seconds."""
@@ -95,7 +86,7 @@ class ServedModel:
                 await self.live.emptied()
         except TimeoutError:
             self.live.fail(Draining(f"Model {self.execution.settings.name} is being unloaded."))
-        for act in self._at_retirement:
+        for act in self.pipeline.at_retirement:
             act()
         if self.elsewhere is not None:
             await self.elsewhere.released()  # workers run the calls of all front ends
@@ -260,7 +251,7 @@ class Serving(ABC):
             {
                 name
                 for (name, _), served in self._served.items()
-                if served.text is not None and served.text.generates and served.text.listed
+                if (text := served.pipeline.text) is not None and text.generates and text.listed
             }
         )
         self.routes = [

@@ -8,9 +8,9 @@ from typing import Self
 
 from ..concurrency.interruption import Interruption
 from ..errors import Abandoned
-from ..types import InferenceResponse
+from ..types import InferenceRequest, InferenceResponse
 from .admission import Admission
-from .call import Call
+from .call import Operation, new_id
 from .reply import Reply
 
 AHEAD = 8
@@ -33,6 +33,7 @@ class SeveralReplies(Reply):
         "_admission",
         "_arrived",
         "_opened",
+        "_operation",
         "_places",
         "_replies",
         "_running",
@@ -51,19 +52,23 @@ class SeveralReplies(Reply):
         """Responses, and for each call that has ended its failure or None."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._replies: dict[str, Reply] = {}
-        self._unbegun: deque[Call] = deque()
+        self._unbegun: deque[InferenceRequest] = deque()
         self._running = self._unopened = 0
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the responses can be read."""
 
-    async def open(self, calls: Sequence[Call]) -> Self:
-        """Open all calls. Raises the first failure, and ends the other calls.
+    async def open(self, operation: Operation, requests: Sequence[InferenceRequest]) -> Self:
+        """Open a call for each request. Raises the first failure, and ends the other calls.
 
         Does not wait long for calls that begin only after others have ended: those need somebody who reads them.
         """
-        self._running = self._unopened = len(calls)
-        self._unbegun.extend(calls)
-        for _ in range(min(len(calls), AT_ONCE)):
+        for request in requests:
+            request.__dict__["id"] = request.id or new_id()
+        self._admission.caller.task = None  # each call has a task of its own
+        self._operation = operation
+        self._running = self._unopened = len(requests)
+        self._unbegun.extend(requests)
+        for _ in range(min(len(requests), AT_ONCE)):
             self._begin()
         try:
             await self._opened
@@ -73,15 +78,14 @@ class SeveralReplies(Reply):
         return self
 
     def _begin(self) -> None:
-        call = self._unbegun.popleft()
-        id = str(call.request.id)
-        task = self._tasks[id] = asyncio.create_task(self._run(call))
+        request = self._unbegun.popleft()
+        id = str(request.id)
+        task = self._tasks[id] = asyncio.create_task(self._run(id, request))
         task.add_done_callback(partial(self._ended, id))
 
-    async def _run(self, call: Call) -> None:
-        call.task = asyncio.current_task()
-        async with await self._admission.open(call) as reply:
-            self._replies[str(call.request.id)] = reply
+    async def _run(self, id: str, request: InferenceRequest) -> None:
+        async with await self._admission.open(self._operation, request) as reply:
+            self._replies[id] = reply
             self._unopened -= 1
             if not self._unopened:
                 self._readable()

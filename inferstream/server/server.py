@@ -169,9 +169,9 @@ class Server:
         return doors.grpc.bind(settings.host, settings.grpc_port)
 
     async def _start_metrics(self, sock: socket.socket) -> None:
-        settings = self.settings
+        settings, application = self.settings, self.application
         assert settings.metrics_endpoint is not None
-        service = metrics_service(settings.metrics_endpoint, self.application.meters, settings)
+        service = metrics_service(settings.metrics_endpoint, application.meters, settings, application.access)
         self._http["metrics"] = HttpServer(service, settings, "metrics")
         await self._http["metrics"].start(sock)
 

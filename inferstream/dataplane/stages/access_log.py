@@ -1,5 +1,6 @@
 """A record for each call, for the access log and for those who follow it."""
 
+from dataclasses import replace
 from time import perf_counter, time
 
 from ...context import request_id_var
@@ -7,6 +8,7 @@ from ...errors import InferstreamError
 from ...telemetry.access import AccessLines, AccessRecord
 from ...types import InferenceResponse
 from ..call import Call, Operation
+from ..caller import Caller
 from ..handler import Handler
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared
@@ -55,7 +57,7 @@ def record_of(call: Call, began: float, items: int, error: BaseException | None)
     """The record of a call that has ended now."""
     return AccessRecord(
         time(),
-        call.face or "process",
+        call.dialect or "process",
         "stream" if call.operation is Operation.STREAM else "infer",  # an Enum's value takes 0.3 µs
         call.model,
         call.version or "",
@@ -65,34 +67,24 @@ def record_of(call: Call, began: float, items: int, error: BaseException | None)
         call.principal or "",
         call.request.id or "",
         "" if call.trace is None else _trace_id(call.trace.get("traceparent", "")),
-        error.message if isinstance(error, InferstreamError) else "",
+        _message(error),
         request_id_var.get(),
     )
 
 
 def refused(
-    lines: AccessLines, face: str, operation: str, model: str, began: float, error: BaseException
+    lines: AccessLines, caller: Caller, operation: str, model: str, error: BaseException, began: float | None
 ) -> None:
-    """Put the record of a request that ended in an error before it became a call."""
+    """Log a request that ended in an error before it became a call; `began` is on the clock of `perf_counter`."""
     if lines.on:
-        message = error.message if isinstance(error, InferstreamError) else ""
-        seconds = perf_counter() - began
-        record = AccessRecord(
-            time(),
-            face,
-            operation,
-            model,
-            "",
-            kind_of(error),
-            seconds,
-            0,
-            "",
-            "",
-            "",
-            message,
-            request_id_var.get(),
-        )
-        lines.put(record)
+        seconds = 0.0 if began is None else perf_counter() - began
+        client, message = caller.principal or "", _message(error)
+        record = (time(), caller.dialect, operation, model, "", kind_of(error), seconds, 0, client, "", "")
+        lines.put(AccessRecord(*record, message, request_id_var.get()))
+
+
+def _message(error: BaseException | None) -> str:
+    return error.message if isinstance(error, InferstreamError) else ""
 
 
 def _trace_id(traceparent: str) -> str:
@@ -101,9 +93,9 @@ def _trace_id(traceparent: str) -> str:
     return parts[1] if len(parts) == 4 else ""
 
 
-def access_log(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
+def access_log(model: Pipeline, shared: Shared) -> Pipeline:
     """Off unless the settings ask for it. `ServedModel.record_to` adds it while the log has a subscriber."""
     if not shared.settings.access_log:
-        return None
-    model.gate = None  # refused calls have a line too
-    return AccessLog(inner, shared.lines)
+        return model
+    # Refused calls have a line too.
+    return replace(model, handler=AccessLog(model.handler, shared.lines), refuse=None)

@@ -2,19 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from ...codecs.values.flat import flat_interface
+from ...codecs.values.flat import FlatInterface, flat_interface
 from ...telemetry.access import AccessLines
-from ...text.interface import text_interface
-from ..checks import checks_of
+from ...text.interface import TextInterface, text_interface
+from ...types.values_request import InputsForm
+from ..checks import Checks, checks_of
 from ..execution.base import Execution
 from ..handler import Handler
 
 if TYPE_CHECKING:
     from ...functions.app import App
     from ...functions.middleware import Middleware
-    from ...settings import Settings
+    from ...settings import ModelSettings, Settings
     from ...telemetry.metrics import Meters, ModelMeters
     from ...telemetry.tracing import Tracer
     from .live import Live
@@ -37,31 +38,63 @@ class Shared:
     """Where the records of the access log go."""
 
 
+@dataclass(frozen=True)
 class Pipeline:
-    """One model and its stages so far. Factories set what the dataplane needs."""
+    """One model and its stages so far. A factory returns a copy with what it adds."""
 
-    live: "Live"
+    execution: Execution
+    meters: "ModelMeters"
+    app: "App | None"
+    """The app of the model's function, as this process has imported it."""
+    checks: Checks
+    text: TextInterface | None
+    flat: FlatInterface | None
+    """How flat JSON objects become requests; None if the inputs are not known."""
+    form: InputsForm | None
+    """The form of requests that need no tensors; None if a stage reads tensors, or the model does."""
+    handler: Handler
+    """The outermost stage so far."""
+    slots: int
+    """Calls that the handler runs at once."""
+    refuse: Callable[[str], None] | None = None
+    """Refuses a call for the queue before its request is parsed. Parsing costs more than the whole refusal.
 
-    def __init__(self, execution: Execution, meters: "ModelMeters", app: "App | None" = None) -> None:
-        self.execution = execution
-        self.app = app
-        """The app of the model's function, as this process has imported it."""
-        self.settings = execution.settings
-        self.checks = checks_of(execution.signature, execution.strictness)
-        self.text = text_interface(execution.signature, execution.settings)
-        self.flat = flat_interface(execution.signature)
-        self.form = execution.form
-        """The form of requests that need no tensors; None if a stage reads tensors, or the model does."""
-        self.meters = meters
-        self.handler: Handler = execution
-        """The outermost stage so far."""
-        self.slots = execution.slots
-        """Calls that the handler runs at once."""
-        self.gate: Callable[[str], None] | None = None
-        """Refuses a call for the queue before its request is parsed. Parsing costs more than the whole refusal."""
-        self.at_retirement: list[Callable[[], None]] = []
-        """Called after the model's last call, before it is unloaded."""
+    None where an outer stage must see refused calls, or may serve a call without the queue.
+    """
+    live: "Live | None" = None
+    """The calls in progress."""
+    at_retirement: tuple[Callable[[], None], ...] = ()
+    """Called after the model's last call, before it is unloaded."""
+
+    @property
+    def settings(self) -> "ModelSettings":
+        return self.execution.settings
+
+    @property
+    def hidden(self) -> bool:
+        """Whether its settings hide it from clients of texts."""
+        return self.settings.openai is False
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether requests may hold objects beyond the protocol's texts and numbers."""
+        return self.execution.strictness == "off"
+
+    @classmethod
+    def of(cls, execution: Execution, meters: "ModelMeters", app: "App | None" = None) -> Self:
+        """A model without stages."""
+        return cls(
+            execution,
+            meters,
+            app,
+            checks_of(execution.signature, execution.strictness),
+            text_interface(execution.signature, execution.settings),
+            flat_interface(execution.signature),
+            execution.form,
+            execution,
+            execution.slots,
+        )
 
 
-StageFactory = Callable[[Handler, Pipeline, Shared], Handler | None]
-"""Makes a stage around a handler: `(inner, model, shared)`; None if the stage is off for this model."""
+StageFactory = Callable[[Pipeline, Shared], Pipeline]
+"""Puts a stage around a model's handler; returns the pipeline as it is if the stage is off for this model."""

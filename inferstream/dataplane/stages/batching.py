@@ -1,9 +1,9 @@
 """The stage that runs requests as one if they arrive close together."""
 
 import logging
+from dataclasses import replace
 
 from ...telemetry.stages import BatchMeters
-from ..handler import Handler
 from .base import Pipeline, Shared
 from .limits import Limits
 
@@ -18,12 +18,12 @@ def callers(slots: int, size: int) -> int:
     return min((slots + 1) * size, max(slots, 2 * size, MANY))
 
 
-def batching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
+def batching(model: Pipeline, shared: Shared) -> Pipeline:
     """Batches, with an inner limit that they share with streams; off without a size and a time in the settings."""
     settings = model.settings
     size, wait = settings.max_batch_size, settings.max_batch_time
     if size <= 1:
-        return None
+        return model
     if wait <= 0:
         why = " without max_batch_time"
     elif not model.execution.capabilities.predict:
@@ -32,9 +32,9 @@ def batching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
         from .batches import Batching  # late: no import cost when it is off
 
         slots, meters = model.slots, model.meters
-        model.slots = callers(slots, size)
-        model.form = None
-        handler = Limits(inner, slots, model.slots, settings.priority_aging, meters.queue)
-        return Batching(handler, model.checks, slots, size, wait, meters.of(BatchMeters), meters.queue)
+        admitted = callers(slots, size)
+        inner = Limits(model.handler, slots, admitted, settings.priority_aging, meters.queue)
+        handler = Batching(inner, model.checks, slots, size, wait, meters.of(BatchMeters), meters.queue)
+        return replace(model, handler=handler, slots=admitted, form=None)
     logger.warning("model %s: max_batch_size has no effect%s", settings.name, why)
-    return None
+    return model

@@ -76,7 +76,7 @@ class Cache:
     def _start(self, key: CacheKey, call: Call) -> Flight:
         request = _shared(call.request)
         shared = Call(call.operation, call.model, call.version, request, {}, priority=call.priority)
-        shared.face = call.face
+        shared.dialect = call.dialect
         shared.trace = call.trace  # the computation belongs to the span of its first caller
         flight = self._flights[key] = Flight(self._store)
         flight.call = shared

@@ -1,6 +1,7 @@
 """The stage that caches responses, and the store that all models share."""
 
 import logging
+from dataclasses import replace
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -8,7 +9,6 @@ from typing import TYPE_CHECKING
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.stages import CacheMeters, StoreMeters
-from ..handler import Handler
 from .base import Pipeline, Shared
 from .deadline import Deadline, limit_of
 from .live import Live
@@ -31,16 +31,17 @@ def store_of(settings: Settings, meters: Meters) -> "Store | None":
     return Store(settings.cache_size, settings.cache_max_bytes, seconds, monotonic, store_meters)
 
 
-def caching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
+def caching(model: Pipeline, shared: Shared) -> Pipeline:
     """The response cache, with an inner time limit for computations; off unless both settings enable it."""
     settings = model.settings
     if not settings.cache_enabled:
-        return None
+        return model
     if shared.store is None:
         logger.warning("model %s: cache_enabled has no effect unless the server enables it", settings.name)
-        return None
+        return model
     from .cache import Cache
 
+    inner = model.handler
     limit = limit_of(settings, shared.settings)
     if limit is not None or shared.long_calls.limits(settings):
         # A computation outlives the caller that began it.
@@ -50,7 +51,6 @@ def caching(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
     seconds = settings.cache_ttl or shared.store.seconds
     most = model.slots + settings.max_queue
     cache = Cache(inner, shared.store, seconds, most, model.meters.of(CacheMeters))
-    model.at_retirement.append(cache.clear)
-    model.form = None
-    model.gate = None  # a cached response needs no place in the queue
-    return cache
+    at_retirement = (*model.at_retirement, cache.clear)
+    # A cached response needs no place in the queue.
+    return replace(model, handler=cache, form=None, refuse=None, at_retirement=at_retirement)

@@ -4,6 +4,7 @@ For other models each successful call is one execution, from its turn on, and th
 Another stage around each of them would cost about 1 µs.
 """
 
+from dataclasses import replace
 from time import perf_counter
 
 from ...telemetry.compute import ComputeMeters
@@ -41,10 +42,10 @@ def _rows(call: Call) -> int:
     return inputs[0].shape[0] if inputs and inputs[0].shape else 1
 
 
-def compute(inner: Handler, model: Pipeline, shared: Shared) -> Compute | None:
+def compute(model: Pipeline, shared: Shared) -> Pipeline:
     """On where executions differ from calls, and where they have been counted apart before."""
     settings, meters = model.settings, model.meters
     batches = settings.max_batch_size > 1
     if not (batches or settings.cache_enabled or meters.compute is not None):
-        return None
-    return Compute(inner, meters.computing(), rows=batches)
+        return model
+    return replace(model, handler=Compute(model.handler, meters.computing(), rows=batches))

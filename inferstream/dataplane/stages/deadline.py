@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 
 from ...errors import DeadlineExceeded
 from ...settings import ModelSettings, Settings
@@ -53,5 +54,5 @@ def says_limit(settings: ModelSettings | Settings) -> bool:
     return "request_timeout" in settings.model_fields_set
 
 
-def deadline(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
-    return Deadline(inner, limit_of(model.settings, shared.settings))
+def deadline(model: Pipeline, shared: Shared) -> Pipeline:
+    return replace(model, handler=Deadline(model.handler, limit_of(model.settings, shared.settings)))

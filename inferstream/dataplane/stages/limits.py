@@ -1,6 +1,7 @@
 """Limits the calls that run and the calls that wait, and refuses others."""
 
 import asyncio
+from dataclasses import replace
 
 from ...errors import DeadlineExceeded, Overloaded
 from ...telemetry.queues import QueueMeters
@@ -90,11 +91,11 @@ class Limits(Watcher):
         self.free += 1
 
 
-def limits(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
+def limits(model: Pipeline, shared: Shared) -> Pipeline:
     settings, meters = model.settings, model.meters
-    handler = Limits(inner, model.slots, settings.max_queue, settings.priority_aging, meters.queue)
+    handler = Limits(model.handler, model.slots, settings.max_queue, settings.priority_aging, meters.queue)
 
-    def check(name: str) -> None:
+    def refuse(name: str) -> None:
         if handler.free:
             return
         try:
@@ -103,5 +104,4 @@ def limits(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
             meters.ended(0.0, refusal.code.value)  # as the metrics stage counts it
             raise
 
-    model.gate = check
-    return handler
+    return replace(model, handler=handler, refuse=refuse)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 from typing import TypeVar
 
 from ..call import Call, Interruptible
@@ -91,7 +92,7 @@ class Live:
             call.end(error)
 
 
-def live(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
-    model.live = handler = Live(inner)
+def live(model: Pipeline, shared: Shared) -> Pipeline:
+    handler = Live(model.handler)
     shared.long_calls.watch(handler, model.settings)
-    return handler
+    return replace(model, handler=handler, live=handler)

@@ -48,4 +48,4 @@ class LongCalls:
 
 def _is_limited(call: Interruptible) -> bool:
     """Whether it is an inference with one response for a client that waits: a stream ends when its reader stalls."""
-    return isinstance(call, Call) and call.operation is Operation.INFER and call.face != "kafka"
+    return isinstance(call, Call) and call.operation is Operation.INFER and call.dialect != "kafka"

@@ -1,5 +1,6 @@
 """Counts every call and its end, refusals included."""
 
+from dataclasses import replace
 from time import perf_counter
 
 from ...errors import Abandoned, InferstreamError
@@ -126,11 +127,12 @@ def kind_of(error: BaseException | None) -> str:
     return "cancelled" if isinstance(error, Abandoned) or not isinstance(error, Exception) else "internal"
 
 
-def metrics(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
+def metrics(model: Pipeline, shared: Shared) -> Pipeline:
     text = model.text
     if text is None or not (text.generates or text.embeds):
-        return Metrics(inner, model.meters)
+        return replace(model, handler=Metrics(model.handler, model.meters))
     tokens = model.meters.of(TokenMeters)
     tokens.operation = operation_of(text)
     # A model that declares nothing may stream other things than texts, and its items are no tokens.
-    return Metrics(inner, model.meters, Tokens(tokens, text.listed and text.generates))
+    counted = Tokens(tokens, text.listed and text.generates)
+    return replace(model, handler=Metrics(model.handler, model.meters, counted))

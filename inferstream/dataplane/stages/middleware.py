@@ -3,6 +3,7 @@
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import NoReturn
@@ -48,7 +49,7 @@ class SeenCall:
 
     @property
     def face(self) -> str:
-        return self.call.face
+        return self.call.dialect
 
     @property
     def request(self) -> InferenceRequest:
@@ -164,12 +165,13 @@ async def _pass(middleware: Middleware, call_next: Passage, seen: SeenCall) -> R
     return reply
 
 
-def middleware(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
+def middleware(model: Pipeline, shared: Shared) -> Pipeline:
     """Off without middleware in the app of the model and in the settings."""
     app = model.app
     found = [*shared.middlewares, *(() if app is None else app.middlewares)]
     if not found:
-        return None
-    model.form = None
-    model.gate = None  # a client is refused for what it is before it is refused for a full queue
-    return Middlewares(inner, found, ErrorMap() if app is None else app.errors, model.settings.name)
+        return model
+    errors = ErrorMap() if app is None else app.errors
+    handler = Middlewares(model.handler, found, errors, model.settings.name)
+    # A client is refused for what it is before it is refused for a full queue.
+    return replace(model, handler=handler, form=None, refuse=None)

@@ -1,6 +1,7 @@
 """Shows a developer the exception behind a failure: to clients at the same machine, and in development only."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import IPv6Address, ip_address
 
 from ...errors import Code, InferenceFailed, InferstreamError, ModelError, own_status
@@ -85,8 +86,10 @@ def _is_loopback(peer: str) -> bool:
     return found.is_loopback if mapped is None else mapped.is_loopback
 
 
-def show_errors(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
+def show_errors(model: Pipeline, shared: Shared) -> Pipeline:
     """Off beyond development, and for streams that are always kept for other connections."""
     resumable = model.settings.resumable_streams
     kept = shared.settings.resumable_streams if resumable is None else resumable
-    return ToldErrors(inner, shown, is_near) if shared.settings.shows_errors and not kept else None
+    if not shared.settings.shows_errors or kept:
+        return model
+    return replace(model, handler=ToldErrors(model.handler, shown, is_near))

@@ -1,5 +1,6 @@
 """One span for each call, with its first response, its end, and the spans of model code in it."""
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -82,11 +83,11 @@ def _end(span: "Span", error: BaseException | None) -> str | None:
     return failure
 
 
-def tracing(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
+def tracing(model: Pipeline, shared: Shared) -> Pipeline:
     """Off without a collector in the settings."""
     if shared.tracer is None:
-        return None
-    model.gate = None  # refused calls must be traced too
+        return model
     operation = operation_of(model.text)
     gen_ai = None if operation is None else GenAi(model.settings.name, operation)
-    return Tracing(inner, shared.tracer, model.settings, gen_ai)
+    handler = Tracing(model.handler, shared.tracer, model.settings, gen_ai)
+    return replace(model, handler=handler, refuse=None)  # refused calls must be traced too

@@ -1,6 +1,7 @@
 """Refuses a bad request before it costs anything."""
 
 from collections.abc import Awaitable
+from dataclasses import replace
 
 from ..call import Call
 from ..checks import Checks
@@ -21,5 +22,5 @@ class Validation:
         return self._inner(call)
 
 
-def validation(inner: Handler, model: Pipeline, shared: Shared) -> Handler:
-    return Validation(inner, model.checks)
+def validation(model: Pipeline, shared: Shared) -> Pipeline:
+    return replace(model, handler=Validation(model.handler, model.checks))

@@ -5,6 +5,7 @@ import re
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 
+from ...dataplane.caller import Caller
 from ...dataplane.cloudevents import CloudEvents
 from ...dataplane.priority import header_priority
 from ...types import Headers, Parameters
@@ -58,10 +59,14 @@ def headers_of(context: RpcContext) -> Headers:
     return Headers(context.invocation_metadata(), None, context)
 
 
-def priority_of(metadata: Headers) -> int:
-    """The priority in the call's metadata, 0 by default. Raises InvalidRequest."""
-    found = [value for name, value in metadata.raw if name == PRIORITY]
-    return header_priority(found[-1]) if found else 0
+def caller_of(context: RpcContext) -> Caller:
+    """The client of an RPC, with the deadline and the priority that it states. Raises InvalidRequest."""
+    metadata = context.invocation_metadata()
+    priority = 0
+    for name, value in metadata:
+        if name == PRIORITY:
+            priority = header_priority(value)
+    return Caller(Headers(metadata, None, context), "grpc", None, context.deadline, priority)
 
 
 class TrailingHeaders:

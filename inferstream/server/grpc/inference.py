@@ -1,17 +1,14 @@
 """The unary RPCs of GRPCInferenceService: health, metadata and ModelInfer."""
 
-from time import perf_counter
-
 from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.stages.access_log import refused
 from ...errors import InferstreamError, ModelNotFound, ModelNotReady
 from ...protos import dataplane_pb2 as pb
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
 from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_requests import InferMessage
 from ...protos.grpc_responses import dump_response
-from .context import RpcContext, TrailingHeaders, headers_of, priority_of
+from .context import RpcContext, TrailingHeaders, caller_of
 
 
 class InferenceService:
@@ -49,22 +46,14 @@ class InferenceService:
         return ModelMetadataResponseConverter.from_types(metadata)
 
     async def ModelInfer(self, request: InferMessage, context: RpcContext) -> bytes:
-        model, version = request.model_name, request.model_version or None
+        model, caller = request.model_name, caller_of(context)
         try:
-            admission = self._dataplane.admit(model, version)
-            metadata = headers_of(context)
-            call = admission.call(
-                Operation.INFER,
-                request_from(request, admission.form),
-                metadata,
-                deadline=context.deadline,
-                priority=priority_of(metadata),
-            )
+            admission = self._dataplane.admit(model, request.model_version or None, caller)
+            inputs = request_from(request, admission.pipeline.form)
         except InferstreamError as error:
-            refused(self._dataplane.lines, "grpc", "infer", model, perf_counter(), error)
+            self._dataplane.refused(caller, "infer", model, error)
             raise
-        call.face = "grpc"
-        reply = await admission.open(call)
+        reply = await admission.open(Operation.INFER, inputs)
         response = reply.first
         assert response is not None
         message = dump_response(response, wants_typed(request))

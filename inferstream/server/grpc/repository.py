@@ -24,7 +24,7 @@ class RepositoryService:
     async def RepositoryModelLoad(
         self, request: pb.RepositoryModelLoadRequest, context: RpcContext
     ) -> pb.RepositoryModelLoadResponse:
-        name = _name(request)
+        name = model_named(request) or ""
         if request.parameters:
             raise InvalidRequest("a load takes a name only: what a model is, its folder says")
         await self._dataplane.load(name)
@@ -33,11 +33,12 @@ class RepositoryService:
     async def RepositoryModelUnload(
         self, request: pb.RepositoryModelUnloadRequest, context: RpcContext
     ) -> pb.RepositoryModelUnloadResponse:
-        name = _name(request)
+        name = model_named(request) or ""
         await self._dataplane.unload(name)
         return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
 
 
-def _name(request: pb.RepositoryModelLoadRequest | pb.RepositoryModelUnloadRequest) -> str:
-    """The model's name, which KServe's clients send as the repository's (protocol §2.5)."""
-    return request.model_name or request.repository_name
+def model_named(request: object) -> str | None:
+    """The model that a request names, if it names one; KServe's clients send the repository's (protocol §2.5)."""
+    names = (getattr(request, field, "") for field in ("name", "model_name", "repository_name"))
+    return next(filter(None, names), None)

@@ -3,7 +3,7 @@
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidRequest
 from ...protos.requests_pb2 import CancelRequest, CancelResponse
-from .context import RpcContext, headers_of
+from .context import RpcContext, caller_of
 
 
 class RequestsService:
@@ -15,4 +15,4 @@ class RequestsService:
     async def Cancel(self, request: CancelRequest, context: RpcContext) -> CancelResponse:
         if not request.id:
             raise InvalidRequest('"id" is missing')
-        return CancelResponse(cancelled=await self._dataplane.cancel(request.id, headers_of(context)))
+        return CancelResponse(cancelled=await self._dataplane.cancel(request.id, caller_of(context)))

@@ -1,8 +1,11 @@
 """The services, as the RPCs that any engine serves."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
+from google.protobuf.message import Message
+
+from ...dataplane.access import Action
 from ...dataplane.dataplane import DataPlane
 from ...errors import NotStarted
 from ...protos.dataplane_pb2 import ModelInferRequest
@@ -16,13 +19,14 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.rpcs import RpcMeters
 from ..request_ids import RequestIds
+from .context import RpcContext, caller_of
 from .health import Health
 from .identified import Identified
 from .inference import InferenceService
 from .reflection import Reflection
-from .repository import RepositoryService
+from .repository import RepositoryService, model_named
 from .requests import RequestsService
-from .rpc import Around, Request, RequestType, Rpc, Rpcs, Streaming, Unary, streaming, unary
+from .rpc import Around, Request, RequestType, Rpc, RpcExchange, Rpcs, Streaming, Unary, streaming, unary
 from .stream import StreamService
 from .typed import Received, TypedRpc, TypedServices, refuse
 
@@ -40,6 +44,29 @@ KINDS = {
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
+
+
+ACTIONS = {
+    "ServerLive": Action.HEALTH,
+    "ServerReady": Action.HEALTH,
+    "ModelReady": Action.HEALTH,
+    "ServerMetadata": Action.SERVER_METADATA,
+    "ModelMetadata": Action.MODEL_METADATA,
+    "ModelInfer": Action.INFER,
+    "ModelStreamInfer": Action.STREAM,
+    "RepositoryIndex": Action.REPOSITORY_READ,
+    "RepositoryModelLoad": Action.REPOSITORY_WRITE,
+    "RepositoryModelUnload": Action.REPOSITORY_WRITE,
+    "Cancel": Action.CANCEL,
+    "Check": Action.HEALTH,
+    "List": Action.HEALTH,
+    "Watch": Action.HEALTH,
+    "ServerReflectionInfo": Action.REFLECTION,
+}
+"""The operation that each method stands for. Typed methods are inferences and streams."""
+
+UNASKED = (Action.HEALTH, Action.INFER, Action.STREAM)
+"""Operations that are open to everybody, or ask when they know their model."""
 
 
 class Startable(Protocol):
@@ -82,6 +109,7 @@ class Services:
     ) -> None:
         self._rpcs: dict[str, Rpc] = {}
         self._startable = startable
+        self._access = dataplane.access
         self._meters = meters.grpc
         self._profile = settings.status_profile
         self._around = self._layers(settings, tracing)
@@ -170,8 +198,14 @@ class Services:
     def _add_unary(
         self, service: str, name: str, request: RequestType[Request], behaviour: Unary[Request]
     ) -> None:
-        meters = self._meters.of("UNARY", service, name)
-        self._add(unary(behaviour, request, meters, self._profile, self._around(service, name)))
+        meters, action = self._meters.of("UNARY", service, name), ACTIONS[name]
+
+        def asked(message: Request, context: RpcContext) -> Awaitable[Message | bytes]:
+            self._access.check(action, caller_of(context), model_named(message))
+            return behaviour(message, context)
+
+        served = behaviour if action in UNASKED else asked
+        self._add(unary(served, request, meters, self._profile, self._around(service, name)))
 
     def _add_streaming(
         self,
@@ -181,8 +215,14 @@ class Services:
         request: RequestType[Request],
         behaviour: Streaming[Request],
     ) -> None:
-        meters = self._meters.of(kind, service, name)
-        self._add(streaming(behaviour, request, meters, self._profile, self._around(service, name)))
+        meters, action = self._meters.of(kind, service, name), ACTIONS[name]
+
+        def asked(exchange: RpcExchange[Request]) -> Awaitable[None]:
+            self._access.check(action, caller_of(exchange.context))
+            return behaviour(exchange)
+
+        served = behaviour if action in UNASKED else asked
+        self._add(streaming(served, request, meters, self._profile, self._around(service, name)))
 
     def _add(self, rpc: Rpc) -> None:
         self._rpcs[rpc.path] = rpc

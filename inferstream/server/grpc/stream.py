@@ -8,7 +8,7 @@ from ...protos.dialects import HEADER, asked_dialect
 from ...protos.grpc_requests import InferMessage
 from ...settings import Settings
 from ...types import Headers
-from .context import headers_of
+from .context import caller_of
 from .dialects.dialect import StreamDialect, StreamExchange, StreamRequest
 from .dialects.mlserver import MLServerDialect
 from .dialects.triton import TritonDialect
@@ -50,13 +50,13 @@ class StreamService:
         message = await exchange.read()
         if message is None:
             return
-        metadata = headers_of(exchange.context)
-        first = StreamRequest(message, self._dataplane)
+        caller = caller_of(exchange.context)
+        first = StreamRequest(message, self._dataplane, caller)
         if first.admission is not None:
-            default = first.admission.stream_dialect
+            default = first.admission.pipeline.settings.grpc_stream_dialect
         else:
             default = self._dataplane.stream_dialect(message.model_name)
-        name = dialect_of(message, metadata, default or self._default)
+        name = dialect_of(message, caller.headers, default or self._default)
         logger.debug("a stream for model %s speaks %s's dialect", message.model_name, name)
         with Reminder():
-            await self._dialects[name].serve(first, exchange, metadata)
+            await self._dialects[name].serve(first, exchange, caller)

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from ...concurrency.interruption import Reminder
+from ...dataplane.access import Action
 from ...dataplane.admission import Admission
-from ...dataplane.call import Call, Operation
+from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidRequest, ModelNotReady
 from ...protos.typed import PREFIX, Method, method_of
@@ -16,7 +17,7 @@ from ...protos.typed_requests import RequestReader
 from ...protos.typed_responses import ResponseWriter
 from ...signature import Signature
 from ...types import InferenceRequest, Parameters
-from .context import RpcContext, TrailingHeaders, headers_of, priority_of
+from .context import RpcContext, TrailingHeaders, caller_of
 from .rpc import Rpc, RpcExchange
 
 logger = logging.getLogger("inferstream.grpc")
@@ -44,9 +45,8 @@ class TypedRpc:
     async def infer(self, data: bytes, context: RpcContext) -> bytes:
         """Serve one request with one response."""
         model = self.method.model
-        admission = self._dataplane.admit(model)
-        call = self._call(Operation.INFER, admission, self._reader.read(data), context)
-        reply = await admission.open(call)
+        admission = self._dataplane.admit(model, None, caller_of(context))
+        reply = await admission.open(Operation.INFER, self._reader.read(data))
         response = reply.first
         assert response is not None
         message = self._writer.write(response)
@@ -55,7 +55,8 @@ class TypedRpc:
 
     async def stream(self, exchange: RpcExchange[bytes]) -> None:
         """Serve a call with a stream in one direction or both."""
-        admission = self._dataplane.admit(self.method.model)
+        caller = caller_of(exchange.context)
+        admission = self._dataplane.admit(self.method.model, None, caller, Action.STREAM)
         data = await exchange.read()
         if data is None:
             if self.method.stream is None:
@@ -63,11 +64,10 @@ class TypedRpc:
             data = b""  # a client may close its stream without a value
         request = self._reader.read(data)
         more = None if self.method.stream is None else self._later(admission, exchange, request)
-        call = self._call(Operation.STREAM, admission, request, exchange.context, more)
         write = self._writer.write
         last: tuple[str | None, Parameters | None] | None = None
         with Reminder():
-            async with await admission.open(call) as reply:
+            async with await admission.open(Operation.STREAM, request, more) as reply:
                 async for response in reply:
                     last = response.id, response.parameters
                     await exchange.write(write(response))
@@ -75,35 +75,14 @@ class TypedRpc:
         if last is not None:
             self._headers.send(exchange.context, admission.model, *last)
 
-    def _call(
-        self,
-        operation: Operation,
-        admission: Admission,
-        request: InferenceRequest,
-        context: RpcContext,
-        more: AsyncIterator[InferenceRequest] | None = None,
-    ) -> Call:
-        metadata = headers_of(context)
-        call = admission.call(
-            operation,
-            request,
-            metadata,
-            more=more,
-            deadline=context.deadline,
-            priority=priority_of(metadata),
-        )
-        call.face = "grpc"
-        return call
-
     async def _later(
         self, admission: Admission, exchange: RpcExchange[bytes], first: InferenceRequest
     ) -> AsyncIterator[InferenceRequest]:
         """The requests after the first, with the id of the first."""
-        metadata = headers_of(exchange.context)
         async for data in exchange:
             request = self._reader.read_later(data)
             request.__dict__["id"] = first.id
-            admission.identify(request, metadata)
+            admission.identify(request)
             yield request
 
 

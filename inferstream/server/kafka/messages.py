@@ -1,22 +1,22 @@
-"""Converts Kafka messages to calls, and responses to messages."""
+"""Converts Kafka messages to requests, and responses to messages."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...dataplane.admission import Admission
-from ...dataplane.call import Call, Operation
+from ...dataplane.caller import Caller
 from ...dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
 from ...errors import InferstreamError, InvalidRequest, Unsupported
 from ...protos import json_requests
 from ...protos.json_limits import JsonLimits
 from ...protos.json_responses import dump, dump_response
-from ...types import Headers, InferenceResponse
+from ...types import Headers, InferenceRequest, InferenceResponse
 from ..headers import model_headers
 
 PREFIXES = ("inferstream-", "mlserver-")
 """Prefixes of the headers that name model, version and method; the first has precedence."""
 
-Admit = Callable[[str, str | None], Admission]
+Admit = Callable[[str, str | None, Caller], Admission]
 Pairs = list[tuple[str, bytes]]
 
 
@@ -28,8 +28,8 @@ class KafkaMessage(NamedTuple):
     headers: Pairs
 
 
-def call_of(record: Any, limits: JsonLimits, admit: Admit) -> tuple[Admission, Call]:
-    """The call of a record whose value is within `limits`, and the admission to its model.
+def request_of(record: Any, limits: JsonLimits, admit: Admit) -> tuple[Admission, InferenceRequest]:
+    """The request in a record whose value is within `limits`, and the admission to its model.
 
     Raises InvalidRequest, PayloadTooLarge, Unsupported, and the errors of `admit`.
     """
@@ -42,14 +42,12 @@ def call_of(record: Any, limits: JsonLimits, admit: Admit) -> tuple[Admission, C
         raise Unsupported(f'The method "{method}" is not known here; "infer" is.')
     value = record.value or b""
     limits.check(value)
-    admission = admit(model, _header(headers, "version"))
+    admission = admit(model, _header(headers, "version"), Caller(Headers(record.headers), "kafka"))
     document, text = json_requests.load_request(value)
-    request, _ = json_requests.build_request(document, text, None, nested=admission.takes_any)
+    request, _ = json_requests.build_request(document, text, None, nested=admission.pipeline.takes_any)
     if (key := key_of(record)) is not None:
         request.id = json_requests.check_id(key)
-    call = admission.call(Operation.INFER, request, Headers(record.headers))
-    call.face = "kafka"
-    return admission, call
+    return admission, request
 
 
 def _header(headers: dict[str, str], name: str) -> str | None:
@@ -60,11 +58,11 @@ def key_of(record: Any) -> str | None:
     return None if record.key is None else record.key.decode("utf-8", "replace")
 
 
-def response_message(call: Call, response: InferenceResponse, events: CloudEvents | None) -> KafkaMessage:
+def response_message(model: str, response: InferenceResponse, events: CloudEvents | None) -> KafkaMessage:
     """The message of a response: its id is the key, its headers are the headers."""
     headers: dict[str, str] = {}
     if events is not None and response.id:
-        headers = {**events.of_model(call.model, RESPONSE), ID: response.id, REQUEST_ID: response.id}
+        headers = {**events.of_model(model, RESPONSE), ID: response.id, REQUEST_ID: response.id}
     headers.update(model_headers(response.parameters))
     text, _ = dump_response(response)
     key = None if response.id is None else response.id.encode()

@@ -9,12 +9,13 @@ from aiokafka import ConsumerRebalanceListener
 from aiokafka.errors import CommitFailedError, IllegalStateError, MessageSizeTooLargeError
 
 from ...concurrency.tasks import Tasks
+from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
 from ...errors import Draining, InferstreamError, PayloadTooLarge
 from ...settings import Settings
 from ...types import Headers
 from ..json_limits import json_limits
-from .messages import KafkaMessage, call_of, refusal, response_message
+from .messages import KafkaMessage, refusal, request_of, response_message
 
 if TYPE_CHECKING:
     from ...telemetry.tracing import Tracer
@@ -133,10 +134,10 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     async def _respond(self, record: Any, offsets: Offsets) -> None:
         where = f"{record.topic}[{record.partition}]:{record.offset}"
         try:
-            admission, call = call_of(record, self._limits, self._dataplane.admit)
-            async with await admission.open(call) as reply:
+            admission, request = request_of(record, self._limits, self._dataplane.admit)
+            async with await admission.open(Operation.INFER, request) as reply:
                 assert reply.first is not None
-                message = response_message(call, reply.first, self._dataplane.events)
+                message = response_message(admission.model, reply.first, self._dataplane.events)
         except InferstreamError as error:
             if isinstance(error, Draining) and self.leaving.is_set():
                 logger.info("message %s remains for the next server", where)

@@ -8,12 +8,15 @@ from time import perf_counter, time
 from typing import Any, Protocol
 
 from ...context import request_id_var
+from ...dataplane.access import Action
+from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady, PermissionDenied
 from ...settings import Settings
 from ...telemetry.access import AccessLines, AccessRecord
 from ...telemetry.metrics import Meters
-from ..connections import SCOPE_KEY
+from ...types import Headers
+from ..connections import SCOPE_KEY, ScopeOrigin
 from ..json_limits import json_limits
 from ..request_ids import RequestIds
 from .dialects.base import HttpDialect, ReadRoute, Route, ScopeClaim
@@ -33,7 +36,7 @@ from .exchange import AsgiExchange, Exchange
 from .identified import Identified
 from .inference import InferenceDoor, queried
 from .lazy import LazyApp
-from .messages import JSON, RawHeaders, Receive, Scope, Send, error_response, respond, wrap
+from .messages import CALLER, JSON, RawHeaders, Receive, Scope, Send, error_response, respond, wrap
 from .origins import Origins
 from .routes import Routes
 from .websocket import WebSocketDoor
@@ -124,11 +127,13 @@ class RestApp:
                     )
                     await respond(send, answer[0], answer[2], answer[1])
                     return
+            caller = Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http")
             if route is None:
+                scope[CALLER] = caller
                 await self._resources(scope, receive, send)
                 return
             scope["route"] = route
-            status, headers, body = await self._read(route, scope)
+            status, headers, body = await self._read(route, scope, caller)
             await respond(send, status, body, headers)
         elif scope["method"] == "POST" or self._inference.serves(route, scope["method"], scope["headers"]):
             # Naming the loop spares Python 3.11 the system call with which it would look for it.
@@ -141,14 +146,18 @@ class RestApp:
             off = scope["method"] == "GET" and queried(route)
             await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, (b"allow", b"POST")])
 
-    async def _read(self, route: ReadRoute, scope: Scope) -> tuple[int, RawHeaders, bytes]:
+    async def _read(self, route: ReadRoute, scope: Scope, caller: Caller) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that is no inference."""
         claim, method = route.claim, scope["method"]
         try:
+            # The root is liveness for a probe, and the page for a browser.
+            probe = is_probe(scope["path"], scope["headers"])
+            action = Action.HEALTH if probe else claim.action
+            self._dataplane.access.check(action, caller, route.model or None)
             if claim.methods is None or method in claim.methods:
                 if isinstance(claim, ScopeClaim):
-                    return await claim.respond(route, scope)
-                status, body = await claim.read(route._replace(headers=scope["headers"]))
+                    return await claim.respond(route, caller, scope)
+                status, body = await claim.read(route)
                 return status, [(b"content-type", claim.content_type)], body
             if route.model:
                 with suppress(ModelNotReady):

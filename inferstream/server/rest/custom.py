@@ -12,6 +12,7 @@ from ...dataplane.dataplane import DataPlane
 from ...handlers import HttpRequest, HttpResponse
 from ...settings import Settings
 from .messages import (
+    CALLER,
     ClientLeft,
     Head,
     Receive,
@@ -52,7 +53,9 @@ class CustomRoutes:
             request = HttpRequest(
                 scope["method"], scope["path"], scope["query_string"], list(scope["headers"]), body
             )
-            response = await self._compressed(await self._dataplane.call_route(model, request), head)
+            response = await self._compressed(
+                await self._dataplane.call_route(model, request, scope[CALLER]), head
+            )
         except ClientLeft:
             return
         except Exception as error:

@@ -6,7 +6,7 @@ from secrets import token_urlsafe
 from time import perf_counter
 
 from ...concurrency.tasks import Tasks
-from ...dataplane.call import Call
+from ...dataplane.admission import Admission
 from ...dataplane.reply import AtEnd, Reply
 from ...errors import Abandoned, Gone, Overloaded
 from ...protos import sse
@@ -48,7 +48,7 @@ class HeldStream:
         self._timeout = settings.resume_timeout
         self._forget = forget
         self._loop = asyncio.get_running_loop()
-        self._call: Call | None = None
+        self._admission: Admission | None = None
         self._expired = False
         self._reader: object = None
         self._timer: asyncio.TimerHandle | None = None
@@ -67,15 +67,15 @@ class HeldStream:
         return b"retry: %d\n%b0\n\n" % (RETRY, self._prefix)
 
     async def run(
-        self, asked: ParsedRequest, call: Call, opened: "asyncio.Future[InferenceResponse | None] | None"
+        self, asked: ParsedRequest, opened: "asyncio.Future[InferenceResponse | None] | None"
     ) -> None:
-        """Record all responses of a call. `opened` gets the first one, or the error before it."""
-        self._call = call
-        call.task = None  # that of the request, which ends with its connection
+        """Record all responses to a request. `opened` gets the first one, or the error before it."""
+        admission = self._admission = asked.admission
+        admission.caller.task = None  # that of the request, which ends with its connection
         try:
             if self._expired:
                 raise Abandoned
-            async with await asked.open(call) as reply:
+            async with await asked.open() as reply:
                 if opened is not None and not opened.done():
                     opened.set_result(reply.first)
                 opened = None  # it keeps the first response
@@ -86,7 +86,7 @@ class HeldStream:
             else:
                 opened.set_exception(error)
         finally:
-            self._call = None
+            self._admission = None
             self._add(END)
             self.recording.end()
 
@@ -172,8 +172,8 @@ class HeldStream:
         self._reader = None
         self.recording.close()
         self._forget(self)
-        if self._call is not None:
-            self._call.end(Abandoned())
+        if self._admission is not None:
+            self._admission.end(Abandoned())
 
 
 class HeldStreams:
@@ -207,11 +207,11 @@ class HeldStreams:
         return stream
 
     async def run(
-        self, stream: HeldStream, asked: ParsedRequest, call: Call, method: str, template: str
+        self, stream: HeldStream, asked: ParsedRequest, method: str, template: str
     ) -> InferenceResponse | None:
         """Run a stream in a task of its own; the first response, if any. Raises what precedes it."""
         opened: asyncio.Future[InferenceResponse | None] = asyncio.get_running_loop().create_future()
-        running = self._tasks.start(stream.run(asked, call, opened))
+        running = self._tasks.start(stream.run(asked, opened))
         try:
             first = await opened
         except BaseException:  # a client that leaves before it has an id cannot come back

@@ -11,12 +11,14 @@ from time import perf_counter
 
 import orjson
 
-from ...dataplane.call import Call, Operation
+from ...dataplane.access import Action
+from ...dataplane.admission import Admission
+from ...dataplane.call import Operation
+from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.priority import PACE, header_interval, header_priority
 from ...dataplane.reply import Reply
-from ...dataplane.stages.access_log import refused
-from ...errors import InferstreamError, ModelError
+from ...errors import ModelError
 from ...protos.json_limits import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
@@ -31,6 +33,7 @@ from .messages import (
     JSON,
     PARSE_IN_THREAD,
     ClientLeft,
+    Head,
     RawHeaders,
     accepted,
     compress,
@@ -45,9 +48,6 @@ from .resuming import Reader, Resuming
 logger = logging.getLogger("inferstream.rest")
 
 NO_HEADERS: RawHeaders = []
-
-SHORT = 4
-"""Digits of the length of a body at most whose limits cost less than asking for admission twice."""
 
 
 class InferenceDoor:
@@ -77,6 +77,7 @@ class InferenceDoor:
         meters = self._meters
         meters.in_progress += 1
         status, held, opened = 499, False, False
+        caller = Caller(Headers(exchange.headers, None, exchange), route.dialect.name, exchange.task)
         try:
             # One coroutine for all of it, because each costs as much as a stage.
             try:
@@ -85,55 +86,64 @@ class InferenceDoor:
                     self._origins.check(exchange.headers)
                     head.trusted = True  # a client that repeats its headers is not checked again
                 posted = method == "POST"
+                resumed = head.last_event_id is not None and _resumable(route)
                 if posted:
                     expect_body(head, self._limit)
-                    length = head.content_length
-                    if (length is None or len(length) > SHORT) and route.model and head.last_event_id is None:
-                        # A full queue refuses a long body before it is received, counted or parsed.
-                        self._dataplane.admit(route.model, route.version)
+                else:
+                    resumed = resumed or method == "DELETE"
+                    self._check_page(exchange, resumed)
+                admission = None
+                if resumed:  # the stream is admitted already: no full queue and no drain may refuse it
+                    self._dataplane.access.check(Action.RESUME, caller, route.model)
+                else:
+                    if head.limited:
+                        _limit(caller, head)
+                    # A full queue refuses a body before it is received, counted or parsed.
+                    if route.model:
+                        admission = self._dataplane.admit(route.model, route.version, caller, route.action)
+                    else:
+                        self._dataplane.access.check(route.action, caller)
                 body = exchange.body(self._limit if posted else 0)
                 if not isinstance(body, bytes):
                     body = await body
-                if not posted:
-                    self._origins.check_page(exchange.headers)
-                if method == "DELETE":
-                    await self._resuming.release(exchange, route)
+                    if admission is not None:
+                        admission.renew()
+                if resumed and method == "DELETE":
+                    await self._resuming.release(exchange.head, route, caller)
                     await _sent(exchange.respond(200, [JSON], b'{"cancelled":1}'))
-                elif head.last_event_id is not None and _resumable(route):
-                    # The stream is admitted already: no full queue and no drain may refuse it.
-                    reader = await self._resuming.resume(exchange, route)
+                elif resumed:
+                    reader = await self._resuming.resume(exchange.head, route, caller)
                     held = True  # the first request of the stream is counted
                     status = await self._read(exchange, reader, NO_HEADERS)
                     return status
                 else:
                     if not posted:
-                        asked = self._of_query(exchange, route, query)
+                        asked = self._of_query(exchange, route, query, caller, admission)
                     elif len(body) > (INFLATE_IN_THREAD if head.encoding else PARSE_IN_THREAD):
-                        asked = await asyncio.to_thread(self._parse, exchange, body, route)
+                        asked = await asyncio.to_thread(self._parse, exchange, body, route, caller, admission)
                     else:
-                        asked = self._parse(exchange, body, route)
-                    call = self._call(exchange, route, asked)
+                        asked = self._parse(exchange, body, route, caller, admission)
                     opened = True
                     if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
-                        reply = await asked.open(call)
+                        reply = await asked.open()
                         assert reply.first is not None
                         headers, text = asked.response(reply.first)
                         waiting = self._respond(exchange, reply.first, asked, headers, text)
                         if waiting is not None:
                             await waiting
                     elif not posted or self._resuming.wanted(head, asked, route):
-                        reader, headers = await self._resuming.begin(exchange, route, asked, call, method)
+                        reader, headers = await self._resuming.begin(route, asked, method)
                         held = True  # counted when the stream has ended
                         await self._read(exchange, reader, headers)
                     else:
-                        await self._send(exchange, await asked.open(call), asked)
+                        await self._send(exchange, await asked.open(), asked)
                 status = 200
             except ClientLeft:
                 pass
             except Exception as error:
                 status, headers, text = route.dialect.error(failure := wrap(error))
                 if not opened:
-                    self._log_refusal(route, started, failure)
+                    self._dataplane.refused(caller, route.operation.value, route.model, failure, started)
                 await _sent(exchange.respond(status, headers, text))
         except asyncio.CancelledError:
             # Ours when the client has left: there is nobody to tell, and nothing went wrong.
@@ -148,13 +158,22 @@ class InferenceDoor:
                 logger.debug("%s %s of %s %d, %.6f s", method, route.template, route.model, status, seconds)
         return status
 
-    def _parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
+    def _check_page(self, exchange: Exchange, resumed: bool) -> None:
+        """Refuse a GET that no program has made. Raises PermissionDenied, ModelError."""
+        self._origins.check_page(exchange.headers)
+        if not resumed and b"text/event-stream" not in dict(exchange.headers).get(b"accept", b""):
+            # No image, link or prefetch of a page sends this; an EventSource always does.
+            raise ModelError("A GET that runs a model needs `Accept: text/event-stream`.", 406)
+
+    def _parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> ParsedRequest:
         """The request in a body as it came. Raises what there is to refuse."""
         head = exchange.head
         text = plain(head, body, self._limit)
         if head.encoding or len(text) <= COUNT_ON_ARRIVAL:  # larger ones were counted as they arrived
             self._json.check(text if head.json_length is None else text[: head.header_length(len(text))])
-        return route.dialect.parse(exchange, text, route)
+        return route.dialect.parse(exchange, text, route, caller, admission)
 
     def serves(self, route: Route, method: str, headers: RawHeaders) -> bool:
         """Whether a request with a method other than POST is for a stream."""
@@ -164,22 +183,16 @@ class InferenceDoor:
             return _resumable(route)
         return method == "GET" and self._get_streams and queried(route)
 
-    def _of_query(self, exchange: Exchange, route: Route, query: bytes) -> ParsedRequest:
+    def _of_query(
+        self, exchange: Exchange, route: Route, query: bytes, caller: Caller, admission: Admission | None
+    ) -> ParsedRequest:
         """The request in a query. Raises what there is to refuse."""
-        accept = dict(exchange.headers).get(b"accept", b"")
-        if b"text/event-stream" not in accept:
-            # No image, link or prefetch of a page sends this; an EventSource always does.
-            raise ModelError("A GET that runs a model needs `Accept: text/event-stream`.", 406)
-        admission = self._dataplane.admit(route.model, route.version)
+        assert admission is not None
         inputs = admission.signature.inputs or ()
         arguments = arguments_of(query, inputs)
         if PACE in arguments and all(tensor.name != PACE for tensor in inputs):
-            exchange.head.pace = str(arguments.pop(PACE)).encode()
-        return route.dialect.parse(exchange, orjson.dumps(arguments), route)
-
-    def _log_refusal(self, route: Route, started: float, error: InferstreamError) -> None:
-        name, operation = route.dialect.name, route.operation.value
-        refused(self._dataplane.lines, name, operation, route.model, started, error)
+            caller.pace = header_interval(str(arguments.pop(PACE)).encode())
+        return route.dialect.parse(exchange, orjson.dumps(arguments), route, caller, admission)
 
     async def _read(self, exchange: Exchange, reader: Reader | None, headers: RawHeaders) -> int:
         """Send the events of a stream that may be resumed, or say that there are no more; returns the status."""
@@ -188,24 +201,6 @@ class InferenceDoor:
             return 204
         await self._resuming.send(exchange, reader, headers)
         return 200
-
-    def _call(self, exchange: Exchange, route: Route, asked: ParsedRequest) -> Call:
-        """The call of a request. Raises InvalidRequest for a wrong limit or priority."""
-        head = exchange.head
-        limit, said = head.seconds(), head.priority
-        call = asked.admission.call(
-            asked.operation,
-            asked.request,
-            Headers(exchange.headers, None, exchange),
-            None,
-            None if limit is None else asyncio.get_running_loop().time() + limit,
-            exchange.task,
-            0 if said is None else header_priority(said),
-        )
-        call.face = route.dialect.name
-        if head.pace is not None and not call.pace:
-            call.pace = header_interval(head.pace)
-        return call
 
     async def _send(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:
         """Send a stream, or all of it as one response."""
@@ -247,6 +242,14 @@ class InferenceDoor:
         ):
             return _respond_compressed(exchange, headers, text, encoding)
         return exchange.respond(200, headers, text)
+
+
+def _limit(caller: Caller, head: Head) -> None:
+    """Give a caller the limits that a head states. Raises InvalidRequest for a wrong one."""
+    if head.timeout is not None:
+        caller.deadline = asyncio.get_running_loop().time() + head.seconds(head.timeout)
+    caller.priority = header_priority(head.priority)
+    caller.pace = header_interval(head.pace)
 
 
 def queried(route: Route) -> bool:

@@ -22,6 +22,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 PREFIX = "inferstream.prefix"
 """The key of the application's mount prefix in a scope."""
 
+CALLER = "inferstream.caller"
+"""The key of the caller in an ASGI scope."""
+
 JSON = (b"content-type", b"application/json")
 PARSE_IN_THREAD = 256 * 1024
 """Bodies and messages larger than this are inflated, counted and parsed off the event loop."""
@@ -50,6 +53,7 @@ class Head:
         "expect",
         "json_length",
         "last_event_id",
+        "limited",
         "media_type",
         "pace",
         "prefer",
@@ -74,6 +78,8 @@ class Head:
         self.priority = find(b"x-request-priority")
         self.request_id = find(b"x-request-id")
         self.timeout = find(b"x-request-timeout")
+        self.limited = not (self.pace is self.priority is self.timeout is None)
+        """Whether it states a limit or a priority."""
         self.trusted = False
         """Whether the headers were found to be those of no foreign page."""
 
@@ -93,12 +99,11 @@ class Head:
         text = self.json_length
         return int(text) if text is not None and text.isdigit() and len(text) <= DIGITS else None
 
-    def seconds(self) -> float | None:
-        """The client's X-Request-Timeout, or None. Raises InvalidRequest."""
-        if self.timeout is None:
-            return None
+    @staticmethod
+    def seconds(timeout: bytes) -> float:
+        """The value of the client's X-Request-Timeout. Raises InvalidRequest."""
         try:
-            seconds = float(self.timeout)
+            seconds = float(timeout)
         except ValueError:
             seconds = -1.0
         if not 0 < seconds < 1e9:

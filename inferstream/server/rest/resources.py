@@ -4,9 +4,10 @@ from functools import partial
 from typing import Any
 
 import orjson
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
+from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, InvalidRequest
 from ...settings import Settings
@@ -15,9 +16,20 @@ from ..json_limits import json_limits
 from ..status import http_headers, status_of
 from .access_log import add_access_log
 from .custom import CustomRoutes
-from .messages import ClientLeft, Head, Receive, Scope, Send, error_document, read_body, receive_all, wrap
+from .messages import (
+    CALLER,
+    ClientLeft,
+    Head,
+    Receive,
+    Scope,
+    Send,
+    error_document,
+    read_body,
+    receive_all,
+    wrap,
+)
 from .origins import Origins
-from .paths import INDEX, LOAD, SOCKET, UNLOAD, template
+from .paths import ACTIONS, INDEX, LOAD, SOCKET, UNLOAD, template
 from .proto_files import add_protos
 
 LOAD_PARAMETERS = "a load takes a name only: what a model is, its folder says"
@@ -30,6 +42,13 @@ class JSONResponse(Response):
         return orjson.dumps(content)
 
 
+async def _check(access: Access, request: Request) -> None:
+    """Ask for the operation of a route. Raises PermissionDenied; KeyError for a route that stands for none."""
+    scope = request.scope
+    path = scope["route"].path.replace(":path}", "}")
+    access.check(ACTIONS[path], scope[CALLER], scope["path_params"].get("name"))
+
+
 class NoResponse(Response):
     """For a client that has left."""
 
@@ -40,6 +59,7 @@ class NoResponse(Response):
 def build_resources(dataplane: DataPlane, settings: Settings) -> FastAPI:
     """The FastAPI application of every route that no dialect claims."""
     app = bare_application(title=settings.server_name, version=settings.server_version)
+    app.router.dependencies = [Depends(partial(_check, dataplane.access))]
     _add_repository(app, dataplane, settings)
     add_access_log(app, dataplane, Origins(settings))
     add_protos(app, dataplane, settings)

@@ -8,7 +8,7 @@ from itertools import count
 from typing import NamedTuple, Protocol, TypeVar
 
 from ...concurrency.tasks import Tasks
-from ...dataplane.call import Call
+from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.peers import (
     AttachReader,
@@ -23,7 +23,7 @@ from ...errors import Gone, InferstreamError, InvalidRequest
 from ...processes.frames import Query
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
-from ...types import Headers, InferenceResponse
+from ...types import InferenceResponse
 from .dialects.base import ParsedRequest, Route
 from .events import EventStream
 from .exchange import Exchange
@@ -156,19 +156,17 @@ class Resuming:
 
     def wanted(self, head: Head, asked: ParsedRequest, route: Route) -> bool:
         """Whether the stream of a request is to be resumable."""
-        resumable = asked.admission.resumable
+        resumable = asked.admission.pipeline.settings.resumable_streams
         if resumable is None:
             resumable = self._always
         if not resumable and (head.prefer is None or not PREFERENCE.search(head.prefer)):
             return False
         return route.dialect.resumable and asked.gathering() is None
 
-    async def begin(
-        self, exchange: Exchange, route: Route, asked: ParsedRequest, call: Call, method: str
-    ) -> tuple[Reader, RawHeaders]:
+    async def begin(self, route: Route, asked: ParsedRequest, method: str) -> tuple[Reader, RawHeaders]:
         """Begin a stream, whose first response is there. Raises Overloaded, and what precedes that response."""
-        stream = self._streams.begin(self._owner(exchange, route))
-        first = await self._streams.run(stream, asked, call, method, route.template)
+        stream = self._streams.begin(self._owner(route, asked.admission.caller))
+        first = await self._streams.run(stream, asked, method, route.template)
         headers = [*asked.headers, APPLIED]
         if first is not None:
             try:
@@ -178,10 +176,10 @@ class Resuming:
                 raise
         return LocalReader(stream, 0, stream.opening), headers
 
-    async def resume(self, exchange: Exchange, route: Route) -> Reader | None:
+    async def resume(self, head: Head, route: Route, caller: Caller) -> Reader | None:
         """What reads the rest of a stream; None if nothing is left. Raises Gone, InvalidRequest."""
-        place = _place(exchange.head)
-        owner = self._owner(exchange, route)
+        place = _place(head)
+        owner = self._owner(route, caller)
         if place.front_end == self._peers.index:
             reader = LocalReader(self._streams.find(place.id, owner), place.number)
             if reader.behind:
@@ -194,17 +192,17 @@ class Resuming:
         remote.leave()
         return None
 
-    async def release(self, exchange: Exchange, route: Route) -> None:
+    async def release(self, head: Head, route: Route, caller: Caller) -> None:
         """End a stream that its client does not want any more. Raises Gone, InvalidRequest."""
-        place = _place(exchange.head)
-        owner = self._owner(exchange, route)
+        place = _place(head)
+        owner = self._owner(route, caller)
         if place.front_end == self._peers.index:
             self._streams.find(place.id, owner).expire()
         else:
             await RemoteReader(self._peers, place, owner, self._tasks).release()
 
-    def _owner(self, exchange: Exchange, route: Route) -> Owner:
-        return route.model, route.version, self._credentials.of(Headers(exchange.headers, None, exchange))
+    def _owner(self, route: Route, caller: Caller) -> Owner:
+        return route.model, route.version, self._credentials.of(caller.headers)
 
     async def send(self, exchange: Exchange, reader: Reader, headers: RawHeaders) -> None:
         """Send what a reader reads, until the stream ends or the client leaves."""

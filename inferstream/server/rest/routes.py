@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from ...dataplane.access import Action
 from ...dataplane.call import Operation
 from ...errors import InvalidSettings
 from ...handlers import CustomHandler
@@ -48,7 +49,9 @@ class _Claimed(NamedTuple):
         if self.claim is None:
             return None
         assert isinstance(self.dialect, InferenceDialect)
-        return Route(self.dialect, self.claim, model, version, path)
+        streams = self.claim is Operation.STREAM and not self.dialect.body_decides
+        action = Action.STREAM if streams else Action.INFER
+        return Route(self.dialect, self.claim, model, version, path, action)
 
 
 class Routes:

@@ -6,9 +6,13 @@ import socket
 from functools import partial
 from typing import Any, Literal
 
+from ...dataplane.access import Access, Action
+from ...dataplane.caller import Caller
 from ...errors import PermissionDenied
 from ...settings import Settings
 from ...telemetry.metrics import CONTENT_TYPE, Meters
+from ...types import Headers
+from ..connections import ScopeOrigin
 from ..http1.exchange import Exchange
 from ..http1.guard import Limits
 from ..http1.port import Http1Port
@@ -116,12 +120,13 @@ def rest_service(rest: RestApp, settings: Settings) -> Service:
     )
 
 
-def metrics_service(endpoint: str, meters: Meters, settings: Settings) -> Service:
+def metrics_service(endpoint: str, meters: Meters, settings: Settings, access: Access) -> Service:
     origins = Origins(settings)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             origins.check(scope["headers"])
+            access.check(Action.METRICS, Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http"))
         except PermissionDenied as error:
             status, headers, body = error_response(error, settings.status_profile)
             await respond(send, status, body, headers)

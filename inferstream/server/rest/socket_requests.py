@@ -14,7 +14,7 @@ def read_message(admission: Admission, frame: SocketMessage) -> tuple[InferenceR
     if frame.flat and is_flat(admission, frame.document):
         request, values = read_flat(admission, _without_model(admission, frame.document), frame.text)
         return request, FlatMessages(request.id is not None, values)
-    request, binary = frame.request(nested=admission.takes_any)
+    request, binary = frame.request(nested=admission.pipeline.takes_any)
     return request, V2Messages(binary)
 
 

@@ -10,12 +10,13 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from ...concurrency.interruption import Interruption
+from ...dataplane.access import Action
 from ...dataplane.admission import Admission
-from ...dataplane.call import Call, Operation
+from ...dataplane.call import Operation
+from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.priority import header_priority
 from ...dataplane.reply import Reply
-from ...dataplane.stages.access_log import refused
 from ...errors import (
     AlreadyExists,
     Cancelled,
@@ -28,7 +29,7 @@ from ...errors import (
 from ...protos.websocket import EncodedMessage, Messages, SocketMessage, dump_error
 from ...settings import Settings
 from ...telemetry.metrics import Meters
-from ...types import Headers
+from ...types import Headers, InferenceRequest
 from ...types.inference import Origin
 from ..json_limits import json_limits
 from ..request_ids import RequestIds, enter
@@ -97,28 +98,29 @@ class WebSocketDoor:
             raise NotFound("Not Found")
         name, version = found.groups()
         template = VERSIONED if version else PLAIN
+        caller = Caller(Headers(headers, None, socket), "websocket")
         try:
             self._origins.check(headers)
             head = Head(headers)
-            limits = head.seconds(), header_priority(head.priority)
+            limit = None if head.timeout is None else head.seconds(head.timeout)
+            caller.priority = header_priority(head.priority)
+            self.dataplane.access.check(Action.STREAM, caller, name)
             if not self.dataplane.model_ready(name, version):
                 raise ModelNotReady(name, version)
         except InferstreamError as error:
             self._meters.rest.ended("GET", template, str(status_of(error, self.profile).http), 0.0)
-            refused(self.dataplane.lines, "websocket", "stream", name, perf_counter(), error)
+            self.dataplane.refused(caller, "stream", name, error)
             raise
-        return Conversation(
-            self, self._meters, socket, (name, version), headers, limits, template, request_id
-        )
+        return Conversation(self, self._meters, socket, (name, version), caller, limit, template, request_id)
 
 
 @dataclass(slots=True)
 class SocketCall:
     admission: Admission
-    call: Call
     requests: RequestStream | None
     task: asyncio.Task[None]
     begun: bool = False
+    failure: Exception | None = None
 
     def cancel(self) -> None:
         Interruption(self.task, lambda: not self.task.done())
@@ -133,8 +135,8 @@ class Conversation:
         meters: Meters,
         socket: Socket,
         model: tuple[str, str | None],
-        headers: list[tuple[bytes, bytes]],
-        limits: tuple[float | None, int],
+        caller: Caller,
+        limit: float | None,
         template: str,
         request_id: bytes | None,
     ) -> None:
@@ -143,8 +145,9 @@ class Conversation:
         self._meters = meters
         self._socket = socket
         self._model, self._version = model
-        self._headers = Headers(headers, None, socket)
-        self._limit, self._priority = limits
+        self._caller = caller
+        self._limit = limit
+        """Seconds that each request may take; None for no limit."""
         self._template = template
         self._request_id = request_id
         self._opened = perf_counter()
@@ -219,7 +222,7 @@ class Conversation:
             self._socket.fail(1007, "A text message must be UTF-8.")
         else:
             failure = wrap(error)
-            refused(self._dataplane.lines, "websocket", "infer", self._model, perf_counter(), failure)
+            self._dataplane.refused(self._caller, "infer", self._model, failure)
             self._tell(dump_error(None if frame is None else frame.id, failure))
 
     def _take(self, frame: SocketMessage) -> None:
@@ -242,24 +245,21 @@ class Conversation:
             self._start(frame)
 
     def _start(self, frame: SocketMessage) -> None:
-        admission = self._dataplane.admit(self._model, self._version)
+        caller = self._caller
+        if self._limit is not None:
+            caller = caller.until(self._loop.time() + self._limit)
+        admission = self._dataplane.admit(self._model, self._version, caller, Action.STREAM)
         request, messages = read_message(admission, frame)
         requests = None if frame.part is None else RequestStream(self._socket.reading)
-        streams = requests is not None or admission.streams
-        call = admission.call(
-            Operation.STREAM if streams else Operation.INFER,
-            request,
-            self._headers,
-            more=requests,
-            deadline=None if self._limit is None else self._loop.time() + self._limit,
-            priority=self._priority,
-        )
+        streams = requests is not None or admission.pipeline.execution.capabilities.streams
+        operation = Operation.STREAM if streams else Operation.INFER
+        admission.identify(request)  # its id marks the responses
         assert request.id is not None
-        call.face = "websocket"
-        call.task = task = self._loop.create_task(self._run(admission, call, messages, request.id))
-        self._running[request.id] = SocketCall(admission, call, requests, task)
+        id = request.id
+        task = self._loop.create_task(self._run(operation, request, messages, id))
+        self._running[id] = SocketCall(admission, requests, task)
         self._tasks.add(task)
-        task.add_done_callback(partial(self._done, request.id))
+        task.add_done_callback(partial(self._done, id))
 
     def _feed(self, running: SocketCall, frame: SocketMessage) -> None:
         if running.requests is None:
@@ -268,20 +268,26 @@ class Conversation:
             return
         try:
             if not frame.bare or frame.part == "next":
-                request, _ = frame.request(nested=running.admission.takes_any)
-                running.admission.identify(request, self._headers)
+                request, _ = frame.request(nested=running.admission.pipeline.takes_any)
+                running.admission.identify(request)
                 running.requests.add(request, frame.size)
         except InvalidRequest as error:
-            running.call.fail(error)
+            running.failure = error  # for a call that is not open yet
+            running.admission.end(error)
         if frame.part == "last":
             running.requests.end()
 
-    async def _run(self, admission: Admission, call: Call, messages: Messages, request_id: str) -> None:
-        self._running[request_id].begun = True
+    async def _run(
+        self, operation: Operation, request: InferenceRequest, messages: Messages, request_id: str
+    ) -> None:
+        running = self._running[request_id]
+        running.begun = True
         if self._request_id is not None:
             enter(self._request_id)
         try:
-            async with await admission.open(call) as reply:
+            if running.failure is not None:
+                raise running.failure
+            async with await running.admission.open(operation, request, running.requests) as reply:
                 last = await self._send_all(reply, messages)
             if last is None:
                 last = messages.end(self._model, self._version, request_id)

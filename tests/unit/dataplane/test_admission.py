@@ -9,12 +9,14 @@ import pytest
 from inferstream.dataplane.access import Access
 from inferstream.dataplane.admission import Admission
 from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.cloudevents import CloudEvents
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.dataplane.stages.live import Live
 from inferstream.errors import Draining, InvalidRequest, ModelNotFound, Overloaded
 from inferstream.handlers import HttpRequest
 from inferstream.settings import Settings
+from inferstream.telemetry.access import AccessLines
 from inferstream.types import Headers, InferenceRequest, Parameters
 
 
@@ -22,14 +24,28 @@ def request(**parameters: Any) -> InferenceRequest:
     return InferenceRequest(inputs=[], parameters=Parameters(**parameters) if parameters else None)
 
 
-def admission(events: CloudEvents | None = None) -> Admission:
-    served = cast(Any, SimpleNamespace(priority=5, pace=0.0))
-    return Admission(served, lambda *_: served, "m", "2", events, "someone")
+def caller(**given: Any) -> Caller:
+    return Caller(Headers([("x-a", "1")]), "v2", principal="someone", **given)
+
+
+def admission(served: Any, successor: Any = None, events: CloudEvents | None = None) -> Admission:
+    registry = SimpleNamespace(serving=successor, lines=AccessLines(logged=False))
+    return Admission(served, cast(Any, registry), "m", "2", caller(), events)
+
+
+def opened(asked: InferenceRequest, **given: Any) -> Call:
+    """The call that the handler gets."""
+    handled: list[Call] = []
+    admitted = admission(served_by(handled, priority=5))
+    admitted.caller = caller(**given)
+    admitted.open(Operation.INFER, asked)
+    return handled[0]
 
 
 async def test_a_call_has_an_id_its_headers_and_the_models_priority() -> None:
     asked = request()
-    call = admission().call(Operation.INFER, asked, Headers([("x-a", "1")]))
+    call = opened(asked)
+    assert (call.dialect, call.deadline, call.pace, call.task) == ("v2", None, 0.0, None)
     assert (call.model, call.version, call.principal, call.priority) == ("m", "2", "someone", 5)
     assert asked.id
     assert asked.parameters is not None
@@ -39,19 +55,17 @@ async def test_a_call_has_an_id_its_headers_and_the_models_priority() -> None:
 
 async def test_what_the_request_says_of_itself_goes_before_what_its_transport_says() -> None:
     now = asyncio.get_running_loop().time()
-    call = admission().call(
-        Operation.INFER, request(priority=2, timeout=1_000_000), {}, deadline=now + 60, priority=7
-    )
+    call = opened(request(priority=2, timeout=1_000_000), deadline=now + 60, priority=7)
     assert call.priority == 2
     assert call.deadline is not None
     assert call.deadline < now + 30
     with pytest.raises(InvalidRequest, match="priority"):
-        admission().call(Operation.INFER, request(priority=-1), {})
+        opened(request(priority=-1))
 
 
 def test_later_requests_get_cloudevents_headers_too() -> None:
     later = request()
-    found = admission(CloudEvents("s")).identify(later, Headers(()))
+    found = admission(served_by([]), events=CloudEvents("s")).identify(later)
     assert found.headers is not None
     assert found.headers["Ce-Requestid"] == later.id
 
@@ -67,7 +81,7 @@ def test_a_full_queue_refuses_before_anything_is_parsed() -> None:
         raise Overloaded(f"{model} is full")
 
     with pytest.raises(Overloaded, match="m is full"):
-        plane(SimpleNamespace(gate=check)).admit("m")
+        plane(SimpleNamespace(refuse=check, pipeline=None)).admit("m", None, caller())
 
 
 ROUTE = HttpRequest("GET", "/custom", b"", [], b"")
@@ -81,7 +95,7 @@ async def test_a_models_own_route_is_waited_for_and_ended_like_an_inference() ->
         await asyncio.Event().wait()
 
     served = SimpleNamespace(live=live, execution=SimpleNamespace(ask=ask))
-    asking = asyncio.create_task(plane(served).call_route("m", ROUTE))
+    asking = asyncio.create_task(plane(served).call_route("m", ROUTE, caller()))
     await begun.wait()
     assert len(live.calls) == 1
     live.fail(Draining())
@@ -89,7 +103,7 @@ async def test_a_models_own_route_is_waited_for_and_ended_like_an_inference() ->
         await asking
     await live.emptied()
     with pytest.raises(Draining):
-        await plane(served, draining=True).call_route("m", ROUTE)
+        await plane(served, draining=True).call_route("m", ROUTE, caller())
 
 
 async def test_a_client_that_leaves_a_route_cancels_it() -> None:
@@ -100,7 +114,7 @@ async def test_a_client_that_leaves_a_route_cancels_it() -> None:
         await asyncio.Event().wait()
 
     asking = asyncio.create_task(
-        plane(SimpleNamespace(live=live, execution=SimpleNamespace(ask=ask))).call_route("m", ROUTE)
+        plane(SimpleNamespace(live=live, execution=SimpleNamespace(ask=ask))).call_route("m", ROUTE, caller())
     )
     await begun.wait()
     asking.cancel()
@@ -109,33 +123,49 @@ async def test_a_client_that_leaves_a_route_cancels_it() -> None:
     assert not live.calls
 
 
-def served_by(handled: list[Call], withdrawn: bool = False) -> Any:
-    return SimpleNamespace(priority=1, pace=0.0, handler=handled.append, withdrawn=withdrawn)
-
-
-def test_a_call_is_what_the_handler_gets() -> None:
-    handled: list[Call] = []
-    admitted = Admission(served_by(handled), nobody, "m", None)
-    call = admitted.call(Operation.INFER, request(), {})
-    admitted.open(call)
-    assert handled == [call]
+def served_by(handled: list[Call], withdrawn: bool = False, priority: int = 1) -> Any:
+    return SimpleNamespace(
+        priority=priority, pace=0.0, handler=handled.append, withdrawn=withdrawn, pipeline=None
+    )
 
 
 def test_a_model_that_was_replaced_since_gets_no_call() -> None:
     old: list[Call] = []
     new: list[Call] = []
     first, second = served_by(old), served_by(new)
-    admitted = Admission(first, lambda *_: second, "m", None)
+    admitted = admission(first, lambda *_: second)
     first.withdrawn = True
-    admitted.open(admitted.call(Operation.INFER, request(), {}))
+    admitted.open(Operation.INFER, request())
     assert (len(old), len(new)) == (0, 1)
 
 
 def test_a_model_that_is_gone_since_refuses() -> None:
-    admitted = Admission(served_by([], withdrawn=True), nobody, "m", None)
+    admitted = admission(served_by([], withdrawn=True), nobody)
     with pytest.raises(ModelNotFound):
-        admitted.open(admitted.call(Operation.INFER, request(), {}))
+        admitted.open(Operation.INFER, request())
 
 
 def nobody(model: str, version: str | None) -> Any:
     raise ModelNotFound(model, version)
+
+
+async def test_what_ends_its_last_call_ends_none_before_there_is_one() -> None:
+    handled: list[Call] = []
+    admitted = admission(served_by(handled))
+    admitted.end(Draining())
+    admitted.open(Operation.INFER, request())
+    assert handled[0].failure is None
+    admitted.end(Draining())
+    assert isinstance(handled[0].failure, Draining)
+
+
+def test_a_wrong_parameter_is_logged_before_there_is_a_call() -> None:
+    records: list[Any] = []
+    admitted = admission(served_by([]))
+    lines = admitted._registry.lines
+    lines.on, lines.put = True, records.append  # type: ignore[method-assign]
+    with pytest.raises(InvalidRequest):
+        admitted.open(Operation.STREAM, request(priority=-1))
+    assert [(each.face, each.operation, each.model, each.principal) for each in records] == [
+        ("v2", "stream", "m", "someone")
+    ]

@@ -6,6 +6,7 @@ import pytest
 
 from inferstream import Application, InferenceRequest, InferenceResponse, MLModel, ModelSettings, Settings
 from inferstream.dataplane.call import Operation
+from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.stages.deadline import limit_of
 from inferstream.errors import DeadlineExceeded
 from inferstream.repository import InMemoryRepository
@@ -24,15 +25,13 @@ class Waits(MLModel):
         return self.encode_response(["waited"])
 
 
-async def infer(server: Settings, face: str = "", **settings: object) -> InferenceResponse | None:
+async def infer(server: Settings, dialect: str = "", **settings: object) -> InferenceResponse | None:
     """The response of a model with these settings to a call of a dialect."""
     model = ModelSettings(name="waits", implementation=Waits, **settings)
     application = Application(server, repository=InMemoryRepository([model]))
     async with application:
-        admission = application.dataplane.admit("waits")
-        call = admission.call(Operation.INFER, InferenceRequest(inputs=[]), Headers(()))
-        call.face = face
-        async with await admission.open(call) as reply:
+        admission = application.dataplane.admit("waits", None, Caller(Headers(()), dialect))
+        async with await admission.open(Operation.INFER, InferenceRequest(inputs=[])) as reply:
             return reply.first
 
 
@@ -42,7 +41,7 @@ async def test_the_default_ends_a_single_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "face", "settings"),
+    ("server", "dialect", "settings"),
     [
         (Impatient(), "kafka", {}),
         (Impatient(cache_enabled=True), "kafka", {"cache_enabled": True}),
@@ -53,9 +52,9 @@ async def test_the_default_ends_a_single_call() -> None:
     ],
 )
 async def test_it_ends_no_message_of_kafka_and_none_with_settings(
-    server: Settings, face: str, settings: dict[str, object]
+    server: Settings, dialect: str, settings: dict[str, object]
 ) -> None:
-    assert await infer(server, face, **settings) is not None
+    assert await infer(server, dialect, **settings) is not None
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,7 @@ async def test_a_model_without_middleware_has_no_stage() -> None:
     assert await app_of(settings) is None
     with_none = build_pipeline(Local(Plain(settings)), build_shared(Settings(), Meters()))
     assert not {"Middlewares", "AccessLog"} & {*stages(with_none.handler)}
-    assert with_none.gate is not None
+    assert with_none.refuse is not None
     logged = build_pipeline(Local(Plain(settings)), build_shared(Settings(access_log=True), Meters()))
     assert "AccessLog" in stages(logged.handler)
 

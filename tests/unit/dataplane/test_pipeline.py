@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Awaitable, Iterable
+from dataclasses import replace
 from typing import Any, Self
 
 import pytest
@@ -91,14 +92,14 @@ async def test_streams_and_batches_together_stay_within_the_models_slots() -> No
 
 
 def test_only_a_full_queue_that_would_refuse_every_call_refuses_early() -> None:
-    def gate(enabled: bool, tracer: Any = None) -> object:
+    def early_refusal(enabled: bool, tracer: Any = None) -> object:
         shared = build_shared(Settings(cache_enabled=enabled), Meters(), tracer)
         settings = ModelSettings(implementation=Held, name="m", cache_enabled=enabled)
-        return build_pipeline(Local(Held(settings)), shared).gate
+        return build_pipeline(Local(Held(settings)), shared).refuse
 
-    assert gate(False) is not None
-    assert gate(True) is None, "a call may be answered from the cache"
-    assert gate(False, object()) is None, "a refusal is to be traced"
+    assert early_refusal(False) is not None
+    assert early_refusal(True) is None, "a call may be answered from the cache"
+    assert early_refusal(False, object()) is None, "a refusal is to be traced"
 
 
 async def test_nothing_is_kept_of_a_model_that_has_retired() -> None:
@@ -139,11 +140,13 @@ class Quota:
         return self._inner(call)
 
 
-def quota(inner: Handler, model: Pipeline, shared: Shared) -> Handler | None:
-    return None if model.settings.name == "free" else Quota(inner, model.meters.of(QuotaMeters))
+def quota(model: Pipeline, shared: Shared) -> Pipeline:
+    if model.settings.name == "free":
+        return model
+    return replace(model, handler=Quota(model.handler, model.meters.of(QuotaMeters)))
 
 
-def broken(inner: Handler, model: Pipeline, shared: Shared):
+def broken(model: Pipeline, shared: Shared):
     return "quota"
 
 
@@ -167,7 +170,7 @@ async def test_one_more_stage_brings_its_meters_and_may_be_off_for_a_model(
     assert 'inferstream_calls_total{end="cancelled",model="free",version=""} 1.0' in text
 
 
-async def test_a_stage_that_is_no_handler_fails_the_load_and_is_named(
+async def test_a_stage_that_returns_no_pipeline_fails_the_load_and_is_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("inferstream.dataplane.pipeline.STAGES", (*STAGES, broken))
@@ -184,7 +187,7 @@ async def test_a_stage_that_is_no_handler_fails_the_load_and_is_named(
     repository = InMemoryRepository([ModelSettings(implementation=Leaves, name="m")])
     registry = Registry(Settings(), repository, load, Meters())
     await registry.start()
-    why = "stage broken of model m returned a str, not a handler"
+    why = "stage broken of model m returned a str, not a Pipeline"
     assert why in caplog.text
     assert [(item.state, item.reason) for item in await registry.index(False)] == [(State.UNAVAILABLE, why)]
     assert unloaded == ["m"]

@@ -6,6 +6,7 @@ import pytest
 
 from inferstream import InferenceRequest, MLModel, ModelSettings
 from inferstream.dataplane.call import Operation
+from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.several import AT_ONCE, SeveralReplies
 from inferstream.errors import InferenceFailed, ModelError
 from inferstream.testing import run
@@ -40,9 +41,8 @@ def request(id, **parameters):
 
 
 async def opened(app, *requests):
-    admission = app.application.dataplane.admit("Counting")
-    calls = [admission.call(Operation.STREAM, each, Headers(())) for each in requests]
-    return await SeveralReplies(admission).open(calls)
+    admission = app.application.dataplane.admit("Counting", None, Caller(Headers(()), ""))
+    return await SeveralReplies(admission).open(Operation.STREAM, requests)
 
 
 def model(app):
@@ -95,7 +95,7 @@ async def test_a_failure_of_one_is_that_of_all():
 
 
 def counted(app, kind):
-    return app.application.dataplane._registry.get("Counting").meters.ends.get(kind, 0)
+    return app.application.dataplane._registry.get("Counting").pipeline.meters.ends.get(kind, 0)
 
 
 async def test_a_call_that_its_client_has_enough_of_is_a_success():
@@ -159,9 +159,9 @@ async def test_a_model_that_swallows_the_cancel_does_not_outlive_its_client(monk
             ended.set()
 
     async with run(Stubborn) as app:
-        admission = app.application.dataplane.admit("Stubborn")
-        calls = [admission.call(Operation.STREAM, request(id), Headers(())) for id in "ab"]
-        async with asyncio.timeout(5), await SeveralReplies(admission).open(calls) as reply:
+        admission = app.application.dataplane.admit("Stubborn", None, Caller(Headers(()), ""))
+        both = SeveralReplies(admission).open(Operation.STREAM, [request(id) for id in "ab"])
+        async with asyncio.timeout(5), await both as reply:
             await anext(reply)
         assert ended.is_set()
 

@@ -32,7 +32,8 @@ def serving(*keys: tuple[str, str | None], **settings: Any) -> Loaded:
     found = Loaded(Settings(**settings), Meters("rest_server"))
     for name, version in keys:
         execution = SimpleNamespace(routes=[], signature=Signature())
-        served: Any = SimpleNamespace(execution=execution, version=version, handler=None, text=None)
+        served: Any = SimpleNamespace(execution=execution, version=version, handler=None)
+        served.pipeline = SimpleNamespace(text=None)
         found._put((name, version), served)
     return found
 

@@ -30,6 +30,7 @@ from inferstream.codecs.values.declared import value_of_tensor
 from inferstream.codecs.values.images import Image
 from inferstream.codecs.values.lists import ListOf
 from inferstream.codecs.values.objects import Json
+from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferenceFailed, InvalidOutput, InvalidRequest
 from inferstream.types import InferenceRequest, TensorData
 from inferstream.types.conversion import join_bytes
@@ -51,13 +52,21 @@ async def items(app: App, model: str, **arguments: Any) -> list[Any]:
 
 
 def request_of(client: testing.InProcess, model: str, **arguments: Any) -> InferenceRequest:
-    declared = {t.name: t for t in client.application.dataplane.admit(model).signature.inputs or ()}
+    declared = {
+        t.name: t
+        for t in client.application.dataplane.admit(model, None, Caller(Headers(()), "")).signature.inputs
+        or ()
+    }
     inputs = [value_of_tensor(declared[name]).encode_input(name, value) for name, value in arguments.items()]
     return InferenceRequest(inputs=inputs)
 
 
 def values_of(client: testing.InProcess, model: str, response: InferenceResponse) -> Any:
-    declared = {t.name: t for t in client.application.dataplane.admit(model).signature.outputs or ()}
+    declared = {
+        t.name: t
+        for t in client.application.dataplane.admit(model, None, Caller(Headers(()), "")).signature.outputs
+        or ()
+    }
     found = {o.name: value_of_tensor(declared[o.name]).decode_output(o) for o in response.outputs}
     return found["output"] if list(found) == ["output"] else found
 
@@ -262,7 +271,7 @@ async def test_optional_arguments_and_null() -> None:
     )
     async with testing.run(app) as client:
         assert values_of(client, "shown", await client.infer("shown", null)).startswith("(None, None")
-        metadata = client.application.dataplane.admit("shown").signature
+        metadata = client.application.dataplane.admit("shown", None, Caller(Headers(()), "")).signature
         assert [t.parameters.get("default") for t in metadata.inputs] == ["null", "null", '"c"', "null"]
 
 

@@ -8,10 +8,11 @@ import pytest
 from pydantic import Field
 
 from inferstream import App, testing
+from inferstream.dataplane.caller import Caller
 from inferstream.functions.arguments import Arguments
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
 from inferstream.server.grpc.inference import InferenceService
-from inferstream.types import InferenceRequest, RequestInput
+from inferstream.types import Headers, InferenceRequest, RequestInput
 from inferstream.types.values_request import InputsForm
 
 
@@ -44,7 +45,7 @@ def add(a: int, b: int = 1) -> int:
 
 async def form_of(app: App, **settings: Any) -> InputsForm | None:
     async with testing.run(app, **settings) as client:
-        return client.application.dataplane.admit("add").form
+        return client.application.dataplane.admit("add", None, Caller(Headers(()), "")).pipeline.form
 
 
 async def test_stages_that_read_tensors_take_the_form_away() -> None:

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from inferstream.dataplane.admission import Admission
+from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferstreamError, InvalidRequest, PayloadTooLarge, Unsupported
 from inferstream.protos.json_limits import JsonLimits
-from inferstream.server.kafka.messages import call_of, refusal
+from inferstream.server.kafka.messages import refusal, request_of
 from inferstream.server.kafka.session import Offsets
 from inferstream.server.server import Server
 from inferstream.settings import Settings
@@ -27,9 +28,14 @@ VALUE = json.dumps(
 ).encode()
 
 
-def admit(model: str, version: str | None) -> Admission:
-    served = cast(Any, SimpleNamespace(takes_any=False, priority=5))
-    return Admission(served, lambda *_: served, model, version)
+def admit(model: str, version: str | None, caller: Caller) -> Admission:
+    return Admission(
+        cast(Any, SimpleNamespace(pipeline=SimpleNamespace(takes_any=False))),
+        cast(Any, None),
+        model,
+        version,
+        caller,
+    )
 
 
 def test_offsets_are_committed_in_their_order() -> None:
@@ -44,18 +50,20 @@ def test_offsets_are_committed_in_their_order() -> None:
     assert offsets.take() == 10
 
 
-def test_a_record_becomes_a_call() -> None:
+def test_a_record_becomes_a_request() -> None:
     headers = (
         ("mlserver-model", b"m"),
         ("mlserver-version", b"2"),
         ("mlserver-method", b"infer"),
         ("X-A", b"1"),
     )
-    call = call_of(Record(VALUE, b"key", headers), LIMITS, admit)[1]
-    assert (call.model, call.version, call.request.id, call.headers["x-a"]) == ("m", "2", "key", "1")
-    assert call_of(Record(VALUE), LIMITS, admit)[1].request.id == "a"
+    admission, request = request_of(Record(VALUE, b"key", headers), LIMITS, admit)
+    caller = admission.caller
+    assert (admission.model, admission.version, request.id, caller.headers["x-a"]) == ("m", "2", "key", "1")
+    assert caller.dialect == "kafka"
+    assert request_of(Record(VALUE), LIMITS, admit)[1].id == "a"
     both = Record(VALUE, None, (("mlserver-model", b"x"), ("inferstream-model", b"y")))
-    assert call_of(both, LIMITS, admit)[1].model == "y"
+    assert request_of(both, LIMITS, admit)[0].model == "y"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +80,7 @@ def test_a_record_becomes_a_call() -> None:
 )
 def test_a_record_that_asks_for_nothing_is_refused(record: Record, error: type[InferstreamError]) -> None:
     with pytest.raises(error) as raised:
-        call_of(record, LIMITS, admit)
+        request_of(record, LIMITS, admit)
     message = refusal(record, raised.value)
     assert message.key == record.key
     assert json.loads(message.value)["code"] == raised.value.code.value

@@ -20,12 +20,12 @@ async def test_a_model_has_the_stage_while_somebody_follows_and_new_models_too()
     async with testing.run(M) as client:
         registry = client.application.registry
         served = registry.get("M")
-        before = served.handler, served.gate
+        before = served.handler, served.refuse
         assert not isinstance(served.handler, AccessLog)
 
         subscriber = registry.subscribers.open(None, errors=False)
         assert isinstance(served.handler, AccessLog)
-        assert served.gate is None, "a call that a full queue refuses has a record"
+        assert served.refuse is None, "a call that a full queue refuses has a record"
         await client.infer("M", a=1)
         await registry.load("M")
         served = registry.get("M")
@@ -37,7 +37,7 @@ async def test_a_model_has_the_stage_while_somebody_follows_and_new_models_too()
 
         registry.subscribers.close(subscriber)
         assert not isinstance(served.handler, AccessLog)
-        assert (served.gate is None) is (before[1] is None)
+        assert (served.refuse is None) is (before[1] is None)
         with pytest.raises(ModelNotFound):
             await client.infer("nope", a=1)
 

@@ -37,7 +37,7 @@ async def through_the_server() -> BaseException:
     async def inner(call: object) -> None:
         raise KeyError("mine")
 
-    call = type("Call", (), dict.fromkeys(("face", "model", "version", "principal", "trace"), None))()
+    call = type("Call", (), dict.fromkeys(("dialect", "model", "version", "principal", "trace"), None))()
     call.operation, call.request = None, type("Request", (), {"id": ""})()
     try:
         await AccessLog(inner, AccessLines(logged=False))(call)

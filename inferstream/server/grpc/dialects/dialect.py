@@ -1,12 +1,12 @@
 """The base class of a stream's dialects, and their requests, each with the admission to its model."""
 
 from abc import ABC, abstractmethod
-from time import perf_counter
 from typing import ClassVar
 
+from ....dataplane.access import Action
 from ....dataplane.admission import Admission
+from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
-from ....dataplane.stages.access_log import refused
 from ....errors import InferstreamError
 from ....protos.dialects import HEADER
 from ....protos.grpc_requests import InferMessage
@@ -25,14 +25,15 @@ class StreamRequest:
 
     __slots__ = ("_refusal", "admission", "message")
 
-    def __init__(self, message: InferMessage, dataplane: DataPlane) -> None:
+    def __init__(self, message: InferMessage, dataplane: DataPlane, caller: Caller) -> None:
         self.message = message
         self.admission: Admission | None = None
         try:
-            self.admission = dataplane.admit(message.model_name, message.model_version or None)
+            version = message.model_version or None
+            self.admission = dataplane.admit(message.model_name, version, caller, Action.STREAM)
         except InferstreamError as refusal:
             self._refusal = refusal
-            refused(dataplane.lines, "grpc", "stream", message.model_name, perf_counter(), refusal)
+            dataplane.refused(caller, "stream", message.model_name, refusal)
 
     def admitted(self) -> Admission:
         """The admission. Raises the refusal: ModelNotFound, ModelNotReady, Draining, Overloaded."""
@@ -63,7 +64,7 @@ class StreamDialect(ABC):
         return False
 
     @abstractmethod
-    async def serve(self, first: StreamRequest, exchange: StreamExchange, metadata: Headers) -> None:
+    async def serve(self, first: StreamRequest, exchange: StreamExchange, caller: Caller) -> None:
         """Serve a stream to its end. An error ends the stream with its status."""
 
     async def announce(self, exchange: StreamExchange) -> None:

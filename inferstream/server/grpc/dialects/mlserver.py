@@ -4,13 +4,14 @@ from collections.abc import AsyncIterator
 
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
+from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....protos.grpc import request_from, wants_typed
 from ....protos.grpc_messages import MessageWriter
 from ....protos.grpc_requests import InferMessage
 from ....types import Headers, InferenceRequest, Parameters
 from ...status import Profile
-from ..context import TrailingHeaders, priority_of
+from ..context import TrailingHeaders
 from .dialect import StreamDialect, StreamExchange, StreamRequest
 
 
@@ -28,21 +29,13 @@ class MLServerDialect(StreamDialect):
     def is_certain(message: InferMessage, metadata: Headers) -> bool:
         return any("content_type" in tensor.parameters for tensor in message.inputs)
 
-    async def serve(self, first: StreamRequest, exchange: StreamExchange, metadata: Headers) -> None:
+    async def serve(self, first: StreamRequest, exchange: StreamExchange, caller: Caller) -> None:
         admission = first.admitted()
         request = request_from(first.message)
-        call = admission.call(
-            Operation.STREAM,
-            request,
-            metadata,
-            more=_requests_after(admission, exchange, request, metadata),
-            deadline=exchange.context.deadline,
-            priority=priority_of(metadata),
-        )
-        call.face = "grpc"
+        more = _requests_after(admission, exchange, request)
         dump = MessageWriter(wants_typed(first.message)).write
         last: tuple[str | None, Parameters | None] | None = None
-        async with await admission.open(call) as reply:
+        async with await admission.open(Operation.STREAM, request, more) as reply:
             # Not before the first response: a client may retry a call that fails without metadata.
             await self.announce(exchange)
             async for response in reply:
@@ -55,11 +48,11 @@ class MLServerDialect(StreamDialect):
 
 
 async def _requests_after(
-    admission: Admission, exchange: StreamExchange, first: InferenceRequest, metadata: Headers
+    admission: Admission, exchange: StreamExchange, first: InferenceRequest
 ) -> AsyncIterator[InferenceRequest]:
     """The requests after the first, with the id of the first."""
     async for message in exchange:
         request = request_from(message)
         request.__dict__["id"] = first.id
-        admission.identify(request, metadata)
+        admission.identify(request)
         yield request

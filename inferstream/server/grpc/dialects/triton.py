@@ -3,7 +3,8 @@
 import asyncio
 
 from ....dataplane.admission import Admission
-from ....dataplane.call import Call, Operation
+from ....dataplane.call import Operation
+from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....errors import InvalidRequest
 from ....protos.dataplane_pb2 import InferParameter, ModelInferResponse, ModelStreamInferResponse
@@ -14,7 +15,6 @@ from ....protos.grpc_requests import InferMessage
 from ....protos.grpc_responses import dump_response, length
 from ....types import Headers
 from ...status import Profile
-from ..context import priority_of
 from ..rpc import outcome
 from .dialect import StreamDialect, StreamExchange, StreamRequest
 
@@ -69,11 +69,11 @@ class TritonDialect(StreamDialect):
         parts = (message, *message.inputs, *message.outputs)
         return any(hint in part.parameters for part in parts for hint in _HINTS)
 
-    async def serve(self, first: StreamRequest, exchange: StreamExchange, metadata: Headers) -> None:
+    async def serve(self, first: StreamRequest, exchange: StreamExchange, caller: Caller) -> None:
         await self.announce(exchange)  # at once, because nearly every failure is a response on the stream
-        chosen = HEADER in metadata or self.is_certain(first.message, metadata)
+        chosen = HEADER in caller.headers or self.is_certain(first.message, caller.headers)
         mark = b"" if chosen else NOT_MLSERVERS
-        await TritonStream(self._dataplane, self._profile, exchange, metadata, mark).run(first)
+        await TritonStream(self._dataplane, self._profile, exchange, caller, mark).run(first)
 
 
 def _may_be_tritons(agent: str) -> bool:
@@ -89,17 +89,16 @@ class TritonStream:
         dataplane: DataPlane,
         profile: Profile,
         exchange: StreamExchange,
-        metadata: Headers,
+        caller: Caller,
         mark: bytes,
     ) -> None:
         """`mark` is what the first response has at its end."""
         self._dataplane = dataplane
         self._profile = profile
         self._exchange = exchange
-        self._metadata = metadata
+        self._caller = caller
         self._mark = mark
-        self._priority = priority_of(metadata)
-        self._fatal = metadata.get("triton_grpc_error") == "true"
+        self._fatal = caller.headers.get("triton_grpc_error") == "true"
         self._writing = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._running: set[ResponseTask] = set()
@@ -130,13 +129,16 @@ class TritonStream:
         try:
             while True:
                 await self._slots.acquire()
-                if request.admission is not None and request.admission.streams:
+                if (
+                    request.admission is not None
+                    and request.admission.pipeline.execution.capabilities.streams
+                ):
                     self._start(asyncio.create_task(self._stream(request.message, request.admission)))
                 else:
                     before = self._start(asyncio.create_task(self._predict(request, before)))
                 if (message := await self._exchange.read()) is None:
                     break
-                request = StreamRequest(message, self._dataplane)
+                request = StreamRequest(message, self._dataplane, self._caller)
             if self._running:
                 await asyncio.wait(self._running)
         except asyncio.CancelledError:
@@ -173,7 +175,7 @@ class TritonStream:
     async def _respond(self, request: StreamRequest) -> bytes:
         _take_empty_final(request.message)  # a single response is the final one
         admission = request.admitted()
-        async with await admission.open(self._call(admission, request.message, Operation.INFER)) as reply:
+        async with await admission.open(Operation.INFER, request_from(request.message)) as reply:
             assert reply.first is not None
             return _part(dump_response(reply.first, typed=False), final=True)
 
@@ -181,7 +183,7 @@ class TritonStream:
         try:
             empty_final = _take_empty_final(message)
             dump = MessageWriter(typed=False).write
-            async with await admission.open(self._call(admission, message, Operation.STREAM)) as reply:
+            async with await admission.open(Operation.STREAM, request_from(message)) as reply:
                 async for response in reply:
                     await self._send(_part(dump(response), final=False))
                     del response  # freed now, while the core has it in its caches
@@ -189,17 +191,6 @@ class TritonStream:
                 await self._send(_part(_empty(message).SerializeToString(), final=True))
         except Exception as error:
             await self._send(self._refusal(message, error))
-
-    def _call(self, admission: Admission, message: InferMessage, operation: Operation) -> Call:
-        call = admission.call(
-            operation,
-            request_from(message),
-            self._metadata,
-            deadline=self._exchange.context.deadline,
-            priority=self._priority,
-        )
-        call.face = "grpc"
-        return call
 
     async def _send(self, part: bytes) -> None:
         async with self._writing:

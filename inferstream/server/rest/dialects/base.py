@@ -4,8 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
+from ....dataplane.access import Action
 from ....dataplane.admission import Admission
-from ....dataplane.call import Call, Operation
+from ....dataplane.call import Operation
+from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.reply import Reply
 from ....errors import InferstreamError
@@ -56,11 +58,21 @@ class InferenceDialect(HttpDialect, ABC):
     queried: ClassVar[Sequence[str]] = ()
     """Paths of streams that serve GET too, with the arguments in the query."""
 
+    body_decides: ClassVar[bool] = False
+    """Whether a body says if its client wants a stream."""
+
     @abstractmethod
-    def parse(self, exchange: Exchange, body: bytes, route: "Route") -> "ParsedRequest":
+    def parse(
+        self,
+        exchange: Exchange,
+        body: bytes,
+        route: "Route",
+        caller: Caller,
+        admission: Admission | None,
+    ) -> "ParsedRequest":
         """Read a request, whose `body` is whole and decompressed. Raises what there is to refuse.
 
-        Where the path names the model, ask for its admission first: a full queue costs no parsing then.
+        `admission` is that of the model that the path names. Where the body names it, the dialect asks for it.
         """
 
 
@@ -99,9 +111,9 @@ class ParsedRequest(ABC):
     compressible = False
     """Whether a whole response may be compressed."""
 
-    def open(self, call: Call) -> Awaitable[Reply]:
-        """Open the reply to the request, whose call is `call`."""
-        return self.admission.open(call)
+    def open(self) -> Awaitable[Reply]:
+        """Open the reply to the request."""
+        return self.admission.open(self.operation, self.request)
 
     def gathering(self) -> Gathering | None:
         """What makes one whole response of a stream; None for a client that wants the stream."""
@@ -130,6 +142,7 @@ class Route(NamedTuple):
     version: str | None
     template: str
     """The path as metrics and traces name it."""
+    action: Action = Action.INFER
 
 
 class ReadRoute(NamedTuple):
@@ -143,14 +156,13 @@ class ReadRoute(NamedTuple):
     version: str | None = None
     value: str = ""
     """What stands for a placeholder that names no model."""
-    headers: RawHeaders = []
-    """Those of the request."""
 
 
 class ReadClaim(NamedTuple):
-    """A path, and what answers there."""
+    """A path, the operation that it stands for, and what answers there."""
 
     path: str
+    action: Action
     read: Callable[[ReadRoute], Awaitable[tuple[int, bytes]]]
     """Gives status and body. Raises whatever the dialect then writes as an error."""
     methods: tuple[str, ...] | None = GET
@@ -162,6 +174,7 @@ class ScopeClaim(NamedTuple):
     """A path whose response depends on the headers of the request, or on the prefix that it came below."""
 
     path: str
-    respond: Callable[[ReadRoute, Scope], Awaitable[tuple[int, RawHeaders, bytes]]]
+    action: Action
+    respond: Callable[[ReadRoute, Caller, Scope], Awaitable[tuple[int, RawHeaders, bytes]]]
     """Gives status, headers and body. Raises whatever the dialect then writes as an error."""
     methods: tuple[str, ...] = GET

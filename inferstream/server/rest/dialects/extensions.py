@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
+from ....dataplane.access import Action
 from ....errors import Unsupported
 from .base import HttpDialect, ReadClaim, ReadRoute
 
@@ -22,7 +23,10 @@ class MissingExtensions(HttpDialect):
     name = "triton's missing extensions"
 
     def reads(self) -> Sequence[ReadClaim]:
-        return [ReadClaim(path, partial(_refuse, name), methods=None) for path, name in MISSING.items()]
+        return [
+            ReadClaim(path, Action.SETTINGS, partial(_refuse, name), methods=None)
+            for path, name in MISSING.items()
+        ]
 
 
 async def _refuse(extension: str, _: ReadRoute) -> tuple[int, bytes]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
+from ....dataplane.access import Action
 from .base import HttpDialect, ReadClaim, ReadRoute
 
 PATH = "/inferstream.js"
@@ -16,7 +17,7 @@ class JavaScriptClient(HttpDialect):
     name = "javascript client"
 
     def reads(self) -> Sequence[ReadClaim]:
-        return [ReadClaim(PATH, _read, content_type=CONTENT_TYPE)]
+        return [ReadClaim(PATH, Action.DOCUMENTATION, _read, content_type=CONTENT_TYPE)]
 
 
 async def _read(_: ReadRoute) -> tuple[int, bytes]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from ....dataplane.access import Action
 from ....errors import ModelNotReady
 from ....types import BaseModel
 from .base import HttpDialect, ReadClaim, ReadRoute
@@ -30,13 +31,13 @@ class Metadata(HttpDialect):
         # With a page, its dialect owns the root.
         alive = {path: body for path, body in ALIVE.items() if path != ROOT or not self._settings.page}
         return [
-            *(ReadClaim(path, partial(_alive, body)) for path, body in alive.items()),
-            ReadClaim("/v2", self._server),
-            ReadClaim("/v2/", self._server),
-            ReadClaim("/v2/health/ready", self._ready),
-            ReadClaim("/v2/models", self._names),
-            ReadClaim("/v2/models/{name}", self._model),
-            ReadClaim("/v2/models/{name}/ready", self._model_ready),
+            *(ReadClaim(path, Action.HEALTH, partial(_alive, body)) for path, body in alive.items()),
+            ReadClaim("/v2", Action.SERVER_METADATA, self._server),
+            ReadClaim("/v2/", Action.SERVER_METADATA, self._server),
+            ReadClaim("/v2/health/ready", Action.HEALTH, self._ready),
+            ReadClaim("/v2/models", Action.SERVER_METADATA, self._names),
+            ReadClaim("/v2/models/{name}", Action.MODEL_METADATA, self._model),
+            ReadClaim("/v2/models/{name}/ready", Action.HEALTH, self._model_ready),
         ]
 
     async def _server(self, _: ReadRoute) -> StatusAndBody:

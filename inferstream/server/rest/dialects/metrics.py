@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ....dataplane.access import Action
 from ....telemetry.metrics import CONTENT_TYPE
 from .base import HttpDialect, ReadClaim, ReadRoute
 
@@ -13,7 +14,11 @@ class MetricsRoute(HttpDialect):
 
     def reads(self) -> Sequence[ReadClaim]:
         path = self._settings.metrics_endpoint
-        return [ReadClaim(path, self._scrape, content_type=CONTENT_TYPE.encode())] if path else []
+        return (
+            [ReadClaim(path, Action.METRICS, self._scrape, content_type=CONTENT_TYPE.encode())]
+            if path
+            else []
+        )
 
     async def _scrape(self, _: ReadRoute) -> tuple[int, bytes]:
         return 200, await self._meters.scrape()

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import orjson
 
-from ....types import Headers
-from ...connections import ScopeOrigin
+from ....dataplane.access import Action
+from ....dataplane.caller import Caller
 from ..messages import JSON, RawHeaders, Scope
 from .base import HttpDialect, ReadRoute, ScopeClaim
 
@@ -18,9 +18,8 @@ class Requests(HttpDialect):
     name = "requests"
 
     def reads(self) -> Sequence[ScopeClaim]:
-        return [ScopeClaim("/v2/requests/{id}", self._cancel, DELETE)]
+        return [ScopeClaim("/v2/requests/{id}", Action.CANCEL, self._cancel, DELETE)]
 
-    async def _cancel(self, route: ReadRoute, scope: Scope) -> tuple[int, RawHeaders, bytes]:
-        headers = Headers(scope["headers"], None, ScopeOrigin(scope))
-        cancelled = await self._dataplane.cancel(route.value, headers)
+    async def _cancel(self, route: ReadRoute, caller: Caller, _: Scope) -> tuple[int, RawHeaders, bytes]:
+        cancelled = await self._dataplane.cancel(route.value, caller)
         return 200, [JSON], orjson.dumps({"id": route.value, "cancelled": cancelled})

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from ....dataplane.access import Action
 from .base import HttpDialect, ReadClaim, ReadRoute
 
 Samples = dict[str, dict[str, float]]
@@ -23,8 +24,8 @@ class Statistics(HttpDialect):
 
     def reads(self) -> Sequence[ReadClaim]:
         return [
-            ReadClaim("/v2/models/stats", self._all),
-            ReadClaim("/v2/models/{model_name}/stats", self._read),
+            ReadClaim("/v2/models/stats", Action.STATISTICS, self._all),
+            ReadClaim("/v2/models/{model_name}/stats", Action.STATISTICS, self._read),
         ]
 
     async def _read(self, route: ReadRoute) -> tuple[int, bytes]:

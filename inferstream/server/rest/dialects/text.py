@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
 
 from ....dataplane.admission import Admission
-from ....dataplane.call import Call, Operation, new_id
+from ....dataplane.call import Operation
+from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
@@ -16,16 +17,16 @@ from ..messages import JSON, RawHeaders
 from .base import ParsedRequest
 
 
-def admit_named(dataplane: DataPlane, name: str) -> Admission:
+def admit_named(dataplane: DataPlane, name: str, caller: Caller) -> Admission:
     """Admission to `model` or `model:version`. Raises ModelNotFound, also for a hidden model."""
     try:
-        admission = dataplane.admit(name)
+        admission = dataplane.admit(name, None, caller)
     except ModelNotFound:
         model, _, version = name.rpartition(":")
         if not (model and version):
             raise
-        admission = dataplane.admit(model, version)
-    if admission.hidden:
+        admission = dataplane.admit(model, version, caller)
+    if admission.pipeline.hidden:
         raise ModelNotFound(name)
     return admission
 
@@ -84,14 +85,14 @@ class TextRequest(ParsedRequest):
         self._streamed = streamed
         self._several: SeveralReplies | None = None
 
-    def open(self, call: Call) -> Awaitable[Reply]:
+    def open(self) -> Awaitable[Reply]:
         if len(self._requests) == 1:
-            return self.admission.open(call)
+            return self.admission.open(self.operation, self.request)
         self._several = SeveralReplies(self.admission)
         interface = self.admission.text
         streams = interface is not None and interface.streams
         operation = Operation.STREAM if streams else Operation.INFER  # which can be batched
-        return self._several.open(calls_like(call, self.admission, self._requests, operation))
+        return self._several.open(operation, self._requests)
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         gathered = GatheredTexts(self._format, self._texts())
@@ -110,22 +111,6 @@ class TextRequest(ParsedRequest):
     def _texts(self) -> "Texts":
         ids = [str(request.id) for request in self._requests]
         return Texts(ids, [self.generation.reader() for _ in ids], self._several)
-
-
-def calls_like(
-    call: Call,
-    admission: Admission,
-    requests: Sequence[InferenceRequest],
-    operation: Operation,
-) -> list[Call]:
-    """A call for each request, with the headers, deadline and priority of `call`."""
-    calls = []
-    for request in requests:
-        request.__dict__["id"] = request.id or new_id()
-        made = admission.call(operation, request, call.headers, None, call.deadline, None, call.priority)
-        made.face = call.face
-        calls.append(made)
-    return calls
 
 
 class Texts:

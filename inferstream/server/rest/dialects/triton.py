@@ -7,6 +7,7 @@ import orjson
 from ....codecs.values.flat import FlatArguments
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
+from ....dataplane.caller import Caller
 from ....errors import InferstreamError, InvalidRequest
 from ....protos import json_requests, sse
 from ....protos.dialects import HEADER, NAMES, asked_dialect
@@ -45,8 +46,10 @@ class Generate(InferenceDialect):
     resumable = True
     queried = ("/v2/models/{model_name}/generate_stream",)
 
-    def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
-        admission = self._dataplane.admit(route.model, route.version)
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> ParsedRequest:
+        assert admission is not None
         asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"), NAMES)
         length = exchange.head.header_length(len(body))
         if length is not None:
@@ -55,16 +58,18 @@ class Generate(InferenceDialect):
         if asked == "triton" or (asked is None and is_flat(admission, document)):
             request, values = read_flat(admission, document, body)
             return FlatRequest(admission, route.operation, request, values)
-        request, binary = json_requests.build_request(document, body, None, nested=admission.takes_any)
+        request, binary = json_requests.build_request(
+            document, body, None, nested=admission.pipeline.takes_any
+        )
         return V2Request(admission, route.operation, request, binary, IN_V2)
 
 
 def is_flat(admission: Admission, document: Any) -> bool:
     """Whether a body is flat JSON for this model, and not a V2 request."""
-    flat = admission.flat
+    flat = admission.pipeline.flat
     if flat is not None and flat.strict and "inputs" in flat.arguments.names:
         return True
-    return not is_v2(document, admission.inputs)
+    return not is_v2(document, admission.signature.declared_inputs)
 
 
 def read_flat(admission: Admission, document: Any, text: bytes) -> tuple[InferenceRequest, FlatValues | None]:
@@ -72,14 +77,16 @@ def read_flat(admission: Admission, document: Any, text: bytes) -> tuple[Inferen
 
     A function takes exactly its arguments. Raises InvalidRequest.
     """
-    flat = admission.flat
+    flat = admission.pipeline.flat
     if flat is None or not flat.strict:
-        request = parse_flat(document, text, admission.inputs, admission.described)
+        request = parse_flat(
+            document, text, admission.signature.declared_inputs, admission.signature.described
+        )
         if flat is not None:
             _expect(flat.arguments, request)
         return request, None
     values, request_id = arguments_of(document, text, flat.arguments.names)
-    form = admission.form
+    form = admission.pipeline.form
     if form is not None and form.fits(values):
         return ValuesRequest(form, values, request_id), flat.results.document
     fields: dict[str, Any] = {"inputs": flat.arguments.read(values)}

@@ -4,6 +4,7 @@ import orjson
 
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
+from ....dataplane.caller import Caller
 from ....errors import InferstreamError
 from ....protos import json_requests, sse
 from ....protos.json_events import EventWriter
@@ -27,16 +28,20 @@ class V2(InferenceDialect):
     }
     resumable = True
 
-    def parse(self, exchange: Exchange, body: bytes, route: Route) -> "V2Request":
-        admission = self._dataplane.admit(route.model, route.version)
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> "V2Request":
+        assert admission is not None
         length = exchange.head.header_length(len(body))
         if length is not None:
             return with_binary(admission, route.operation, body, length)
         document, body = json_requests.load_request(body)
-        form = admission.form
+        form = admission.pipeline.form
         if form is not None and (values := json_requests.build_values_request(document, body, form)):
             return V2Request(admission, route.operation, values, None)
-        request, binary = json_requests.build_request(document, body, None, nested=admission.takes_any)
+        request, binary = json_requests.build_request(
+            document, body, None, nested=admission.pipeline.takes_any
+        )
         return V2Request(admission, route.operation, request, binary)
 
 
@@ -46,11 +51,13 @@ def with_binary(
     """A request of `length` bytes of JSON and, behind them, binary tensors. Raises InvalidRequest."""
     binary: json_requests.BinaryOutputs | None
     if length == 0:
-        request, binary = json_requests.raw_request(memoryview(body), admission.inputs)
+        request, binary = json_requests.raw_request(memoryview(body), admission.signature.declared_inputs)
     else:
         document, text = json_requests.load_request(body[:length])
         tail = memoryview(body)[length:]
-        request, binary = json_requests.build_request(document, text, tail, nested=admission.takes_any)
+        request, binary = json_requests.build_request(
+            document, text, tail, nested=admission.pipeline.takes_any
+        )
     return V2Request(admission, operation, request, binary, headers)
 
 

@@ -2,13 +2,14 @@
 
 import pytest
 
+from inferstream.dataplane.access import Action
+from inferstream.dataplane.caller import Caller
 from inferstream.errors import InvalidRequest, Overloaded
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.grpc_requests import InferMessage
 from inferstream.server.grpc import stream
 from inferstream.server.grpc.dialects.dialect import StreamDialect, StreamExchange, StreamRequest
 from inferstream.server.grpc.stream import dialect_of
-from inferstream.telemetry.access import AccessLines
 from inferstream.types import Headers
 
 
@@ -73,7 +74,7 @@ class Esperanto(StreamDialect):
     def is_certain(message: InferMessage, metadata: Headers) -> bool:
         return "verda" in message.parameters
 
-    async def serve(self, first: StreamRequest, exchange: StreamExchange, metadata: Headers) -> None:
+    async def serve(self, first: StreamRequest, exchange: StreamExchange, caller: Caller) -> None:
         await exchange.write(first.message.id.encode())
 
 
@@ -84,6 +85,8 @@ class Exchange:
         self.context = self
         self._request = request
         self.written: list[bytes] = []
+
+    deadline = None
 
     def invocation_metadata(self) -> tuple[()]:
         return ()
@@ -99,10 +102,15 @@ class FullDataPlane:
     """Refuses every request."""
 
     events = None
-    lines = AccessLines(logged=False)
 
-    def admit(self, model: str, version: str | None) -> None:
+    def __init__(self) -> None:
+        self.refusals: list[tuple[str, str]] = []
+
+    def admit(self, model: str, version: str | None, caller: Caller, action: Action) -> None:
         raise Overloaded("full")
+
+    def refused(self, caller: Caller, operation: str, model: str, error: Exception) -> None:
+        self.refusals.append((caller.dialect, operation))
 
     def stream_dialect(self, name: str) -> None:
         return None
@@ -121,7 +129,9 @@ async def test_a_dialect_is_a_class_and_a_line_of_registration(monkeypatch) -> N
 
 
 async def test_a_refusal_is_raised_where_a_dialect_asks_for_the_admission() -> None:
-    request = StreamRequest(message(model_name="m"), FullDataPlane())
+    dataplane = FullDataPlane()
+    request = StreamRequest(message(model_name="m"), dataplane, Caller(Headers(()), "grpc"))
+    assert dataplane.refusals == [("grpc", "stream")]
     assert request.admission is None
     with pytest.raises(Overloaded, match="full"):
         request.admitted()

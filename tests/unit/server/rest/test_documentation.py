@@ -8,6 +8,7 @@ import pytest
 
 from inferstream import App
 from inferstream.codecs.values.flat import FlatArguments
+from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.errors import ModelNotFound
 from inferstream.server.rest.dialects.base import ReadRoute, ScopeClaim
@@ -19,7 +20,7 @@ from inferstream.server.rest.messages import PREFIX
 from inferstream.server.rest.routes import Routes
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
-from inferstream.types import MetadataModelResponse, MetadataTensor
+from inferstream.types import Headers, MetadataModelResponse, MetadataTensor
 
 FILES = files("inferstream")
 PAGE = {file.name: file.read_text() for file in FILES.joinpath("page").iterdir()}
@@ -48,7 +49,7 @@ async def get(
     assert isinstance(found, ReadRoute)
     assert isinstance(found.claim, ScopeClaim)
     whole = {"path": path, "raw_path": path.encode(), "headers": [*headers], **scope}
-    status, sent, body = await found.claim.respond(found, whole)
+    status, sent, body = await found.claim.respond(found, Caller(Headers(whole["headers"]), "http"), whole)
     return status, dict(sent), body
 
 

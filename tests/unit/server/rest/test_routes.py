@@ -1,7 +1,10 @@
 """What a path asks for, and claims that exclude each other."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from inferstream.dataplane.access import Action
 from inferstream.dataplane.call import Operation
 from inferstream.errors import InvalidSettings
 from inferstream.handlers import CustomHandler
@@ -79,7 +82,7 @@ def test_a_path_that_two_dialects_claim_names_both(path: str) -> None:
         name = "other"
 
         def reads(self) -> list[ReadClaim]:
-            return [ReadClaim(path, self.reads)]
+            return [ReadClaim(path, Action.SETTINGS, self.reads)]
 
     with pytest.raises(InvalidSettings, match=r'"(v2|metadata|fastapi)" and "other" both claim /v2/'):
         Routes([dialect(None, Settings(), Meters()) for dialect in (*DIALECTS, Other)])
@@ -93,7 +96,7 @@ def test_metrics_at_the_path_of_another_route_stop_the_start() -> None:
 
 
 def test_the_paths_that_fastapi_serves_are_claimed_for_it() -> None:
-    document = build_resources(None, Settings()).openapi()["paths"]
+    document = build_resources(SimpleNamespace(access=None), Settings()).openapi()["paths"]
     served = {(method.upper(), path) for path, methods in document.items() for method in methods}
     assert {(method, path) for path, method in METHODS.items()} == {
         (method, path.replace(":path}", "}")) for method, path in served if "/versions/" not in path

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import orjson
 
+from .....dataplane.access import Action
+from .....dataplane.caller import Caller
 from ...messages import JSON, PREFIX, RawHeaders, Scope
 from ..base import HttpDialect, ReadRoute, ScopeClaim
 from ..metadata import ALIVE, ROOT
@@ -23,29 +25,31 @@ class Documentation(HttpDialect):
 
     def reads(self) -> Sequence[ScopeClaim]:
         documents = [
-            ScopeClaim("/openapi.json", self._document),
-            ScopeClaim("/v2/docs/dataplane.json", self._document),
-            ScopeClaim("/v2/models/{name}/docs/dataplane.json", self._document_of_model),
+            ScopeClaim("/openapi.json", Action.DOCUMENTATION, self._document),
+            ScopeClaim("/v2/docs/dataplane.json", Action.DOCUMENTATION, self._document),
+            ScopeClaim(
+                "/v2/models/{name}/docs/dataplane.json", Action.DOCUMENTATION, self._document_of_model
+            ),
         ]
         if not self._settings.page:
             return documents
         page_document("./")  # read at load, as the files are
         return [
             *documents,
-            ScopeClaim(ROOT, self._root),
-            ScopeClaim("/docs", self._page),
-            ScopeClaim("/v2/docs", self._page),
-            ScopeClaim("/v2/models/{name}/docs", self._page_of_model),
-            *(ScopeClaim(PAGE + name, self._file) for name in page_files()),
+            ScopeClaim(ROOT, Action.DOCUMENTATION, self._root),
+            ScopeClaim("/docs", Action.DOCUMENTATION, self._page),
+            ScopeClaim("/v2/docs", Action.DOCUMENTATION, self._page),
+            ScopeClaim("/v2/models/{name}/docs", Action.DOCUMENTATION, self._page_of_model),
+            *(ScopeClaim(PAGE + name, Action.DOCUMENTATION, self._file) for name in page_files()),
         ]
 
-    async def _root(self, route: ReadRoute, scope: Scope) -> Response:
+    async def _root(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
         """The page for a browser; for all other clients the answer that the server is alive."""
         if b"text/html" in dict(scope["headers"]).get(b"accept", b""):
-            return await self._page(route, scope)
+            return await self._page(route, caller, scope)
         return 200, [JSON], ALIVE[ROOT]
 
-    async def _page(self, _: ReadRoute, scope: Scope) -> Response:
+    async def _page(self, _: ReadRoute, caller: Caller, scope: Scope) -> Response:
         prefix = scope.get(PREFIX)
         # Relative where the client's path is this one, so that a proxy may serve the page below any path.
         path = scope.get("raw_path") or scope["path"].encode()  # a name may hold slashes that are escaped
@@ -53,18 +57,18 @@ class Documentation(HttpDialect):
         page = page_document(f"{prefix}/" if prefix else up or "./")
         return page.response(scope["headers"], self._settings.gzip_enabled)
 
-    async def _page_of_model(self, route: ReadRoute, scope: Scope) -> Response:
+    async def _page_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
         await self._dataplane.model_metadata(route.model, route.version)  # an unknown model has no page
-        return await self._page(route, scope)
+        return await self._page(route, caller, scope)
 
-    async def _file(self, _: ReadRoute, scope: Scope) -> Response:
+    async def _file(self, _: ReadRoute, caller: Caller, scope: Scope) -> Response:
         file = page_files()[scope["path"].removeprefix(PAGE)]
         return file.response(scope["headers"], self._settings.gzip_enabled)
 
-    async def _document(self, _: ReadRoute, scope: Scope) -> Response:
+    async def _document(self, _: ReadRoute, caller: Caller, scope: Scope) -> Response:
         return 200, [JSON], orjson.dumps(describe(self._settings, self._prefix(scope)))
 
-    async def _document_of_model(self, route: ReadRoute, scope: Scope) -> Response:
+    async def _document_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
         name, version = route.model, route.version
         metadata = await self._dataplane.model_metadata(name, version)
         document = describe(

@@ -10,7 +10,7 @@ import numpy as np
 from .....codecs.values.flat import FlatResults
 from .....codecs.values.tensor_objects import object_of
 from .....dataplane.admission import Admission
-from .....dataplane.call import Call, Operation
+from .....dataplane.call import Operation
 from .....dataplane.reply import Reply
 from .....errors import InferstreamError, PayloadTooLarge
 from .....protos.json_responses import dump
@@ -66,7 +66,7 @@ class Answered(InferstreamError):
 
 
 class RpcRequest(ParsedRequest):
-    """The requests of a body, at least one of which has an admission. The door's call is that of the first such."""
+    """The requests of a body, at least one of which has an admission."""
 
     __slots__ = ("_batch", "_left", "_prepared", "_running", "_write")
 
@@ -85,47 +85,45 @@ class RpcRequest(ParsedRequest):
         self._left = limit
         self._write = write
 
-    async def open(self, call: Call) -> Reply:
+    async def open(self) -> Reply:
         """Run all calls to their ends. Failures are answers."""
         if not self._batch:
-            await self._run(*self._running[0], call)
+            await self._run(*self._running[0])
         else:
-            await self._run_all(call)
+            await self._run_all()
         return Reply(NOTHING)
 
-    async def _run_all(self, first: Call) -> None:
+    async def _run_all(self) -> None:
         slots = asyncio.Semaphore(AT_ONCE)
-        first.task = None  # each call has a task of its own
+        self.admission.caller.task = None  # each call has a task of its own
 
-        async def run(prepared: Prepared, ready: Ready, call: Call) -> None:
+        async def run(prepared: Prepared, ready: Ready) -> None:
             async with slots:
-                await self._run(prepared, ready, call)
+                await self._run(prepared, ready)
 
         async with asyncio.TaskGroup() as group:
-            for prepared, ready in self._running:
-                call = first if ready.request is self.request else _call_like(first, ready)
-                group.create_task(run(prepared, ready, call))
+            for each in self._running:
+                group.create_task(run(*each))
 
-    async def _run(self, prepared: Prepared, ready: Ready, call: Call) -> None:
+    async def _run(self, prepared: Prepared, ready: Ready) -> None:
         try:
             if ready.admission.predicts:
-                reply = await ready.admission.open(call)
+                reply = await ready.admission.open(Operation.INFER, ready.request)
                 assert reply.first is not None
                 result = self._write(ready.results, reply.first)
                 if self._batch:
                     self._take(len(result))
             else:
-                call.operation = Operation.STREAM
-                result = await self._gathered(ready, call)
+                result = await self._gathered(ready)
             prepared.answer = messages.result_document(prepared.id, result)
         except Exception as error:
             prepared.failed(wrap(error))
 
-    async def _gathered(self, ready: Ready, call: Call) -> bytes:
+    async def _gathered(self, ready: Ready) -> bytes:
         """The items of a stream as a list. Raises PayloadTooLarge."""
         items = []
         turned = perf_counter()
-        async with await ready.admission.open(call) as reply:
+        async with await ready.admission.open(Operation.STREAM, ready.request) as reply:
             async for response in reply:
                 item = self._write(ready.results, response)
                 self._take(len(item) + 1)
@@ -153,15 +151,6 @@ class RpcRequest(ParsedRequest):
     def failure(self, error: InferstreamError) -> NoReturn:
         """Results are not streamed here."""
         raise NotImplementedError
-
-
-def _call_like(first: Call, ready: Ready) -> Call:
-    """A call with the headers, deadline and priority of another."""
-    call = ready.admission.call(
-        Operation.INFER, ready.request, first.headers, None, first.deadline, None, first.priority
-    )
-    call.face = first.face
-    return call
 
 
 NOTHING = InferenceResponse.trusted({"model_name": "", "model_version": None, "id": None, "outputs": []})

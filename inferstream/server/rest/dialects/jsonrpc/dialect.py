@@ -8,6 +8,7 @@ import orjson
 from .....codecs.values.flat import FlatResults
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
+from .....dataplane.caller import Caller
 from .....dataplane.dataplane import DataPlane
 from .....errors import Code, InferstreamError, InvalidRequest, ModelNotFound
 from .....protos import sse
@@ -37,10 +38,12 @@ class JsonRpc(InferenceDialect):
     yields = True
     inferences = {PATH: Operation.INFER, OBJECTS: Operation.INFER}
 
-    def parse(self, exchange: Exchange, body: bytes, route: Route) -> RpcRequest:
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> RpcRequest:
         document = messages.load(body)
         batch = messages.batch_of(document)
-        prepared = [self._prepare(each) for each in (batch or [document])]
+        prepared = [self._prepare(each, caller) for each in (batch or [document])]
         running = [(each, each.ready) for each in prepared if each.ready is not None]
         if not running:
             raise Answered(body_of(prepared, batch is not None))
@@ -48,7 +51,7 @@ class JsonRpc(InferenceDialect):
             prepared, running, batch is not None, self._settings.max_body_bytes, writer_of(route)
         )
 
-    def _prepare(self, document: Any) -> Prepared:
+    def _prepare(self, document: Any, caller: Caller) -> Prepared:
         try:
             message = messages.message_of(document)
         except InferstreamError as error:
@@ -57,7 +60,7 @@ class JsonRpc(InferenceDialect):
             return wrong
         prepared = Prepared(message.id, message.answered)
         try:
-            admission = admit(self._dataplane, message.method)
+            admission = admit(self._dataplane, message.method, caller)
             prepared.ready = ready(admission, message.params)
         except InferstreamError as error:
             prepared.failed(error)
@@ -79,8 +82,10 @@ class JsonRpcStreams(InferenceDialect):
     yields = True
     inferences = {PATH + STREAM: Operation.STREAM, OBJECTS + STREAM: Operation.STREAM}
 
-    def parse(self, exchange: Exchange, body: bytes, route: Route) -> "RpcStream":
-        admission = self._dataplane.admit(route.model, route.version)
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> "RpcStream":
+        assert admission is not None
         document = messages.load(body) if body else {}
         if not isinstance(document, dict):
             raise messages.WrongMessage("The body must be an object with params.")
@@ -146,16 +151,16 @@ def writer_of(route: Route) -> Write:
     return written_with_objects if route.template.startswith(OBJECTS) else written
 
 
-def admit(dataplane: DataPlane, method: str) -> Admission:
+def admit(dataplane: DataPlane, method: str, caller: Caller) -> Admission:
     """Admission to the model of a method: `model`, `model:version`, and `predict.` before either.
 
     Raises ModelNotFound, and WrongMessage for a stream.
     """
     for name in (method, *([method.removeprefix(PREDICT)] if method.startswith(PREDICT) else [])):
         model, _, version = name.rpartition(":")
-        for named in ((name, None), *(((model, version),) if model and version else ())):
+        for named, its in ((name, None), *(((model, version),) if model and version else ())):
             try:
-                return dataplane.admit(*named)
+                return dataplane.admit(named, its, caller)
             except ModelNotFound:
                 continue
     if method.startswith(STREAMS):
@@ -165,7 +170,7 @@ def admit(dataplane: DataPlane, method: str) -> Admission:
 
 def ready(admission: Admission, params: dict[str, Any] | Sequence[Any]) -> Ready:
     """The request of these params. Raises InvalidRequest, which names the argument."""
-    flat = admission.flat
+    flat = admission.pipeline.flat
     if flat is None:
         raise InvalidRequest(
             f"Model {admission.model} declares no inputs, so it cannot be called by names of arguments."

@@ -5,8 +5,10 @@ from typing import Any
 
 import orjson
 
+from .....dataplane.access import Action
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation, new_id
+from .....dataplane.caller import Caller
 from .....errors import InferstreamError, ModelNotFound
 from .....text.chat import read_messages
 from .....text.fields import Fields, wrong_field
@@ -49,6 +51,7 @@ class OpenAI(InferenceDialect):
 
     name = "openai"
     yields = True
+    body_decides = True
     inferences = {
         prefix + path: Operation.STREAM
         for prefix in PREFIXES
@@ -60,16 +63,20 @@ class OpenAI(InferenceDialect):
             claim
             for prefix in PREFIXES
             for claim in (
-                ReadClaim(f"{prefix}/models", self._models),
-                ReadClaim(f"{prefix}/models/{{model_name}}", self._model),
-                ReadClaim(f"{prefix}/responses/{{response_id}}", unstored, ("GET", "DELETE", "POST")),
+                ReadClaim(f"{prefix}/models", Action.SERVER_METADATA, self._models),
+                ReadClaim(f"{prefix}/models/{{model_name}}", Action.MODEL_METADATA, self._model),
+                ReadClaim(
+                    f"{prefix}/responses/{{response_id}}", Action.RESUME, unstored, ("GET", "DELETE", "POST")
+                ),
             )
         ]
 
-    def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> ParsedRequest:
         fields = Fields.read(body)
         name = fields.needed_text("model")
-        admission = self._admit(name)
+        admission = self._admit(name, caller)
         interface = admission.text
         if route.template.endswith("/embeddings"):
             return EmbeddingRequest.read(fields, admission, interface, name)
@@ -83,14 +90,14 @@ class OpenAI(InferenceDialect):
             return read_response(fields, admission, interface, name)
         return _completions(fields, admission, interface, name)
 
-    def _admit(self, name: str) -> Admission:
+    def _admit(self, name: str, caller: Caller) -> Admission:
         """Admission to `model`, `model:version`, or the default model for the name that clients of TGI send."""
         try:
-            return admit_named(self._dataplane, name)
+            return admit_named(self._dataplane, name, caller)
         except ModelNotFound:
             if name not in DUMMIES:
                 raise
-        return self._dataplane.admit(self._dataplane.default_text_model())
+        return self._dataplane.admit(self._dataplane.default_text_model(), None, caller)
 
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         status = status_of(error, self._settings.status_profile).http

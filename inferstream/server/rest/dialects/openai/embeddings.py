@@ -11,7 +11,7 @@ import orjson
 from .....codecs.values.objects import Json
 from .....codecs.values.scalars import as_text
 from .....dataplane.admission import Admission
-from .....dataplane.call import Call, Operation
+from .....dataplane.call import Operation
 from .....dataplane.reply import Reply
 from .....dataplane.several import SeveralReplies
 from .....errors import InferstreamError, InvalidOutput
@@ -21,7 +21,6 @@ from .....text.interface import FLOATS, UNDECLARED, TextInterface
 from .....types import InferenceRequest, InferenceResponse, ResponseOutput
 from ...messages import JSON, RawHeaders
 from ..base import ParsedRequest
-from ..text import calls_like
 
 MOST_TEXTS = 2048
 
@@ -77,11 +76,10 @@ class EmbeddingRequest(ParsedRequest):
         requests = [interface.request(part, {}, fields.scalars(KNOWN)) for part in parts]
         return cls(admission, requests, name, encoded, dimensions)
 
-    def open(self, call: Call) -> Awaitable[Reply]:
+    def open(self) -> Awaitable[Reply]:
         if len(self._requests) == 1:
-            return self.admission.open(call)
-        calls = calls_like(call, self.admission, self._requests, Operation.INFER)
-        return SeveralReplies(self.admission).open(calls)
+            return self.admission.open(self.operation, self.request)
+        return SeveralReplies(self.admission).open(Operation.INFER, self._requests)
 
     def gathering(self) -> "GatheredVectors":
         return GatheredVectors(self)

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import orjson
 
+from .....dataplane.access import Action
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
+from .....dataplane.caller import Caller
 from .....errors import InferstreamError, InvalidRequest
 from .....text.fields import Fields, wrong_field
 from .....text.interface import TextInterface
@@ -29,19 +31,25 @@ class Tgi(InferenceDialect):
 
     name = "tgi"
     yields = True
+    body_decides = True
     inferences = dict.fromkeys((ROOT, GENERATE, GENERATE_STREAM), Operation.STREAM)
 
     def reads(self) -> Sequence[ReadClaim]:
-        return [ReadClaim("/info", self._info), ReadClaim("/health", self._health)]
+        return [
+            ReadClaim("/info", Action.SERVER_METADATA, self._info),
+            ReadClaim("/health", Action.HEALTH, self._health),
+        ]
 
-    def parse(self, exchange: Exchange, body: bytes, route: Route) -> ParsedRequest:
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> ParsedRequest:
         fields = Fields.read(body)
         named = fields.names()
         plain = "prompt" in named and route.template == GENERATE
         if plain == ("inputs" in named):
             raise _formless(route.template, both=plain)
         name = fields.text("model") or self._dataplane.default_text_model()
-        admission = admit_named(self._dataplane, name)
+        admission = admit_named(self._dataplane, name, caller)
         interface = admission.text
         if interface is None:
             raise wrong_field("model", f"{name} does not take text")

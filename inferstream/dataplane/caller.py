@@ -1,0 +1,40 @@
+"""`Caller`: who makes a request, in which dialect, and how urgently."""
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from ..types import Headers
+
+
+@dataclass(slots=True)
+class Caller:
+    """The client of one request, or of one stream or connection where its requests have that in common.
+
+    A transport makes it before it reads a body. `headers` decode when they are read, and know the client's address
+    and certificate. `deadline` is a time on the event loop's clock, in seconds. `priority` is 1 (highest) to 9
+    (lowest), and 0 for the model's default. `pace` is the least time in seconds between two responses of a stream.
+    `task` opens the calls; None for the current task at that time.
+    """
+
+    headers: Headers
+    dialect: str
+    task: asyncio.Task[object] | None = None
+    deadline: float | None = None
+    priority: int = 0
+    pace: float = 0.0
+    principal: str | None = None
+    """The name of the client; None where nothing has proved one. Only `Access` sets it."""
+
+    @property
+    def peer(self) -> str:
+        """The address of the client in gRPC's form; empty where the transport does not know it."""
+        return self.headers.peer or ""
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The names in the client's verified certificate."""
+        return self.headers.identities
+
+    def until(self, deadline: float) -> "Caller":
+        """The same client with a deadline of its own, for one request of a connection."""
+        return replace(self, deadline=deadline)

@@ -1,0 +1,163 @@
+"""Every route, RPC and message asks whether its caller may do what it stands for: a matrix out of the routes."""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from inferstream import App, MLModel, ModelSettings, custom_handler
+from inferstream.dataplane.access import Action
+from inferstream.dataplane.caller import Caller
+from inferstream.errors import PermissionDenied
+from inferstream.protos.json_limits import JsonLimits
+from inferstream.server.application import Application
+from inferstream.server.grpc.rpc import RpcFailed
+from inferstream.server.grpc.services import ACTIONS as OF_RPCS
+from inferstream.server.grpc.statuses import StatusCode
+from inferstream.server.kafka.messages import request_of
+from inferstream.server.rest.app import DIALECTS
+from inferstream.server.rest.dialects.base import ReadRoute, Route
+from inferstream.server.rest.paths import ACTIONS
+from inferstream.server.rest.resources import build_resources
+from inferstream.server.rest.routes import Routes
+from inferstream.server.rest.server import metrics_service
+from inferstream.server.rest.websocket import WebSocketDoor
+from inferstream.settings import Settings
+from inferstream.telemetry.metrics import Meters
+
+app = App()
+
+
+@app.model
+def double(n: int) -> int:
+    return 2 * n
+
+
+@app.model
+async def count(n: int) -> AsyncIterator[int]:
+    for each in range(n):
+        yield each
+
+
+class Routed(MLModel):
+    @custom_handler("/own/route", "GET")
+    async def own(self) -> dict[str, int]:
+        return {}
+
+
+@pytest_asyncio.fixture
+async def closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Application, list[Action]]]:
+    """An application that is open for health alone, and the operations that were asked for."""
+    asked: list[Action] = []
+
+    def check(action: Action, caller: Caller, model: str | None = None) -> None:
+        assert isinstance(caller, Caller)
+        asked.append(action)
+        if action is not Action.HEALTH:
+            raise PermissionDenied("closed")
+
+    application = Application([app, ModelSettings(name="routed", implementation=Routed)])
+    async with application:
+        monkeypatch.setattr(application.access, "check", check)
+        yield application, asked
+
+
+OPEN = ("/health", "/v2/health/live", "/v2/health/ready", "/v2/models/double/ready")
+
+
+def every_route() -> list[tuple[str, str]]:
+    dialects = [dialect(None, Settings(), Meters()) for dialect in DIALECTS]  # type: ignore[arg-type]
+    claims = list(Routes(dialects).claims)
+    for dialect in dialects:
+        claims += [(method, item.path) for item in dialect.reads() for method in item.methods or ("GET",)]
+        claims += [("POST", path) for path in getattr(dialect, "inferences", ())]
+    return sorted({(method, re.sub(r"\{.*?\}", "double", path)) for method, path in claims})
+
+
+@pytest.mark.parametrize(("method", "path"), [*every_route(), ("GET", "/own/route")])
+async def test_each_route_of_http_asks(closed: Any, method: str, path: str) -> None:
+    application, asked = closed
+    transport = httpx.ASGITransport(application.asgi)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        response = await client.request(method, path, headers={"accept": "text/html"})
+    assert asked, "nothing has asked for this route"
+    if path in OPEN:
+        assert asked == [Action.HEALTH]
+        assert response.status_code == 200
+    elif path.startswith(("/rpc/stream", "/jsonrpc/stream", "/rpc", "/jsonrpc")):
+        assert "closed" in response.text
+    else:
+        assert response.status_code == 403, response.text
+
+
+def test_each_route_that_fastapi_serves_stands_for_an_operation(closed: Any) -> None:
+    application, _ = closed
+    served = build_resources(application.dataplane, Settings()).openapi()["paths"]
+    assert {path.replace(":path}", "}") for path in served} == set(ACTIONS)
+
+
+class Context:
+    deadline = None
+    peer = ""
+    identities = ()
+
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
+
+    async def read(self) -> bytes:
+        return b""
+
+    async def write(self, message: bytes) -> None: ...
+    async def send_initial_metadata(self, metadata: Any) -> None: ...
+    def set_trailing_metadata(self, metadata: Any) -> None: ...
+
+
+async def test_each_rpc_asks(closed: Any) -> None:
+    application, asked = closed
+    application.rpcs.find("/inferstream")  # takes over the typed RPCs
+    rpcs = [*application.rpcs._rpcs.values(), *application.rpcs.typed._rpcs.values()]
+    assert len(rpcs) > 20
+    for rpc in rpcs:
+        asked.clear()
+        if OF_RPCS.get(rpc.path.rpartition("/")[2]) is Action.HEALTH:
+            continue
+        streams = rpc.client_streams or rpc.server_streams
+        with pytest.raises(RpcFailed) as failed:
+            await rpc.serve(None if streams else b"", Context())
+        assert failed.value.code is StatusCode.PERMISSION_DENIED, rpc.path
+        assert asked, f"nothing has asked for {rpc.path}"
+
+
+async def test_a_websocket_a_message_of_kafka_and_the_metrics_port_ask(closed: Any) -> None:
+    application, asked = closed
+    door = WebSocketDoor(application.dataplane, application.settings, application.meters)
+    with pytest.raises(PermissionDenied):
+        door.open(None, "/v2/models/double/stream", [], None)  # type: ignore[arg-type]
+
+    class Record(NamedTuple):
+        value: bytes = b"{}"
+        key: bytes | None = None
+        headers: tuple[tuple[str, bytes], ...] = (("mlserver-model", b"double"),)
+
+    with pytest.raises(PermissionDenied):
+        request_of(Record(), JsonLimits(100, 5, 5), application.dataplane.admit)
+    service = metrics_service("/metrics", application.meters, application.settings, application.access)
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(service.app), base_url="http://localhost"
+    ) as client:
+        assert (await client.get("/metrics")).status_code == 403
+    assert asked == [Action.STREAM, Action.INFER, Action.METRICS]
+
+
+def test_an_inference_of_a_path_says_whether_it_streams() -> None:
+    routes = Routes([dialect(None, Settings(), Meters()) for dialect in DIALECTS])  # type: ignore[arg-type]
+    found = {
+        path: route.action
+        for path in ("/v2/models/m/infer", "/v2/models/m/infer_stream", "/v1/chat/completions", "/rpc")
+        if isinstance(route := routes.of_path(path, "POST"), Route)
+    }
+    assert [*found.values()] == [Action.INFER, Action.STREAM, Action.INFER, Action.INFER]
+    assert isinstance(routes.of_path("/v2/models/m", "GET"), ReadRoute)
