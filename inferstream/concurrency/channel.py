@@ -47,7 +47,7 @@ class Channel(AsyncIterator[T]):
             self._wake()
 
     def has_room(self) -> bool:
-        """Whether fewer than `bound` items wait. Otherwise `_taken` is called when the next one leaves."""
+        """Whether fewer than `bound` items wait. Otherwise `_go_on` is called when there is room again."""
         if not self._full():
             return True
         self._watched = True
@@ -89,7 +89,7 @@ class Channel(AsyncIterator[T]):
             self._taken()
         return item
 
-    def take(self) -> T:
+    def pop(self) -> T:
         """The next item, which must exist."""
         item = self._items.popleft()
         if self._watched:
@@ -100,14 +100,14 @@ class Channel(AsyncIterator[T]):
         """A future that is done when there is an item or the end. It may be done too early: check, and wait again."""
         reader = self._reader = self._loop.create_future()
         if self._items or not self.open:  # another thread put an item before it could see who waits
-            self._resume()
+            reader.set_result(None)
         return reader
 
     def close(self) -> None:
         """The reader leaves: what waits and what follows is dropped, and producers do not wait."""
         self.open = False
         self._items.clear()
-        self._resume()
+        self._wake()
         self._go_on()
         while self._producers:
             self._go_on()
@@ -122,16 +122,14 @@ class Channel(AsyncIterator[T]):
 
     def _wake(self) -> None:
         """Let the reader read on."""
-        self._resume()
-
-    def _resume(self) -> None:
         reader, self._reader = self._reader, None
         if reader is not None and not reader.done():
             reader.set_result(None)
 
     def _taken(self) -> None:
         """An item has left."""
-        self._go_on()
+        if not self._full():
+            self._go_on()
 
     def _go_on(self) -> None:
         """Let the first producer that waits go on."""
@@ -175,8 +173,7 @@ class SizedChannel(Channel[T]):
 
     def _taken(self) -> None:
         self.size -= self._sizes.popleft()
-        if not self._full():
-            self._go_on()
+        super()._taken()
 
 
 class ThreadChannel(Channel[T]):
@@ -190,3 +187,6 @@ class ThreadChannel(Channel[T]):
             self._loop.call_soon_threadsafe(self._resume)
         except RuntimeError:
             self.open = False  # the loop was closed: the thread outlived the shutdown grace
+
+    def _resume(self) -> None:
+        super()._wake()

@@ -143,10 +143,10 @@ async def test_a_producer_cancelled_as_it_may_go_on_lets_another_go_on() -> None
     channel.put(0)
     first, second = (asyncio.ensure_future(channel.send(number)) for number in (1, 2))
     await turns()
-    assert channel.take() == 0
+    assert channel.pop() == 0
     first.cancel()
     await asyncio.wait_for(second, 5)
-    assert channel.take() == 2
+    assert channel.pop() == 2
     assert first.cancelled()
 
 
@@ -203,7 +203,7 @@ async def test_sizes_fill_a_channel_too() -> None:
     assert not producing.done()
     assert await anext(channel) == 0
     await asyncio.wait_for(producing, 5)
-    assert (channel.size, channel.take(), channel.size) == (60, 1, 0)
+    assert (channel.size, channel.pop(), channel.size) == (60, 1, 0)
 
 
 async def test_a_producer_waits_until_all_of_a_large_item_has_room() -> None:
@@ -212,10 +212,10 @@ async def test_a_producer_waits_until_all_of_a_large_item_has_room() -> None:
     channel.put(1, 500)
     producing = asyncio.ensure_future(channel.room())
     await turns()
-    channel.take()
+    channel.pop()
     await turns()
     assert not producing.done()
-    channel.take()
+    channel.pop()
     await asyncio.wait_for(producing, 5)
 
 
@@ -225,6 +225,20 @@ async def test_a_closed_channel_has_no_size() -> None:
     channel.close()
     assert channel.size == 0
     assert channel.has_room()
+
+
+async def test_a_channel_with_more_than_its_bound_has_no_room_before_it_has_less() -> None:
+    channel: Channel[int] = Channel(1)
+    for number in range(3):
+        channel.put(number)
+    producing = asyncio.ensure_future(channel.room())
+    for _ in range(2):
+        await turns()
+        channel.pop()
+    await turns()
+    assert not producing.done()
+    channel.pop()
+    await asyncio.wait_for(producing, 5)
 
 
 @pytest.mark.parametrize("bound", [1, 2, 8])
@@ -259,7 +273,7 @@ async def test_an_item_that_leaves_just_before_its_producer_would_wait_is_notice
         def _full(self) -> bool:
             full = super()._full()
             if full and not self._watched:
-                self.take()  # the reader does not see yet that the producer wants to know
+                self.pop()  # the reader does not see yet that the producer wants to know
             return full
 
     channel = Raced(1)
