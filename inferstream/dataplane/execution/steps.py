@@ -92,7 +92,7 @@ class Steps:
         self._caller.close()
 
     def _changed(self, stream: SteppedStream) -> None:
-        if stream.over and stream.waits:
+        if stream.waits and not stream.open:
             self._waiting.remove(stream, stream.call.priority)
             self._waits_no_more(stream)
             self.queue.left(stream.call.expired)
@@ -129,7 +129,7 @@ class Steps:
         """Whether it must wait for a reader to read or leave, or for a new stream."""
         if self._waiting and len(self._active) < self._most:
             return False
-        return bool(self._active) and not any(stream.over for stream in self._active)
+        return bool(self._active) and all(stream.open for stream in self._active)
 
     async def _admit(self) -> None:
         self._looks += 1
@@ -156,10 +156,10 @@ class Steps:
                 self.meters.waits.observe(now - stream.joined)
 
     async def _release(self) -> None:
-        over = [stream for stream in self._active if stream.over]
+        over = [stream for stream in self._active if not stream.open]
         if not over:
             return
-        self._active = [stream for stream in self._active if not stream.over]
+        self._active = [stream for stream in self._active if stream.open]
         self.meters.active -= len(over)
         if self._releases:
             arguments = [(stream.state, self._context) for stream in over]
