@@ -67,11 +67,6 @@ class Channel(AsyncIterator[T]):
                     self._go_on()  # another producer instead
                 raise
 
-    async def send(self, item: T) -> None:
-        """Put an item when there is room."""
-        await self.room()
-        self.put(item)
-
     # For the reader.
 
     def __aiter__(self) -> Self:

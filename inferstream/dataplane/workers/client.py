@@ -163,7 +163,7 @@ class WorkerClient:
 
     def _end(self, frame: frames.Ended) -> None:
         if frame.lingering and frame.call in self._calls:
-            self._calls[frame.call].lingers()
+            self._calls[frame.call].end()  # the model still occupies a thread; if too long, it hangs
         else:
             self._over(frame.call, None)
 
@@ -176,7 +176,7 @@ class WorkerClient:
         remote = self._calls.pop(number, None)
         if remote is not None:
             self.completed += 1
-            remote.ended(error)
+            remote.finished(error)
         elif error is not None:
             self._questions.fail(number, error)
 
@@ -197,7 +197,7 @@ class WorkerClient:
         lost = f"The worker process that ran this request {self.how}."
         for number, remote in list(self._calls.items()):
             started = self._flags[number]
-            remote.ended(WorkerLost(lost) if started else NeverStarted(lost))
+            remote.finished(WorkerLost(lost) if started else NeverStarted(lost))
         self._calls.clear()
         self._memory.close()
         self._questions.fail_all(WorkerLost(lost))

@@ -20,6 +20,11 @@ async def turns(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
+async def send(channel: Channel[int], number: int) -> None:
+    await channel.room()
+    channel.put(number)
+
+
 async def read(channel: Channel[int]) -> list[int]:
     return [item async for item in channel]
 
@@ -109,9 +114,9 @@ async def test_a_reader_may_leave_before_the_end_is_known() -> None:
 @pytest.mark.parametrize("leave", [True, False])
 async def test_a_producer_waits_for_room_and_goes_on_when_an_item_or_the_reader_leaves(leave: bool) -> None:
     channel: Channel[int] = Channel(2)
-    await channel.send(0)
-    await channel.send(1)
-    producing = asyncio.ensure_future(channel.send(2))
+    await send(channel, 0)
+    await send(channel, 1)
+    producing = asyncio.ensure_future(send(channel, 2))
     await turns()
     assert not producing.done()
     if leave:
@@ -124,7 +129,7 @@ async def test_a_producer_waits_for_room_and_goes_on_when_an_item_or_the_reader_
 
 async def test_all_producers_go_on_when_the_reader_leaves() -> None:
     channel: Channel[int] = Channel(1)
-    producing = [asyncio.ensure_future(channel.send(number)) for number in range(5)]
+    producing = [asyncio.ensure_future(send(channel, number)) for number in range(5)]
     await turns()
     channel.close()
     await asyncio.wait_for(asyncio.gather(*producing), 5)
@@ -132,7 +137,7 @@ async def test_all_producers_go_on_when_the_reader_leaves() -> None:
 
 async def test_producers_go_on_in_the_order_in_which_they_came() -> None:
     channel: Channel[int] = Channel(1)
-    producing = [asyncio.ensure_future(channel.send(number)) for number in range(5)]
+    producing = [asyncio.ensure_future(send(channel, number)) for number in range(5)]
     got = [await anext(channel) for _ in range(5)]
     assert got == list(range(5))
     await asyncio.gather(*producing)
@@ -141,7 +146,7 @@ async def test_producers_go_on_in_the_order_in_which_they_came() -> None:
 async def test_a_producer_cancelled_as_it_may_go_on_lets_another_go_on() -> None:
     channel: Channel[int] = Channel(1)
     channel.put(0)
-    first, second = (asyncio.ensure_future(channel.send(number)) for number in (1, 2))
+    first, second = (asyncio.ensure_future(send(channel, number)) for number in (1, 2))
     await turns()
     assert channel.pop() == 0
     first.cancel()
