@@ -54,12 +54,17 @@ class Channel(AsyncIterator[T]):
         return not self._full()  # a reader in another thread may have taken one before it could see that
 
     async def room(self) -> None:
-        """Wait until an item may be put. Several producers wait in order."""
-        while not self.has_room():
+        """Wait until an item may be put. Producers wait in order."""
+        waited = False
+        while not self.has_room() or (self._producers and not waited):
             if self._producers is None:
                 self._producers = deque()
             producer = self._loop.create_future()
-            self._producers.append(producer)
+            if waited:
+                self._producers.appendleft(producer)
+            else:
+                self._producers.append(producer)
+            waited = True
             try:
                 await producer
             except BaseException:

@@ -143,6 +143,22 @@ async def test_producers_go_on_in_the_order_in_which_they_came() -> None:
     await asyncio.gather(*producing)
 
 
+@pytest.mark.parametrize("asks", [False, True])
+async def test_a_producer_that_comes_later_waits_behind_the_others(asks: bool) -> None:
+    channel: Channel[int] = Channel(1)
+    channel.put(0)
+    producing = [asyncio.ensure_future(send(channel, number)) for number in (1, 2)]
+    await turns()
+    channel.pop()
+    if asks:
+        producing.append(asyncio.ensure_future(send(channel, 3)))
+        await asyncio.sleep(0)
+    else:
+        channel.put(3)  # without waiting: who was to go on stays the first
+    got = [await anext(channel) for _ in range(3)]
+    assert got == ([1, 2, 3] if asks else [3, 1, 2])
+
+
 async def test_a_producer_cancelled_as_it_may_go_on_lets_another_go_on() -> None:
     channel: Channel[int] = Channel(1)
     channel.put(0)
