@@ -87,7 +87,8 @@ class RemoteCall(Channel[InferenceResponse]):
     async def opened(self) -> Reply:
         """The reply, when its first response exists. Raises the model's error, or WorkerLost."""
         try:
-            await self._something()
+            while self.open and not self._items:
+                await self.news()
         except BaseException:  # a cancelled call too
             self.cancel()
             raise
@@ -116,10 +117,6 @@ class RemoteCall(Channel[InferenceResponse]):
         if self._unpaid and not self._items:
             self._give_credit()
 
-    async def _something(self) -> None:
-        while self.open and not self._items:
-            await self.news()
-
     async def aclose(self) -> None:
         """Close the model's generator, and wait for its `finally` for at most `CLOSE_LIMIT` seconds."""
         self._items.clear()
@@ -128,7 +125,8 @@ class RemoteCall(Channel[InferenceResponse]):
         self.cancel()
         try:
             async with asyncio.timeout(CLOSE_LIMIT):
-                await self._something()
+                while self.open:
+                    await self.news()
         except TimeoutError:
             return
 
