@@ -139,7 +139,7 @@ class Channel(AsyncIterator[T]):
             if not producer.done():
                 producer.set_result(None)
                 break
-        self._watched = bool(producers)
+        self._watched = bool(producers) or type(self)._watched
 
 
 class SizedChannel(Channel[T]):
@@ -155,9 +155,11 @@ class SizedChannel(Channel[T]):
 
     def put(self, item: T, size: int = 0) -> None:
         if self.open:
+            self._items.append(item)
             self._sizes.append(size)
             self.size += size
-            super().put(item)
+            if self._reader is not None:
+                self._wake()
 
     def close(self) -> None:
         self._sizes.clear()
@@ -167,13 +169,10 @@ class SizedChannel(Channel[T]):
     def _full(self) -> bool:
         return len(self._items) >= self._bound or self.size >= self._most
 
-    def _go_on(self) -> None:
-        super()._go_on()
-        self._watched = True
-
     def _taken(self) -> None:
         self.size -= self._sizes.popleft()
-        super()._taken()
+        if not self._full():
+            self._go_on()
 
 
 class ThreadChannel(Channel[T]):
