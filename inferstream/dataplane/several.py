@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
+from ..concurrency.channel import Channel
 from ..concurrency.interruption import Interruption
 from ..errors import Abandoned
 from ..types import InferenceRequest, InferenceResponse
@@ -34,7 +35,6 @@ class SeveralReplies(Reply):
         "_arrived",
         "_opened",
         "_operation",
-        "_places",
         "_replies",
         "_running",
         "_tasks",
@@ -47,9 +47,7 @@ class SeveralReplies(Reply):
     def __init__(self, admission: Admission) -> None:
         super().__init__(None)
         self._admission = admission
-        self._places = asyncio.Semaphore(AHEAD)
-        self._arrived: asyncio.Queue[InferenceResponse | BaseException | None] = asyncio.Queue()
-        """Responses, and for each call that has ended its failure or None."""
+        self._arrived: Channel[InferenceResponse] = Channel(AHEAD)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._replies: dict[str, Reply] = {}
         self._unbegun: deque[InferenceRequest] = deque()
@@ -89,13 +87,13 @@ class SeveralReplies(Reply):
             self._unopened -= 1
             if not self._unopened:
                 self._readable()
-            elif self._unopened == self._running - 1:
+            elif len(self._replies) == 1:
                 asyncio.get_running_loop().call_later(TOGETHER, self._readable)
             async for response in reply:
-                if self._places.locked():
+                if not self._arrived.has_room():
                     self._readable()
-                await self._places.acquire()
-                self._arrived.put_nowait(response)
+                await self._arrived.room()
+                self._arrived.put(response)
 
     def _readable(self) -> None:
         if not self._opened.done():
@@ -105,8 +103,9 @@ class SeveralReplies(Reply):
         error = None if task.cancelled() else task.exception()
         if error is not None and id not in self._replies and not self._opened.done():
             self._opened.set_exception(error)
-        else:
-            self._arrived.put_nowait(error)
+        self._running -= 1
+        if error is not None or not self._running:
+            self._arrived.end(error)
         if error is not None:
             # A call that fails after its first response must not cost the reader the responses before it.
             self._readable()
@@ -122,16 +121,8 @@ class SeveralReplies(Reply):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> InferenceResponse:
-        while self._running:
-            found = await self._arrived.get()
-            if isinstance(found, BaseException):
-                raise found
-            if found is not None:
-                self._places.release()
-                return found
-            self._running -= 1
-        raise StopAsyncIteration
+    def __anext__(self) -> Coroutine[Any, Any, InferenceResponse]:
+        return self._arrived.__anext__()
 
     async def aclose(self, error: BaseException | None) -> None:
         self._unbegun.clear()

@@ -1,9 +1,9 @@
 """Subscribers of the access log of a server that runs."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 
+from ..concurrency.channel import Channel
 from .access import AccessLines, AccessRecord
 
 MOST_WAITING = 1024
@@ -12,47 +12,39 @@ MOST_WAITING = 1024
 MOST_SUBSCRIBERS = 16
 
 
-class Subscriber:
+class Subscriber(Channel[AccessRecord]):
     """Reads records as they come. A slow reader loses records, and learns how many."""
 
     def __init__(self, model: str | None, errors: bool) -> None:
+        super().__init__(MOST_WAITING)
         self._model = model
         self._errors = errors
-        self._waiting: deque[AccessRecord] = deque()
         self._dropped = 0
-        self._arrived = asyncio.Event()
-        self.ended = False
 
     def put(self, record: AccessRecord) -> None:
         if (self._errors and record.status == "success") or self._model not in (None, record.model):
             return
-        if len(self._waiting) < MOST_WAITING:
-            self._waiting.append(record)
+        if self.has_room():
+            super().put(record)
         else:
             self._dropped += 1
-        self._arrived.set()
 
     def lost(self, count: int) -> None:
         """Records were dropped on their way here."""
         self._dropped += count
 
-    def end(self) -> None:
-        """The server stops: the reader gets what waits, and no more."""
-        self.ended = True
-        self._arrived.set()
-
     async def read(self, seconds: float) -> tuple[list[AccessRecord], int]:
         """The records since the last time, after at most so many seconds, and how many were dropped."""
-        if not self._arrived.is_set() and not self.ended:
+        if self.open and not self._items:
             try:
                 async with asyncio.timeout(seconds):
-                    await self._arrived.wait()
+                    await self.news()
             except TimeoutError:
                 return [], 0
-        self._arrived.clear()
-        found, self._waiting = list(self._waiting), deque()
+        records = list(self._items)
+        self._items.clear()
         dropped, self._dropped = self._dropped, 0
-        return found, dropped
+        return records, dropped
 
 
 class Subscribers:

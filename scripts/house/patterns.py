@@ -12,12 +12,12 @@ PAYLOADS = {"ValuesRequest", "ValueResponse"}
 
 STORES = {"deque", "Queue", "SimpleQueue"}
 WAITS = {"create_future", "Event", "Condition"}
-QUEUES = {"Wakeup"}
-"""A class that makes one of these, or one that stores and one that waits, is a queue written by hand."""
+"""A class that makes one that stores and one that waits is a queue written by hand."""
 
 NO_QUEUES = {
     "Console": "the last lines of a screen",
     "Limits": "callers, by their priority",
+    "SeveralReplies": "calls that have not begun",
     "MethodCaller": "calls of a pool of threads",
     "Steps": "callers, by their priority",
     "Stream": "flow control of RFC 9113",
@@ -91,7 +91,7 @@ def queues(sources: list[Source]) -> list[str]:
 
 def _is_queue(cls: ast.ClassDef) -> bool:
     made = {_called(node) for node in ast.walk(cls)}
-    return cls.name not in NO_QUEUES and bool(made & QUEUES or (made & STORES and made & WAITS))
+    return cls.name not in NO_QUEUES and bool(made & STORES and made & WAITS)
 
 
 def writers(sources: list[Source]) -> list[str]:

@@ -46,7 +46,7 @@ def test_what_asks_a_payload_for_its_kind(measure, text: str, count: int) -> Non
 
 @pytest.mark.parametrize(
     ("waits", "is_one"),
-    [("loop.create_future()", True), ("asyncio.Event()", True), ("Wakeup()", True), ("None", False)],
+    [("loop.create_future()", True), ("asyncio.Event()", True), ("None", False)],
 )
 def test_a_queue_by_hand_stores_and_waits(waits: str, is_one: bool) -> None:
     assert patterns.queues([Source("a.py", QUEUE.format("None", waits))]) == ["a.py"] * is_one

@@ -1,13 +1,12 @@
 """One stream that advances by steps, with the responses that wait for its reader."""
 
-import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextvars import copy_context
 from time import perf_counter
 from typing import Any
 
+from ...concurrency.channel import Channel
 from ...context import request_context
 from ...model import Finished
 from ...types import InferenceRequest, InferenceResponse
@@ -15,32 +14,13 @@ from ..call import Call
 from .threads import AHEAD
 
 
-class SteppedStream(AsyncIterator[InferenceResponse]):
+class SteppedStream(Channel[InferenceResponse]):
     """One request of a call in the steps. Calls `changed` when its reader left, or it may advance again."""
-
-    __slots__ = (
-        "__weakref__",
-        "_changed",
-        "_error",
-        "_loop",
-        "_reader",
-        "_released",
-        "_request_context",
-        "_responses",
-        "call",
-        "came",
-        "context",
-        "joined",
-        "looks",
-        "over",
-        "request",
-        "state",
-        "waits",
-    )
 
     def __init__(
         self, request: InferenceRequest, call: Call, looks: int, changed: Callable[["SteppedStream"], None]
     ) -> None:
+        super().__init__(AHEAD)
         self.request = request
         self.call = call
         self.looks = looks  # of the steps, when it joined
@@ -48,15 +28,9 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         """Whether it has no place yet."""
         self.context = copy_context()  # of the call's task, for `admit`
         self.state: Any = None
-        self.over = False
-        """Whether it no longer advances, because it has ended or its reader has left."""
         self._changed = changed
-        self._loop = asyncio.get_running_loop()
         self.came = self._loop.time()
         self.joined = perf_counter()  # the loop's time has steps of a millisecond
-        self._responses: deque[Any] = deque()
-        self._error: BaseException | None = None
-        self._reader: asyncio.Future[None] | None = None
         self._request_context = request_context()
         self._released: Future[None] = Future()
         self._request_context.thread = self._released
@@ -64,65 +38,48 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
     @property
     def advances(self) -> bool:
         """Whether the next step includes it. A step leaves out streams with a slow reader."""
-        return not self.over and len(self._responses) < AHEAD
+        return self.open and self.has_room()
 
     def take(self, emission: Any) -> None:
         """Add the result of a step. An invalid object is refused when it is read."""
-        if self.over or emission is None:
+        if not self.open or emission is None:
             return
         if type(emission) is InferenceResponse:
-            self._responses.append(emission)
+            self.put(emission)
         elif isinstance(emission, Finished):
-            self._responses.extend(emission.responses)
-            self.over = True
+            self._put_all(emission.responses)
+            self.end()
         elif isinstance(emission, BaseException):
             self.fail(emission)
         elif isinstance(emission, (list, tuple)):
-            self._responses.extend(emission)
+            self._put_all(emission)
         else:
-            self._responses.append(emission)
-        self._wake()
+            self.put(emission)
+
+    def _put_all(self, responses: Iterable[Any]) -> None:
+        for response in responses:
+            self.put(response)
 
     def fail(self, error: BaseException) -> None:
         """End it with `error`, which the reader gets after the earlier responses."""
-        if self.over:
-            return
         if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
             # For a reader these would mean the end of a stream, a task or the process.
             kind = type(error).__name__
             error, cause = RuntimeError(f"model code raised {kind}"), error
             error.__cause__ = cause
-        self._error = error
-        self.over = True
-        self._wake()
+        self.end(error)
 
-    def _wake(self) -> None:
-        reader = self._reader
-        if reader is not None and not reader.done():
-            reader.set_result(None)
-
-    async def __anext__(self) -> InferenceResponse:
-        responses = self._responses
-        while not responses:
-            if self.over:
-                raise self._error or StopAsyncIteration
-            self._reader = self._loop.create_future()
-            try:
-                await self._reader
-            finally:
-                self._reader = None
-        if len(responses) == AHEAD:
-            self._changed(self)
-        response: InferenceResponse = responses.popleft()
-        return response
+    def _go_on(self) -> None:
+        self._watched = False
+        self._changed(self)
 
     async def aclose(self) -> None:
         """End it for its reader. The next step releases the state; does not wait for that."""
-        self._responses.clear()
         self._request_context.cancelled = True
-        if not self.over:
-            self.over = True
-            self._changed(self)
+        if self.open:
+            self.close()
+        else:
+            self._items.clear()
 
     def released(self) -> None:
         self.state = None

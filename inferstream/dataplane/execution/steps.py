@@ -7,7 +7,6 @@ from contextvars import Context
 from time import perf_counter
 from typing import Any
 
-from ...concurrency.wakeup import Wakeup
 from ...errors import InferenceFailed, InferstreamError, InvalidOutput, StepFailed
 from ...model import StepModel
 from ...telemetry.context import model_name_var, model_version_var
@@ -47,7 +46,7 @@ class Steps:
         self._entering: list[SteppedStream] = []
         self._active: list[SteppedStream] = []
         self._task: asyncio.Task[None] | None = None
-        self._changes = Wakeup()
+        self._changes = asyncio.Event()
         self._closed = False
         self._looks = 0
         """Counts admissions and steps. A stream that is not admitted at the next one had to wait."""
@@ -68,7 +67,7 @@ class Steps:
         if self._task is None:
             loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._run(), context=self._context.copy())
-        self._changes.wake()
+        self._changes.set()
         return stream
 
     async def _each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
@@ -92,12 +91,12 @@ class Steps:
         self._caller.close()
 
     def _changed(self, stream: SteppedStream) -> None:
-        if stream.over and stream.waits:
+        if stream.waits and not stream.open:
             self._waiting.remove(stream, stream.call.priority)
             self._waits_no_more(stream)
             self.queue.left(stream.call.expired)
             stream.released()
-        self._changes.wake()
+        self._changes.set()
 
     def _waits_no_more(self, stream: SteppedStream) -> None:
         stream.waits = False
@@ -118,6 +117,7 @@ class Steps:
                 if advancing:
                     await self._step(advancing)
                 elif self._idle:
+                    self._changes.clear()
                     await self._changes.wait()
         finally:
             self._end_all(StepFailed(f"The steps of model {self._model.name} were interrupted."))
@@ -129,7 +129,7 @@ class Steps:
         """Whether it must wait for a reader to read or leave, or for a new stream."""
         if self._waiting and len(self._active) < self._most:
             return False
-        return bool(self._active) and not any(stream.over for stream in self._active)
+        return bool(self._active) and all(stream.open for stream in self._active)
 
     async def _admit(self) -> None:
         self._looks += 1
@@ -156,10 +156,10 @@ class Steps:
                 self.meters.waits.observe(now - stream.joined)
 
     async def _release(self) -> None:
-        over = [stream for stream in self._active if stream.over]
+        over = [stream for stream in self._active if not stream.open]
         if not over:
             return
-        self._active = [stream for stream in self._active if not stream.over]
+        self._active = [stream for stream in self._active if stream.open]
         self.meters.active -= len(over)
         if self._releases:
             arguments = [(stream.state, self._context) for stream in over]
@@ -205,7 +205,7 @@ class Steps:
             stream.released()
         for stream in (*self._entering, *self._active):
             stream.fail(error)
-        self._changes.wake()
+        self._changes.set()
 
 
 async def _ends(task: asyncio.Task[Any]) -> bool:

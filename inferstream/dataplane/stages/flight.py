@@ -3,7 +3,6 @@
 import asyncio
 
 from ...concurrency.interruption import Interruption
-from ...concurrency.wakeup import Wakeup
 from ...types import InferenceResponse
 from ..call import Call
 from ..reply import Reply, StreamReply
@@ -33,7 +32,7 @@ class Flight:
         self._forgotten = 0
         self._readers: set[Reader] = set()
         self._waiting: set[asyncio.Future[None]] = set()
-        self._next_wanted = Wakeup()
+        self._next_wanted = asyncio.Event()
 
     @property
     def readers(self) -> int:
@@ -81,6 +80,7 @@ class Flight:
     async def wanted(self) -> None:
         """Wait until a reader has read everything, and no other is too far behind."""
         while not self._waiting or (not self.retained and self.size > WINDOW):
+            self._next_wanted.clear()
             await self._next_wanted.wait()
 
     def at(self, position: int) -> Snapshot | None:
@@ -91,7 +91,7 @@ class Flight:
         """Request one more response, and wait for it or for the end."""
         waiting = asyncio.get_running_loop().create_future()
         self._waiting.add(waiting)
-        self._next_wanted.wake()
+        self._next_wanted.set()
         try:
             await waiting
         finally:
@@ -122,7 +122,7 @@ class Flight:
             self.size -= snapshot.size
         del self.responses[: lowest - self._forgotten]
         self._forgotten = lowest
-        self._next_wanted.wake()
+        self._next_wanted.set()
 
     def _wake_readers(self) -> None:
         for waiting in self._waiting:

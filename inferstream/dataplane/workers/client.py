@@ -152,7 +152,7 @@ class WorkerClient:
 
     def _end(self, frame: frames.Ended) -> None:
         if frame.lingering and frame.call in self._calls:
-            self._calls[frame.call].lingers()
+            self._calls[frame.call].end()  # the model still occupies a thread; if too long, it hangs
         else:
             self._over(frame.call, None)
 
@@ -165,7 +165,7 @@ class WorkerClient:
         remote = self._calls.pop(number, None)
         if remote is not None:
             self.completed += 1
-            remote.ended(error)
+            remote.finished(error)
 
     def _wanted(self, frame: frames.Wanted) -> None:
         remote = self._calls.get(frame.call)
@@ -182,6 +182,6 @@ class WorkerClient:
         self.models.clear()
         for number, remote in list(self._calls.items()):
             started = self._flags[number]
-            remote.ended(WorkerLost(lost) if started else NeverStarted(lost))
+            remote.finished(WorkerLost(lost) if started else NeverStarted(lost))
         self._calls.clear()
         self._memory.close()

@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable
-from typing import TYPE_CHECKING, Self
+from collections.abc import Awaitable, Coroutine
+from typing import TYPE_CHECKING, Any
 
+from ...concurrency.channel import Channel, SizedChannel
 from ...concurrency.interruption import Interruption
-from ...concurrency.wakeup import Wakeup
 from ...context import RequestContext, enter, request_context, request_id_var
 from ...errors import InferenceFailed, InferstreamError
 from ...processes.frames import UNENCODABLE, pack_failure
@@ -128,12 +127,9 @@ class ResponseSender:
 
     __slots__ = (
         "_arena",
-        "_credited",
         "_forms",
         "_link",
         "_request_id",
-        "_room",
-        "_sizes",
         "_unread",
         "call",
         "more",
@@ -158,10 +154,7 @@ class ResponseSender:
         self._arena = arena
         self._forms = forms
         if frame.stream:
-            self._room = frame.window
-            self._unread = 0
-            self._sizes: deque[int] = deque()
-            self._credited = Wakeup()
+            self._unread: SizedChannel[None] = SizedChannel(frame.window, WINDOW_BYTES)
 
     async def run(self, handler: Handler) -> None:
         """Run the call, and report its end in every case."""
@@ -218,12 +211,10 @@ class ResponseSender:
                     size = self._send(Item(self.number, pack_response(response, self._arena.put)))
                     size += self._arena.written - before
                 del response  # a model may take its time for the next one
-                self._sizes.append(size)
-                self._unread += size
-                self._room -= 1
-                while self._room <= 0 or self._unread > WINDOW_BYTES:
+                self._unread.put(None, size)
+                if not self._unread.has_room():
                     self._link.send(Full(self.number))
-                    await self._credited.wait()
+                    await self._unread.room()
         self._link.send(Ended(self.number))
 
     def _send_value(self, response: ValueResponse, last: bool = False) -> int:
@@ -256,10 +247,10 @@ class ResponseSender:
             raise unencodable(error, self.call.model) from error
 
     def credit(self, count: int) -> None:
-        self._room += count
         for _ in range(count):
-            self._unread -= self._sizes.popleft()
-        self._credited.wake()
+            self._unread.pop()
+        if not self._unread.has_room():
+            self._link.send(Full(self.number))
 
     def cancel(self, expired: bool = False) -> None:
         """End the call, because its deadline passed if `expired`."""
@@ -269,36 +260,22 @@ class ResponseSender:
             Interruption(task, lambda: not task.done())
 
 
-class RemoteRequests(AsyncIterator[InferenceRequest]):
+class RemoteRequests(Channel[InferenceRequest]):
     """The later requests of a bidirectional stream, fetched a few ahead."""
 
     def __init__(self, call: int, link: Link) -> None:
+        super().__init__(AHEAD)
         self._call = call
         self._link = link
-        self._there: deque[InferenceRequest] = deque()
         self._asked = 0
-        self._end: Exception | None = None
-        self._news = Wakeup()
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> InferenceRequest:
-        if self._asked + len(self._there) <= AHEAD // 2 and self._end is None:
-            count = AHEAD - self._asked - len(self._there)
+    def __anext__(self) -> Coroutine[Any, Any, InferenceRequest]:
+        if self._asked + len(self._items) <= AHEAD // 2 and self.open:
+            count = AHEAD - self._asked - len(self._items)
             self._asked += count
             self._link.send(Wanted(self._call, count))
-        while not self._there:
-            if self._end is not None:
-                raise self._end
-            await self._news.wait()
-        return self._there.popleft()
+        return super().__anext__()
 
-    def came(self, request: InferenceRequest | None, end: Exception | None = None) -> None:
-        """Add the next request, or the end of the stream with its reason `end`."""
-        if request is None:
-            self._end = end or StopAsyncIteration()
-        else:
-            self._asked -= 1
-            self._there.append(request)
-        self._news.wake()
+    def came(self, request: InferenceRequest) -> None:
+        self._asked -= 1
+        self.put(request)

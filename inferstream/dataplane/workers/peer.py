@@ -85,9 +85,12 @@ class Peer:
         sender = self._calls.get(frame.call)
         if sender is None or sender.more is None:
             return
-        if request is not None and self._models.events is not None:
+        if request is None:
+            sender.more.end(None if frame.failure is None else unpack_failure(frame.failure))
+            return
+        if self._models.events is not None:
             self._models.events.add_to(request, sender.call.model)
-        sender.more.came(request, unpack_failure(frame.failure) if frame.failure is not None else None)
+        sender.more.came(request)
 
     def _credit(self, frame: frames.Credit) -> None:
         sender = self._calls.get(frame.call)

@@ -1,9 +1,9 @@
 """One call that runs in a worker, for the server."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 
+from ...concurrency.channel import Channel
 from ...context import request_id_var
 from ...errors import InferstreamError, InvalidRequest
 from ...processes.frames import UNENCODABLE, pack_failure
@@ -25,7 +25,7 @@ ABANDONED = 30.0
 """Seconds that a call without a caller may run on in its worker."""
 
 
-class RemoteCall:
+class RemoteCall(Channel[InferenceResponse]):
     """Receives the responses of a call, and is the iterator of its stream.
 
     `window` bounds the responses that wait here. `hung` is called when the call runs on in the worker after its cancel:
@@ -34,29 +34,26 @@ class RemoteCall:
 
     cancelled = False
     # Class attributes, because most calls never change them: setting them would cost a tenth of a small request.
-    _error: Exception | None = None
     _feeding: asyncio.Task[None] | None = None
-    _over = False
     _overdue: asyncio.TimerHandle | None = None
-    _reader: asyncio.Future[None] | None = None
     _single = False
-    _taken = 0
+    _unpaid = 0
+    """Responses that were taken, and for which the worker has no credit yet."""
     _wanted: asyncio.Semaphore | None = None
+    _watched = True
     _worker_waits = False
 
     def __init__(
         self, number: int, call: Call, window: int, limit: float | None, hung: Callable[[], None], link: Link
     ) -> None:
+        super().__init__(window)
         self.number = number
         self.request_id = call.request.id
         self._call = call
         self._link = link
-        self._window = window
         self._limit = limit
         self._hung = hung
-        self._loop = loop = asyncio.get_running_loop()
-        self._opened = loop.time()
-        self._responses: deque[InferenceResponse] = deque()
+        self._opened = self._loop.time()
 
     def send(self, instance: int, arena: Outgoing) -> None:
         """Send the call to the worker. Raises the errors of packing and encoding."""
@@ -70,7 +67,7 @@ class RemoteCall:
                     self.number,
                     instance,
                     stream,
-                    self._window,
+                    self._bound,
                     more,
                     remaining,
                     call.priority,
@@ -90,65 +87,52 @@ class RemoteCall:
     async def opened(self) -> Reply:
         """The reply, when its first response exists. Raises the model's error, or WorkerLost."""
         try:
-            await self._something()
+            while self.open and not self._items:
+                await self.news()
         except BaseException:  # a cancelled call too
             self.cancel()
             raise
         if self._single:
-            return Reply(self._responses.popleft())
-        if self._responses:
-            return StreamReply(self._take(), self)
+            return Reply(self._items.popleft())
+        if self._items:
+            return StreamReply(self.pop(), self)
         if self._error is not None:
-            raise self._error
+            raise self._end()
         return StreamReply(None, self)
 
-    async def __anext__(self) -> InferenceResponse:
-        if not self._responses:
-            await self._something()
-            if not self._responses:
-                raise self._error or StopAsyncIteration
-        return self._take()
-
-    def _take(self) -> InferenceResponse:
-        response = self._responses.popleft()
-        self._taken += 1
-        if self._taken * 2 >= self._window or (self._worker_waits and not self._responses):
+    def _taken(self) -> None:
+        self._unpaid += 1
+        if self._unpaid * 2 >= self._bound or (self._worker_waits and not self._items):
             self._give_credit()
-        return response
 
     def _give_credit(self) -> None:
         self._worker_waits = False
-        if not self._over and not self.cancelled:
-            self._link.send(Credit(self.number, self._taken))
-            self._taken = 0
+        if self.open and not self.cancelled:
+            self._link.send(Credit(self.number, self._unpaid))
+            self._unpaid = 0
 
     def full(self) -> None:
         """The worker waits until responses are taken. A few large responses can fill its window."""
         self._worker_waits = True
-        if self._taken and not self._responses:
+        if self._unpaid and not self._items:
             self._give_credit()
-
-    async def _something(self) -> None:
-        while not self._responses and not self._over:
-            # Not a `Wakeup`, which would cost each small request half a microsecond.
-            self._reader = self._loop.create_future()
-            await self._reader
 
     async def aclose(self) -> None:
         """Close the model's generator, and wait for its `finally` for at most `CLOSE_LIMIT` seconds."""
-        self._responses.clear()
-        if self._over:
+        self._items.clear()
+        if not self.open:
             return
         self.cancel()
         try:
             async with asyncio.timeout(CLOSE_LIMIT):
-                await self._something()
+                while self.open:
+                    await self.news()
         except TimeoutError:
             return
 
     def cancel(self) -> None:
         """Cancel the call in the worker, which reports the end."""
-        if self._over or self.cancelled:
+        if self.cancelled or not self.open:
             return
         self.cancelled = True
         self._link.send(Cancel(self.number, self._call.expired))
@@ -161,36 +145,25 @@ class RemoteCall:
 
     def came(self, response: InferenceResponse) -> None:
         if not self.cancelled:
-            self._responses.append(response)
-            self._wake()
+            self.put(response)
 
     def completed(self, response: InferenceResponse) -> None:
         self._single = True
-        self._responses.append(response)
-        self.ended()
+        self._items.append(response)
+        self.finished()
 
-    def lingers(self) -> None:
-        """No more responses come, but the model still occupies a thread. If it does so too long, it hangs."""
-        self._over = True
-        self._wake()
-
-    def ended(self, error: InferstreamError | None = None) -> None:
-        self._over = True
-        self._error = error
+    def finished(self, error: InferstreamError | None = None) -> None:
+        """The call has left the worker."""
+        self.end(error)
         if self._feeding is not None:
             self._feeding.cancel()
         if self._overdue is not None:
             self._overdue.cancel()
-        self._wake()
 
     def wanted(self, count: int) -> None:
         if self._wanted is not None:
             for _ in range(count):
                 self._wanted.release()
-
-    def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
 
     async def _feed(self, call: Call, arena: Outgoing, wanted: asyncio.Semaphore) -> None:
         """Send the later requests when the model needs them, and then their end or error."""

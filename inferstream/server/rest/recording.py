@@ -1,6 +1,7 @@
 """The last events of one stream, for a client that comes back."""
 
-from ...concurrency.wakeup import Wakeup
+import asyncio
+
 from ...errors import Gone, InvalidRequest
 
 TOGETHER = 32 * 1024
@@ -29,8 +30,8 @@ class Recording:
         self._closed = False
         self.ended = False
         """Whether the last event is there."""
-        self._news = Wakeup()
-        self._space = Wakeup()
+        self._news = asyncio.Event()
+        self._space = asyncio.Event()
 
     @property
     def last(self) -> int:
@@ -40,17 +41,17 @@ class Recording:
     def add(self, event: bytes) -> None:
         self._events.append(event)
         self._size += len(event) + OVERHEAD
-        self._news.wake()
+        self._news.set()
 
     def end(self) -> None:
         """No event follows."""
         self.ended = True
-        self._news.wake()
+        self._news.set()
 
     def close(self) -> None:
         """Hold the model back no longer: it has ended, or nobody reads any more."""
         self._closed = True
-        self._space.wake()
+        self._space.set()
 
     @property
     def full(self) -> bool:
@@ -62,6 +63,7 @@ class Recording:
             if self._taken > self._dropped:
                 self._drop()
             else:
+                self._space.clear()
                 await self._space.wait()
 
     def _drop(self) -> None:
@@ -93,13 +95,14 @@ class Recording:
             size += len(events[end])
             end += 1
         self._taken = max(self._taken, number)  # the client wants the next ones, so it may have got these
-        self._space.wake()
+        self._space.set()
         return b"".join(events[start:end]), number + end - start
 
     async def news(self) -> None:
         """Wait until there is an event or the end."""
+        self._news.clear()
         await self._news.wait()
 
     def interrupt(self) -> None:
         """End the wait of a reader."""
-        self._news.wake()
+        self._news.set()

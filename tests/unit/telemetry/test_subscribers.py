@@ -60,7 +60,7 @@ async def test_a_slow_subscriber_loses_records_and_learns_how_many(monkeypatch: 
     assert await slow.read(60.0) == ([], 0)
 
 
-def test_only_the_first_and_the_last_subscriber_change_anything() -> None:
+async def test_only_the_first_and_the_last_subscriber_change_anything() -> None:
     lines = AccessLines(logged=False)
     subscribers = Subscribers(lines)
     changes: list[bool] = []

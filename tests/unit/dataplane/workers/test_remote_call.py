@@ -84,4 +84,4 @@ async def test_a_worker_is_told_whether_a_call_ends_because_its_time_is_over(
     call.fail(error)
     opened.cancel()
     assert link.frames[-1] == Cancel(1, expired)
-    opened.ended()
+    opened.finished()
