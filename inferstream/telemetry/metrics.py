@@ -1,58 +1,83 @@
 """Meters as plain numbers. A scrape turns them into Prometheus families."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import chain
-from typing import Protocol, Self, TypeVar
+from typing import TypeVar
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-    SummaryMetricFamily,
-)
+from prometheus_client.core import Metric
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from . import compute, queues
+from .compute import ComputeMeters
 from .custom import CUSTOM
+from .families import Single, families
 from .histogram import SECONDS, Bounds, Buckets, Histogram
-from .rpcs import GrpcMeters
+from .meter_set import MeterSet, counter, gauge, histogram, summary
+from .queues import QueueMeters
+from .rpcs import RpcMeters
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 DEFAULT = Buckets()
 
 
-class StageMeters(Protocol):
-    """The numbers of one stage of one model; made without arguments."""
-
-    @classmethod
-    def collect(cls, found: Iterable[tuple[list[str], Self]]) -> Iterable[Metric]:
-        """The families of these models' meters, each with the model's name and version."""
+OfStage = TypeVar("OfStage", bound=MeterSet)
 
 
-OfStage = TypeVar("OfStage", bound=StageMeters)
-
-
-class StreamMeters:
+class StreamMeters(MeterSet):
     """Responses in streams, the seconds to the first, and the seconds between them."""
 
+    items: int = counter("inferstream_stream_items", "Responses sent in streams")
+    first: Histogram = histogram(
+        "inferstream_time_to_first_item_seconds", "Seconds from call to a stream's first response"
+    )
+    gaps: Histogram = histogram(
+        "inferstream_time_between_items_seconds",
+        "Seconds from one response of a stream to the next, its reader's included",
+    )
+
     def __init__(self, buckets: Buckets) -> None:
-        self.items = 0
+        super().__init__()
         self.first = Histogram(buckets.first_item)
         self.gaps = Histogram(buckets.between_items)
 
 
-class ModelMeters:
+class ModelMeters(MeterSet):
+    success = counter(
+        "model_infer_request_success", "Calls answered in full", read=lambda self: self.won.count
+    )
+    failure = counter(
+        "model_infer_request_failure",
+        "Calls that ended in an error",
+        read=lambda self: self.every.count - self.won.count,
+    )
+    duration = summary(
+        "model_infer_request_duration",
+        "Seconds per call",
+        read=lambda self: (self.every.count, self.every.total),
+    )
+    failed = counter(
+        "inferstream_failed_call_seconds",
+        "Seconds of calls that ended in an error",
+        read=lambda self: self.every.total - self.won.total,
+    )
+    calls = counter("inferstream_calls", "Calls by how they ended", by=("end",), read=lambda self: self.ends)
+    in_flight: int = gauge("inferstream_calls_in_progress", "Calls waiting or running")
+    seconds = histogram("inferstream_call_seconds", "Seconds from call to end", read=lambda self: self.every)
+    load = gauge(
+        "inferstream_model_load_seconds",
+        "Seconds that the model took to load",
+        read=lambda self: self.load_seconds,
+    )
+
     def __init__(self, model: str, version: str | None, buckets: Buckets = DEFAULT) -> None:
+        super().__init__()
         self.labels = [model, version or ""]
         self._bounds = buckets.requests
-        self.in_flight = 0
         self.load_seconds: float | None = None
         """Seconds that the load of the version which serves took; None where another process measures it."""
         self.durations: dict[str, Histogram] = {}
@@ -62,31 +87,37 @@ class ModelMeters:
         self.last: float | None = None
         """When the last call came, on the clock of `perf_counter`."""
         self.streams = StreamMeters(buckets)
-        self.queue = queues.QueueMeters()
-        self.stages: dict[type[StageMeters], StageMeters] = {}
+        self.queue = QueueMeters()
+        self.stages: dict[type[MeterSet], MeterSet] = {}
         """The meters of single stages, for stages that have asked for them."""
-        self.compute: compute.ComputeMeters | None = None
+        self.compute: ComputeMeters | None = None
+
+    @property
+    def every(self) -> Histogram:
+        """Seconds of all calls."""
+        every = Histogram(self._bounds)
+        for durations in self.durations.values():
+            every.add(durations.counts, durations.total)
+        return every
+
+    @property
+    def won(self) -> Histogram:
+        """Seconds of successful calls."""
+        return self.durations.get("success") or Histogram(self._bounds)
 
     @property
     def ends(self) -> dict[str, int]:
         """Calls by how they ended."""
         return {end: durations.count for end, durations in self.durations.items()}
 
-    def computing(self) -> compute.ComputeMeters:
+    def computing(self) -> ComputeMeters:
         """Count executions apart from calls from now on."""
         self.compute = self.executions()
         return self.compute
 
-    def executions(self) -> compute.ComputeMeters:
+    def executions(self) -> ComputeMeters:
         """The executions so far. Where they are not counted apart, each successful call was one."""
-        if self.compute is not None:
-            return self.compute
-        won = self.durations.get("success")
-        return (
-            compute.ComputeMeters()
-            if won is None
-            else compute.ComputeMeters(won.count, won.total - self.waited)
-        )
+        return self.compute or ComputeMeters(self.won.count, self.won.total - self.waited)
 
     def of(self, kind: type[OfStage]) -> OfStage:
         meters = self.stages.setdefault(kind, kind())
@@ -108,15 +139,30 @@ class ModelMeters:
         self.ended(0.0, "cancelled")
 
 
-class DoorMeters:
-    """HTTP requests by method, route template and status."""
+class DoorMeters(MeterSet):
+    """HTTP requests by method, route template and status. The setting may name another prefix."""
+
+    label_names = ("app_name",)
+
+    counts = counter(
+        "rest_server_requests",
+        "HTTP requests",
+        by=("method", "path", "status_code"),
+        read=lambda self: {key: durations.count for key, durations in self.requests.items()},
+    )
+    seconds = histogram(
+        "rest_server_request_duration_seconds",
+        "Seconds per HTTP request",
+        by=("method", "path", "status_code"),
+        read=lambda self: self.requests,
+    )
+    in_progress: int = gauge("rest_server_requests_in_progress", "HTTP requests running", labels=())
+    held: int = gauge("inferstream_held_streams", "Streams that their clients may resume", labels=())
 
     def __init__(self, bounds: Bounds = SECONDS) -> None:
+        super().__init__()
         self._bounds = bounds
         self.requests: dict[tuple[str, str, str], Histogram] = {}
-        self.in_progress = 0
-        self.held = 0
-        """Streams that outlive their connections."""
 
     def ended(self, method: str, path: str, status: str, seconds: float) -> None:
         key = (method, path, status)
@@ -126,19 +172,12 @@ class DoorMeters:
         durations.observe(seconds)
 
 
-class SocketMeters:
+class SocketMeters(Single):
     """The numbers of all WebSockets. Their upgrades also count as HTTP requests."""
 
-    __slots__ = ("open", "received", "sent")
-
-    def __init__(self) -> None:
-        self.open = self.received = self.sent = 0
-
-    def collect(self) -> Iterator[Metric]:
-        prefix = "inferstream_websocket"
-        yield GaugeMetricFamily(f"{prefix}s", "WebSockets that are open", value=self.open)
-        yield CounterMetricFamily(f"{prefix}_messages_received", "Messages received", value=self.received)
-        yield CounterMetricFamily(f"{prefix}_messages_sent", "Messages sent", value=self.sent)
+    open: int = gauge("inferstream_websockets", "WebSockets that are open")
+    received: int = counter("inferstream_websocket_messages_received", "Messages received")
+    sent: int = counter("inferstream_websocket_messages_sent", "Messages sent")
 
 
 class Meters(Collector):
@@ -148,9 +187,9 @@ class Meters(Collector):
         self._buckets = buckets
         self.models: dict[tuple[str, str | None], ModelMeters] = {}
         self.rest = DoorMeters(buckets.requests)
-        self.grpc = GrpcMeters(buckets.requests)
+        self.rpcs: list[RpcMeters] = []
         self.sockets = SocketMeters()
-        self._shown: dict[type[StageMeters], Collector | None] = {}
+        self._shown: dict[type[MeterSet], Collector | None] = {}
         self.elsewhere: Callable[[], Awaitable[bytes]] | None = None
         """Fetches the meters of the whole server, where other processes serve too."""
         self._rest_prefix = rest_prefix
@@ -168,7 +207,12 @@ class Meters(Collector):
         """The meters of a model. They survive its reloads, as counters must."""
         return self.models.setdefault((model, version), ModelMeters(model, version, self._buckets))
 
-    def show(self, kind: type[StageMeters], shared: Collector | None = None) -> None:
+    def rpc(self, kind: str, service: str, method: str) -> RpcMeters:
+        """The meters of one more RPC."""
+        self.rpcs.append(RpcMeters(kind, service, method, self._buckets.requests))
+        return self.rpcs[-1]
+
+    def show(self, kind: type[MeterSet], shared: Collector | None = None) -> None:
         """Show the families of a stage from now on, even without models that have any, and what its models share.
 
         Other families appear after these, with the first model that has them.
@@ -198,96 +242,18 @@ class Meters(Collector):
         return await asyncio.to_thread(lambda: list(text_string_to_metric_families(text)))
 
     def collect(self) -> Iterable[Metric]:
-        yield from self._collect_models()
-        yield from compute.collect((model.labels, model.executions()) for model in self.models.values())
-        yield from self._collect_streams()
-        yield from queues.collect(
-            (model.labels, model.in_flight, model.queue) for model in self.models.values()
-        )
-        yield from self._collect_stages()
-        yield from self._collect_rest()
-        yield from self.grpc.collect()
-        yield from self.sockets.collect()
-
-    def _collect_stages(self) -> Iterator[Metric]:
         models = self.models.values()
+        for model in models:
+            model.queue.active = max(model.in_flight - model.queue.depth, 0)
+        yield from families(ModelMeters, ((model.labels, model) for model in models))
+        yield from families(ComputeMeters, ((model.labels, model.executions()) for model in models))
+        yield from families(StreamMeters, ((model.labels, model.streams) for model in models))
+        yield from families(QueueMeters, ((model.labels, model.queue) for model in models))
         for kind in dict.fromkeys(chain(self._shown, *(model.stages for model in models))):
-            yield from kind.collect(
-                (model.labels, model.stages[kind]) for model in models if kind in model.stages
-            )
+            of_kind = ((model.labels, model.stages[kind]) for model in models if kind in model.stages)
+            yield from families(kind, of_kind)
             if (shared := self._shown.get(kind)) is not None:
                 yield from shared.collect()
-
-    def _collect_models(self) -> Iterator[Metric]:
-        names = ["model", "version"]
-        success = CounterMetricFamily("model_infer_request_success", "Calls answered in full", labels=names)
-        failure = CounterMetricFamily(
-            "model_infer_request_failure", "Calls that ended in an error", labels=names
-        )
-        duration = SummaryMetricFamily("model_infer_request_duration", "Seconds per call", labels=names)
-        failed = CounterMetricFamily(
-            "inferstream_failed_call_seconds", "Seconds of calls that ended in an error", labels=names
-        )
-        ends = CounterMetricFamily("inferstream_calls", "Calls by how they ended", labels=[*names, "end"])
-        running = GaugeMetricFamily("inferstream_calls_in_progress", "Calls waiting or running", labels=names)
-        loads = GaugeMetricFamily(
-            "inferstream_model_load_seconds", "Seconds that the model took to load", labels=names
-        )
-        seconds = HistogramMetricFamily("inferstream_call_seconds", "Seconds from call to end", labels=names)
-        for meters in self.models.values():
-            labels = meters.labels
-            every, won = Histogram(self._buckets.requests), Histogram(self._buckets.requests)
-            for end, durations in meters.durations.items():
-                ends.add_metric([*labels, end], durations.count)
-                every.add(durations.counts, durations.total)
-                if end == "success":
-                    won = durations
-            success.add_metric(labels, won.count)
-            failure.add_metric(labels, every.count - won.count)
-            duration.add_metric(labels, every.count, every.total)
-            failed.add_metric(labels, every.total - won.total)
-            running.add_metric(labels, meters.in_flight)
-            seconds.add_metric(labels, every.buckets(), every.total)
-            if meters.load_seconds is not None:
-                loads.add_metric(labels, meters.load_seconds)
-        yield from (success, failure, duration, failed, ends, running, seconds, loads)
-
-    def _collect_streams(self) -> Iterable[Metric]:
-        names = ["model", "version"]
-        items = CounterMetricFamily("inferstream_stream_items", "Responses sent in streams", labels=names)
-        first = HistogramMetricFamily(
-            "inferstream_time_to_first_item_seconds",
-            "Seconds from call to a stream's first response",
-            labels=names,
-        )
-        gaps = HistogramMetricFamily(
-            "inferstream_time_between_items_seconds",
-            "Seconds from one response of a stream to the next, its reader's included",
-            labels=names,
-        )
-        for model in self.models.values():
-            labels, meters = model.labels, model.streams
-            items.add_metric(labels, meters.items)
-            first.add_metric(labels, meters.first.buckets(), meters.first.total)
-            gaps.add_metric(labels, meters.gaps.buckets(), meters.gaps.total)
-        return (items, first, gaps)
-
-    def _collect_rest(self) -> Iterator[Metric]:
-        prefix = self._rest_prefix
-        names = ["app_name", "method", "path", "status_code"]
-        requests = CounterMetricFamily(f"{prefix}_requests", "HTTP requests", labels=names)
-        seconds = HistogramMetricFamily(
-            f"{prefix}_request_duration_seconds", "Seconds per HTTP request", labels=names
-        )
-        for (method, path, status), durations in self.rest.requests.items():
-            labels = ["inferstream", method, path, status]
-            requests.add_metric(labels, sum(durations.counts))
-            seconds.add_metric(labels, durations.buckets(), durations.total)
-        yield requests
-        yield seconds
-        yield GaugeMetricFamily(
-            f"{prefix}_requests_in_progress", "HTTP requests running", value=self.rest.in_progress
-        )
-        yield GaugeMetricFamily(
-            "inferstream_held_streams", "Streams that their clients may resume", value=self.rest.held
-        )
+        yield from families(DoorMeters, [(["inferstream"], self.rest)], self._rest_prefix)
+        yield from families(RpcMeters, ((rpc.labels, rpc) for rpc in self.rpcs if rpc.started))
+        yield from self.sockets.collect()

@@ -1,26 +1,32 @@
 """Meters of worker processes and front ends."""
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
-
+from .families import Single
 from .files import MetricFiles
 from .histogram import COUNTS, Histogram
+from .meter_set import counter, gauge, histogram
 
 
-class WorkerMeters(Collector):
+class WorkerMeters(Single):
     """Running, started and lost workers, and their numbers of calls."""
 
+    running = gauge("inferstream_workers", "Worker processes running", read=lambda self: len(self._running))
+    memory = gauge(
+        "inferstream_workers_memory_bytes",
+        "Resident memory of the worker processes, shared memory in each",
+        read=lambda self: sum(map(_resident, self._running)),
+    )
+    _started: int = counter("inferstream_workers_started", "Worker processes started")
+    _ended: int = counter("inferstream_workers_lost", "Worker processes that ended early")
+    _retried: int = counter("inferstream_calls_retried", "Calls given to a second worker")
+    _depths: Histogram = histogram("parallel_request_queue", "Calls a worker had when given one more", COUNTS)
+
     def __init__(self, files: MetricFiles) -> None:
+        super().__init__()
         self.files = files
         self._running: set[int] = set()
-        self._started = 0
-        self._ended = 0
-        self._retried = 0
-        self._depths = Histogram(COUNTS)
 
     def started(self, pid: int) -> None:
         self._running.add(pid)
@@ -46,24 +52,6 @@ class WorkerMeters(Collector):
         """A worker got a call when it had `depth` already."""
         self._depths.observe(depth)
 
-    def collect(self) -> Iterable[Metric]:
-        yield GaugeMetricFamily("inferstream_workers", "Worker processes running", value=len(self._running))
-        yield GaugeMetricFamily(
-            "inferstream_workers_memory_bytes",
-            "Resident memory of the worker processes, shared memory in each",
-            value=sum(map(_resident, self._running)),
-        )
-        yield CounterMetricFamily("inferstream_workers_started", "Worker processes started", self._started)
-        yield CounterMetricFamily(
-            "inferstream_workers_lost", "Worker processes that ended early", self._ended
-        )
-        yield CounterMetricFamily(
-            "inferstream_calls_retried", "Calls given to a second worker", self._retried
-        )
-        depth = HistogramMetricFamily("parallel_request_queue", "Calls a worker had when given one more")
-        depth.add_metric([], self._depths.buckets(), self._depths.total)
-        yield depth
-
 
 def _resident(pid: int) -> int:
     """Bytes of resident memory of a process; 0 if it has ended, or without Linux."""
@@ -74,17 +62,13 @@ def _resident(pid: int) -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-class FrontEndMeters(Collector):
+class FrontEndMeters(Single):
     """Serving front ends, the first included, and further ones that were started or lost."""
 
-    def __init__(self) -> None:
-        self.serving = 1
-        self.started = 0
-        self.lost = 0
+    serving: int = gauge("inferstream_frontends", "Front ends that serve")
+    started: int = counter("inferstream_frontends_started", "Further front ends started")
+    lost: int = counter("inferstream_frontends_lost", "Further front ends that ended early")
 
-    def collect(self) -> Iterable[Metric]:
-        yield GaugeMetricFamily("inferstream_frontends", "Front ends that serve", value=self.serving)
-        yield CounterMetricFamily("inferstream_frontends_started", "Further front ends started", self.started)
-        yield CounterMetricFamily(
-            "inferstream_frontends_lost", "Further front ends that ended early", self.lost
-        )
+    def __init__(self) -> None:
+        super().__init__()
+        self.serving = 1

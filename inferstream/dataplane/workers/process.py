@@ -30,28 +30,25 @@ class InstanceMeters:
 
     def __init__(self, meters: Mapping[int, Mapping[str, MeterSet]]) -> None:
         self._meters = meters
-        self._gauges: dict[tuple[int, str], list[int]] = {}
+        self._shares: dict[tuple[int, str], MeterSet] = {}
 
     def add(self, frame: frames.Numbers) -> None:
         meters = self._of(frame.instance, frame.meters)
         if meters is not None:
             meters.add(frame.changes)
-            changed = frame.changes.gauges
             key = (frame.instance, frame.meters)
-            known = self._gauges.get(key, [0] * len(changed))
-            share = [gauge + change for gauge, change in zip(known, changed, strict=True)]
-            if any(share):
-                self._gauges[key] = share
-            else:  # keep nothing for unloaded models
-                self._gauges.pop(key, None)
+            share = self._shares.setdefault(key, type(meters)())
+            share.add(frame.changes)
+            if not any(share.gauges().values()):  # keep nothing for unloaded models
+                del self._shares[key]
 
     def gone(self) -> None:
         """Remove the share of the gauges of a process that has ended."""
-        for key, gauges in self._gauges.items():
+        for key, share in self._shares.items():
             meters = self._of(*key)
             if meters is not None:
-                meters.take_back(gauges)
-        self._gauges.clear()
+                meters.take_back(share)
+        self._shares.clear()
 
     def _of(self, instance: int, name: str) -> MeterSet | None:
         return self._meters.get(instance, {}).get(name)

@@ -110,7 +110,7 @@ class Services:
         self._rpcs: dict[str, Rpc] = {}
         self._startable = startable
         self._access = dataplane.access
-        self._meters = meters.grpc
+        self._meters = meters
         self._profile = settings.status_profile
         self._around = self._layers(settings, tracing)
         self.typed = self._typed(dataplane)
@@ -158,13 +158,13 @@ class Services:
             service, name = rpc.method.service, rpc.method.name
             kind = KINDS[rpc.method.stream is not None, rpc.method.streams]
             if (kind, service, name) not in meters:
-                meters[kind, service, name] = self._meters.of(kind, service, name)
+                meters[kind, service, name] = self._meters.rpc(kind, service, name)
             rest = (Received, meters[kind, service, name], self._profile, self._around(service, name))
             if kind == "UNARY":
                 return unary(self._when_started(rpc.infer), *rest)
             return streaming(self._when_started(rpc.stream), *rest)
 
-        unready = self._meters.of("BIDI_STREAMING", "typed", "unready")
+        unready = self._meters.rpc("BIDI_STREAMING", "typed", "unready")
         around = self._around("typed", "unready")
         refusal = streaming(self._when_started(refuse), Received, unready, self._profile, around)
         return TypedServices(dataplane, build, refusal)
@@ -198,7 +198,7 @@ class Services:
     def _add_unary(
         self, service: str, name: str, request: RequestType[Request], behaviour: Unary[Request]
     ) -> None:
-        meters, action = self._meters.of("UNARY", service, name), ACTIONS[name]
+        meters, action = self._meters.rpc("UNARY", service, name), ACTIONS[name]
 
         def asked(message: Request, context: RpcContext) -> Awaitable[Message | bytes]:
             self._access.check(action, caller_of(context), model_named(message))
@@ -215,7 +215,7 @@ class Services:
         request: RequestType[Request],
         behaviour: Streaming[Request],
     ) -> None:
-        meters, action = self._meters.of(kind, service, name), ACTIONS[name]
+        meters, action = self._meters.rpc(kind, service, name), ACTIONS[name]
 
         def asked(exchange: RpcExchange[Request]) -> Awaitable[None]:
             self._access.check(action, caller_of(exchange.context))

@@ -15,8 +15,8 @@ from inferstream.dataplane.stages.compute import Compute
 from inferstream.dataplane.stages.limits import Limits
 from inferstream.dataplane.stages.metrics import Metrics
 from inferstream.settings import Settings
-from inferstream.telemetry import compute
 from inferstream.telemetry.compute import SIZES, ComputeMeters
+from inferstream.telemetry.families import families
 from inferstream.telemetry.metrics import Meters, ModelMeters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
 
@@ -83,7 +83,7 @@ def test_clients_cannot_make_more_series_than_are_told_apart() -> None:
         meters.executed(rows, 0.0)
     assert len(meters.sizes) == SIZES + 1
     assert sum(count for count, _ in meters.sizes.values()) == 2 * SIZES - 1
-    _, seconds = compute.collect([(["m", ""], meters)])
+    _, seconds = families(ComputeMeters, [(["m", ""], meters)])
     assert {sample.labels["batch_size"] for sample in seconds.samples} == {
         *map(str, range(1, SIZES + 1)),
         "other",

@@ -3,12 +3,11 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import pytest
-from prometheus_client.core import CounterMetricFamily, Metric
 
 from inferstream import MLModel, ModelSettings
 from inferstream.dataplane.call import Call, Operation
@@ -22,6 +21,7 @@ from inferstream.dataplane.stages.base import Pipeline, Shared
 from inferstream.errors import ModelLoadFailed
 from inferstream.repository import InMemoryRepository
 from inferstream.settings import Settings
+from inferstream.telemetry.meter_set import MeterSet, counter
 from inferstream.telemetry.metrics import Meters, ModelMeters
 from inferstream.telemetry.stages import BatchMeters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, State
@@ -117,18 +117,10 @@ async def test_nothing_is_kept_of_a_model_that_has_retired() -> None:
     assert not shared.store._cached
 
 
-class QuotaMeters:
+class QuotaMeters(MeterSet):
     """The meters of a stage that nobody but this file knows."""
 
-    def __init__(self) -> None:
-        self.seen = 0
-
-    @classmethod
-    def collect(cls, found: Iterable[tuple[list[str], Self]]) -> Iterable[Metric]:
-        seen = CounterMetricFamily("quota_seen", "Calls seen", labels=["model", "version"])
-        for labels, meters in found:
-            seen.add_metric(labels, meters.seen)
-        yield seen
+    seen: int = counter("quota_seen", "Calls seen")
 
 
 class Quota:

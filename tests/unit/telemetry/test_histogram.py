@@ -48,7 +48,7 @@ def test_each_kind_of_histogram_has_the_bounds_of_the_settings() -> None:
     model.streams.first.observe(1)
     model.streams.gaps.observe(1)
     meters.rest.ended("GET", "/x", "200", 1.5)
-    rpc = meters.grpc.of("UNARY", "s", "m")
+    rpc = meters.rpc("UNARY", "s", "m")
     rpc.started = 1
     rpc.ended("OK", 1.5)
     found: dict[str, list[str]] = {}

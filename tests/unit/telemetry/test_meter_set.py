@@ -1,34 +1,32 @@
 """Meters that one process counts and another adds to its own."""
 
-from inferstream.telemetry.meter_set import Changes, MeterSet
+from inferstream.telemetry.meter_set import Changes, MeterSet, counter, gauge
 from inferstream.telemetry.queues import QueueMeters
 
 
 class Doors(MeterSet):
-    gauges = ("open",)
-    counters = ("slammed",)
-
-    def __init__(self) -> None:
-        self.open = 0
-        self.slammed = 0
+    open: int = gauge("doors_open", "Doors open")
+    slammed: int = counter("doors_slammed", "Doors slammed")
 
 
 def test_only_what_has_changed_since_is_told() -> None:
     doors = Doors()
     assert doors.drain() is None
     doors.open, doors.slammed = 3, 1
-    assert doors.drain() == Changes([3], [1], [])
+    assert doors.drain() == Changes([3, 1], [])
     assert doors.drain() is None
     doors.open = 1
-    assert doors.drain() == Changes([-2], [0], [])
+    assert doors.drain() == Changes([-2, 0], [])
     assert (doors.open, doors.slammed) == (1, 1)
 
 
 def test_a_process_that_has_ended_leaves_what_it_counted_and_takes_what_it_gauged() -> None:
     doors = Doors()
-    doors.add(Changes([3], [1], []))
-    doors.add(Changes([4], [1], []))
-    doors.take_back([3])
+    doors.add(Changes([3, 1], []))
+    doors.add(Changes([4, 1], []))
+    ended = Doors()
+    ended.add(Changes([3, 1], []))
+    doors.take_back(ended)
     assert (doors.open, doors.slammed) == (4, 2)
 
 
