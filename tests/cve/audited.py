@@ -118,7 +118,8 @@ class Audited(Running):
         hook.mkdir()
         (hook / "sitecustomize.py").write_text(HOOK)
         self.audit = folder.parent / f"{folder.name}.audit"
-        super().__init__(folder, *flags, PYTHONPATH=str(hook), AUDIT=str(self.audit), **environment)
+        paths = os.pathsep.join(filter(None, (str(hook), os.environ.get("PYTHONPATH"))))
+        super().__init__(folder, *flags, PYTHONPATH=paths, AUDIT=str(self.audit), **environment)
         self.mark()
 
     def mark(self) -> None:
