@@ -72,6 +72,9 @@ class Decoding(MLModel):
         return self.encode_response([name for name in arguments_of(payload)])
 '''
 
+STARTED = 90
+"""Seconds in which so many models and processes have started on a busy machine."""
+
 ECHOES = {
     "echo": {"implementation": "faulty_models.Echo"},
     "cached": {"implementation": "faulty_models.Echo", "cache_enabled": True},
@@ -119,7 +122,9 @@ class Audited(Running):
         (hook / "sitecustomize.py").write_text(HOOK)
         self.audit = folder.parent / f"{folder.name}.audit"
         paths = os.pathsep.join(filter(None, (str(hook), os.environ.get("PYTHONPATH"))))
-        super().__init__(folder, *flags, PYTHONPATH=paths, AUDIT=str(self.audit), **environment)
+        super().__init__(
+            folder, *flags, within=STARTED, PYTHONPATH=paths, AUDIT=str(self.audit), **environment
+        )
         self.mark()
 
     def mark(self) -> None:

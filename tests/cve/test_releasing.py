@@ -17,7 +17,7 @@ from tests.serving import eventually, text
 
 CVES = ("CVE-2026-9540",)
 
-TIMES = 40
+TIMES = 24
 LINGER_NOT = struct.pack("ii", 1, 0)
 """Closing is a reset."""
 
