@@ -1,6 +1,7 @@
 """Settings that become instructions or commands when an image is built."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -67,15 +68,22 @@ def test_no_value_of_a_settings_file_is_an_instruction(tmp_path: Path, injection
     assert written(injection) == plain
 
 
-@pytest.mark.parametrize("injection", [each for each in INJECTIONS if each.isprintable() and "/" not in each])
-def test_no_name_of_a_folder_is_a_command(tmp_path: Path, injection: str) -> None:
-    folder = tmp_path / injection
+NAMES = ("x; touch evil", "$(touch evil)", "`touch evil`", "${PATH}", "x\\", "'; touch evil; '", '"x"', "--x")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_of_a_folder_is_a_command(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
     folder.mkdir()
     (folder / "model-settings.json").write_text('{"implementation": "model.Model"}')
     (tmp_path / "parsed").mkdir()
     *_, (instruction, command) = instructions(dockerfile(folder), tmp_path / "parsed")
     assert instruction == "CMD"
-    assert "touch" not in command.replace(injection, "")
+    named = command.partition('models="$MLSERVER_PATH"; ')[2].partition("; export")[0]
+    shell = ["sh", "-c", f'{named}; printf %s "$name"']
+    ran = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout == name
+    assert not (tmp_path / "evil").exists()
 
 
 TOLD = '#!/bin/sh\nfor word in "$@"; do echo "$word"; done >> {record}\n'

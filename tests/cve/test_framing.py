@@ -1,6 +1,7 @@
 """Requests in a form that costs a parser more than it costs the client."""
 
 import socket
+from contextlib import suppress
 
 import pytest
 
@@ -30,12 +31,11 @@ REFUSED = (b"400", b"404", b"413", b"415")
 def exchange(server: Running, sent: bytes, port: int = 0) -> bytes:
     """The beginning of what the server says to bytes, until it closes or says no more."""
     with socket.create_connection(("127.0.0.1", port or server.http_port), timeout=20) as opened:
-        try:
+        with suppress(ConnectionError):
             opened.sendall(sent)
-            opened.shutdown(socket.SHUT_WR)
+        with suppress(ConnectionError):
             return opened.recv(65_536)
-        except ConnectionError:
-            return b""
+    return b""
 
 
 def head(path: str, more: bytes = b"Transfer-Encoding: chunked\r\n") -> bytes:
@@ -50,7 +50,7 @@ def test_a_body_of_chunks_of_a_byte_is_refused_wherever_it_goes(watched: Audited
     before = watched.rss()
     media = b"Transfer-Encoding: chunked\r\n"
     answer = exchange(watched, head(path, media) + b"1\r\n \r\n" * 70_000 + b"0\r\n\r\n")
-    assert answer == b"" or answer.split()[1] in REFUSED, answer
+    assert b"too many pieces" in answer or answer.split()[1:2] in ([b"404"], [b"415"]), answer
     assert watched.rss() < before + 50 * 2**20
 
 
@@ -63,9 +63,7 @@ def test_a_head_of_megabytes_is_refused_at_every_port(watched: Audited, port: st
     assert answer == b"" or b" 431 " in answer.splitlines()[0], answer[:200]
 
 
-@pytest.mark.parametrize(
-    "size", [b"FFFFFFFFFFFFFFFF", b"7FFFFFFFFFFFFFFF", b"80000000", b"-1", b"0x10", b"1" * 5000]
-)
+@pytest.mark.parametrize("size", [b"FFFFFFFFFFFFFFFF", b"7FFFFFFFFFFFFFFF", b"-1", b"0x10", b"1" * 5000])
 def test_a_chunk_of_any_size_is_no_memory(watched: Audited, size: bytes) -> None:
     before = watched.rss()
     for path in PATHS:

@@ -20,8 +20,9 @@ CVES = ("CVE-2026-27905", "CVE-2026-24208", "CVE-2026-24209", "CVE-2023-31036", 
 def unpacking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Audited, Path]]:
     """A server with a model for each hostile archive, and one that is well."""
     root = tmp_path_factory.mktemp("archives")
-    outside = root / "environments"  # beside the folder into which the server unpacks
-    outside.mkdir()
+    unpacked = root / "unpacked"
+    outside = unpacked / "outside"  # beside the folder that an archive is unpacked into
+    outside.mkdir(parents=True)
     (outside / "victim").write_text("untouched")
     (outside / "victim").chmod(0o600)
     folder = root / "models"
@@ -32,7 +33,7 @@ def unpacking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Audite
             folder, f"m{number}", "faulty_models.Echo", name=f"m{number}", parameters=parameters
         )
         made(model / "environment.tar.gz", ATTACKS[attack](outside))
-    (folder / "settings.json").write_text(json.dumps({"environments_dir": str(root / "unpacked")}))
+    (folder / "settings.json").write_text(json.dumps({"environments_dir": str(unpacked)}))
     running = Audited(folder)
     yield running, outside
     assert running.stop() == 0, running.text()
