@@ -35,7 +35,7 @@ class Image(Single):
         return _file_of(value)
 
     def from_json(self, value: Any) -> "PillowImage":
-        return _opened(from_base64(value))
+        return opened(from_base64(value))
 
     def from_flat(self, value: Any) -> tuple[list[int], Any]:
         return [1], [from_base64(value)]  # only the model's own process opens it
@@ -45,10 +45,11 @@ class Image(Single):
 
 
 def _opened_element(element: Any) -> "PillowImage":
-    return _opened(element if isinstance(element, bytes) else from_base64(element))
+    return opened(element if isinstance(element, bytes) else from_base64(element))
 
 
-def _opened(file: bytes) -> "PillowImage":
+def opened(file: bytes) -> "PillowImage":
+    """The decoded image of a file. Raises ValueError without the decoder's own words, which may hold addresses."""
     pillow: Any = import_module("PIL.Image")  # late: Pillow is an extra
     try:
         image: PillowImage = pillow.open(io.BytesIO(file))

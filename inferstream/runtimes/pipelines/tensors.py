@@ -4,7 +4,6 @@ import base64
 import io
 import json
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from ...codecs.json import JSONEncoderWithArray
 from ...codecs.numpy import NumpyCodec
 from ...codecs.registry import find_input_codec
 from ...codecs.string import StringCodec
+from ...codecs.values.images import opened
 from ...errors import CodecError
 from ...types import InferenceRequest, RequestInput, ResponseOutput, TensorData
 
@@ -39,7 +39,7 @@ def _decoded(tensor: RequestInput, general: str | None) -> Any:
         if name in DECODERS:
             try:
                 return DECODERS[name](tensor)
-            except (OSError, TypeError, ValueError, IndexError) as error:
+            except (OSError, TypeError, ValueError, IndexError, RecursionError) as error:
                 raise CodecError(f'input "{tensor.name}": not "{name}": {error}') from error
         if (codec := find_input_codec(content_type=name)) is not None:
             return codec.decode_input(tensor)
@@ -85,10 +85,9 @@ def _with_images(value: Any) -> Any:
 
 def _image(encoded: str | bytes) -> Any:
     try:
-        images = import_module("PIL.Image")
+        return opened(base64.b64decode(encoded))
     except ModuleNotFoundError as error:
         raise ValueError("images need pillow: pip install pillow") from error
-    return images.open(io.BytesIO(base64.b64decode(encoded)))
 
 
 def output_of(results: list[Any]) -> ResponseOutput:

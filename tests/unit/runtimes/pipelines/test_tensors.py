@@ -56,9 +56,10 @@ def test_images_are_decoded_and_encoded() -> None:
 
 
 @pytest.mark.parametrize("content_type", ["hg_json", "hg_jsonlist"])
-def test_what_is_no_json_names_the_input(content_type: str) -> None:
+@pytest.mark.parametrize("text", ["{", "[" * 100_000])
+def test_what_is_no_json_names_the_input(content_type: str, text: str) -> None:
     with pytest.raises(CodecError, match=rf'^input "x": not "{content_type}": '):
-        decoded(["{"], content_type)
+        decoded([text], content_type)
 
 
 def test_an_image_that_is_none_names_the_input() -> None:

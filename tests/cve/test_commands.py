@@ -1,0 +1,57 @@
+"""Requests that start processes or reach a database: no route does."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.cve.audited import Audited
+from tests.cve.source import called, imported, nodes
+from tests.cve.surfaces import everywhere
+
+CVES = ("CVE-2026-42271", "CVE-2026-0596")
+
+COMMANDS = (
+    "$(touch {0})",
+    "`touch {0}`",
+    "; touch {0} ;",
+    "| touch {0}",
+    "\ntouch {0}\n",
+    "' OR '1'='1'; DROP TABLE keys; --",
+    "__import__('os').system('touch {0}')",
+    '{{"command": "touch", "args": ["{0}"], "transport": "stdio"}}',
+)
+
+STARTING = {
+    "cli/dockerfile.py": "docker, for whoever runs `server build`",
+    "processes/spawning.py": "workers and front ends, of a program in the package",
+}
+SHELLS = (
+    "os.system",
+    "os.popen",
+    "subprocess.getoutput",
+    "subprocess.getstatusoutput",
+    "asyncio.create_subprocess_shell",
+)
+EXECUTING = ("os.exec", "os.spawn", "os.posix_spawn", "os.fork")
+MODULES = ("subprocess", "pty", "sqlite3", "sqlalchemy", "psycopg", "redis")
+
+
+@pytest.mark.parametrize("apart", ["", "\n"])
+def test_no_text_of_any_way_is_a_command(watched: Audited, tmp_path: Path, apart: str) -> None:
+    victim = tmp_path / "victim"
+    everywhere(watched, apart.join(COMMANDS).format(victim))
+    assert not victim.exists()
+    assert watched.done("subprocess.", "os.", "pty.") == []
+
+
+def test_what_starts_processes_is_known() -> None:
+    starting, shells = set(), []
+    for name, node in nodes("os.", "shell", *MODULES):
+        if any(each.partition(".")[0] in MODULES for each in imported(node)):
+            starting.add(name)
+        options = [each.arg for each in node.keywords] if isinstance(node, ast.Call) else []
+        if called(node) in SHELLS or called(node).startswith(EXECUTING) or "shell" in options:
+            shells.append(f"{name}: {called(node)}")
+    assert starting == set(STARTING)
+    assert shells == []

@@ -1,0 +1,68 @@
+"""Shared memory that an error names, and that a client then registers as its own."""
+
+import json
+import os
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+
+from tests.cve.audited import Audited
+from tests.cve.surfaces import bytes_tensor, everywhere
+from tests.grpc_web import SERVICE, call
+
+CVES = ("CVE-2025-23319", "CVE-2025-23320", "CVE-2025-23334")
+
+RPCS = (
+    "SystemSharedMemoryRegister",
+    "CudaSharedMemoryRegister",
+    "SystemSharedMemoryStatus",
+    "SystemSharedMemoryUnregister",
+)
+REGION = {"shared_memory_region": "inferstream", "shared_memory_byte_size": 64, "shared_memory_offset": 0}
+
+
+def test_no_memory_of_the_server_has_a_name(audited: Audited) -> None:
+    assert not [name for name in os.listdir("/dev/shm") if "inferstream" in name]
+    shared = set()
+    for pid in audited.processes():
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            fields = line.split(maxsplit=5)
+            if fields[1].startswith("rw-s") and len(fields) == 6:  # what others may write
+                shared.add(fields[5])
+    assert any(each.startswith("/memfd:inferstream") for each in shared), "workers share memory"
+    assert {each for each in shared if not each.startswith(("/memfd:", "anon_inode:", "/dev/zero"))} == set()
+
+
+@pytest.mark.parametrize("kind", ["system", "cuda"])
+@pytest.mark.parametrize("action", ["status", "register", "unregister"])
+def test_no_client_registers_memory(watched: Audited, kind: str, action: str) -> None:
+    body = {"key": "/memfd:inferstream", "offset": 0, "byte_size": 64}
+    path = f"{watched.url}/v2/{kind}sharedmemory"
+    for where in (f"{path}/region/inferstream/{action}", f"{path}/{action}"):
+        for found in (httpx.post(where, json=body), httpx.get(where)):
+            assert found.status_code == 501, found.text
+
+
+@pytest.mark.parametrize("method", RPCS)
+def test_no_rpc_registers_memory(watched: Audited, method: str) -> None:
+    with grpc.insecure_channel(watched.grpc) as channel, pytest.raises(grpc.RpcError) as failed:
+        channel.unary_unary(f"/{SERVICE}/{method}")(b"", timeout=20)
+    assert failed.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert call(watched.url, method, b"").status == 12
+
+
+def test_no_tensor_is_read_from_or_written_to_a_region(watched: Audited) -> None:
+    tensor = {**bytes_tensor("a", **REGION)}
+    bare = {name: value for name, value in tensor.items() if name != "data"}
+    assert watched.infer("echo", {"inputs": [bare]}).status_code == 400
+    outputs = [{"name": "text", "parameters": REGION}]
+    answered = watched.infer("echo", {"inputs": [bytes_tensor("a")], "outputs": outputs})
+    assert answered.status_code == 400 or answered.json()["outputs"][0]["data"] == ["a"]
+
+
+def test_no_answer_names_memory_or_files_of_the_server(watched: Audited) -> None:
+    for answer in everywhere(watched, json.dumps(REGION)):
+        for secret in ("memfd", "/dev/shm", "/proc/", str(watched.folder.parent), "site-packages"):
+            assert secret not in answer.body.decode(errors="replace"), answer

@@ -1,0 +1,65 @@
+"""The table of classes of vulnerabilities in docs/security.md: each class has a row, and each test it names exists."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "security.md"
+SUITE = sorted(f"tests/cve/{path.name}" for path in (ROOT / "tests" / "cve").glob("test_*.py"))
+
+CVE = re.compile(r"CVE-\d{4}-\d{4,}|GHSA(?:-[a-z0-9]{4}){3}")
+TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+
+def rows() -> dict[str, list[str]]:
+    """The cells of each row by its class."""
+    section = PAGE.read_text().partition("\n## Classes of vulnerabilities\n")[2].partition("\n## ")[0]
+    lines = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    return {cells[0].strip(): [cell.strip() for cell in cells[1:]] for cells in lines[1:]}
+
+
+ROWS = rows()
+
+
+def tree(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text())
+
+
+def cves_of(path: str) -> set[str]:
+    """What a file of the suite says that it is about."""
+    for node in tree(path).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "CVES":
+            return set(ast.literal_eval(node.value))
+    raise AssertionError(f"{path} names no CVEs")
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_says_what_is_done_and_its_tests_are_there(row: str) -> None:
+    found, here, tests = ROWS[row]
+    assert here.endswith(".")
+    named = TEST.findall(tests)
+    assert "`".join(tests.split("`")[1::2]) == "`".join(
+        f"{path}::{name}" if name else path for path, name in named
+    )
+    for path, name in named:
+        assert (ROOT / path).is_file(), path
+        if name:
+            functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+            assert name in {each.name for each in tree(path).body if isinstance(each, functions)}, name
+    suites = [path for path, _ in named if path in SUITE]
+    assert len(suites) == 1, "each class has a file of the suite"
+    assert set(CVE.findall(found)) <= cves_of(suites[0])
+    assert CVE.findall(found)
+
+
+@pytest.mark.parametrize("path", SUITE)
+def test_each_file_of_the_suite_has_its_cves_in_the_table(path: str) -> None:
+    listed = {cve for found, _, tests in ROWS.values() if f"`{path}`" in tests for cve in CVE.findall(found)}
+    assert listed == cves_of(path)
+
+
+def test_no_class_is_gone() -> None:
+    assert len(ROWS) == 18
