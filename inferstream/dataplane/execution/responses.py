@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from time import perf_counter
 
+from ...concurrency.tasks import being_cancelled
 from ...errors import InferenceFailed, InferstreamError
 from ...types import InferenceResponse
 from ..call import Call
@@ -156,10 +157,5 @@ def cause(error: BaseException) -> BaseException | None:
 
 def _stays(error: BaseException) -> bool:
     if isinstance(error, asyncio.CancelledError):
-        return _being_cancelled()
+        return being_cancelled()
     return isinstance(error, GeneratorExit | InferstreamError)
-
-
-def _being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

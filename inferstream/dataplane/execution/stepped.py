@@ -105,7 +105,11 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
         responses = self._responses
         while not responses:
             if self.over:
-                raise self._error or StopAsyncIteration
+                error, self._error = self._error, None  # a stored error would be a reference cycle
+                try:
+                    raise error or StopAsyncIteration
+                finally:
+                    del error
             self._reader = self._loop.create_future()
             try:
                 await self._reader
@@ -119,6 +123,7 @@ class SteppedStream(AsyncIterator[InferenceResponse]):
     async def aclose(self) -> None:
         """End it for its reader. The next step releases the state; does not wait for that."""
         self._responses.clear()
+        self._error = None
         self._request_context.cancelled = True
         if not self.over:
             self.over = True

@@ -99,15 +99,20 @@ class RemoteCall:
         if self._responses:
             return StreamReply(self._take(), self)
         if self._error is not None:
-            raise self._error
+            raise self._taken_error()
         return StreamReply(None, self)
 
     async def __anext__(self) -> InferenceResponse:
         if not self._responses:
             await self._something()
             if not self._responses:
-                raise self._error or StopAsyncIteration
+                raise self._taken_error()
         return self._take()
+
+    def _taken_error(self) -> Exception:
+        """The end, to raise it. A stored error would keep its frames alive, and these the call."""
+        error, self._error = self._error, None
+        return error or StopAsyncIteration()
 
     def _take(self) -> InferenceResponse:
         response = self._responses.popleft()
