@@ -1,5 +1,6 @@
 """What holds in every schedule."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from .ledger import Seen
@@ -17,7 +18,7 @@ PATIENCE = 6.0
 
 def check_schedule(schedule: "Schedule") -> None:
     """After the last call has ended, and while the model may still serve."""
-    ledger, plan = schedule.ledger, schedule.plan
+    ledger = schedule.ledger
     assert not ledger.faults, ledger.faults
     for seen in ledger.seen:
         assert len(seen.ends) == 1, f"value {seen.visit.value} ended {len(seen.ends)} times: {seen.ends}"
@@ -28,8 +29,6 @@ def check_schedule(schedule: "Schedule") -> None:
 
 def check_end(schedule: "Schedule") -> None:
     """After the model is unloaded, and no callback and no timer is left."""
-    import asyncio
-
     ledger, loop = schedule.ledger, schedule.loop
     assert not ledger.faults, ledger.faults
     tasks = asyncio.all_tasks(loop)
@@ -38,9 +37,11 @@ def check_end(schedule: "Schedule") -> None:
     assert not ledger.running, f"code of the model runs on: {[each.values for each in ledger.running]}"
     if not ledger.crashed:
         assert not ledger.states, f"{len(ledger.states)} states were never released"
+    kind, asynchronous = schedule.plan.kind, schedule.plan.asynchronous
+    threads = kind == "threads" or (kind == "steps" and not asynchronous)
     for seen in ledger.seen:
-        if schedule.plan.kind == "threads":
-            continue  # a future of a real thread keeps its error for itself; that of a virtual one does not
+        if threads:
+            continue  # a frame of a virtual thread refers to those of the loop, and these to its future
         assert seen.request is None or seen.request() is None, f"the request of {seen.visit} is kept"
     _check_meters(schedule)
 

@@ -96,9 +96,9 @@ class Ledger:
     def _in_order(self, seen: Seen, now: float) -> None:
         """Nobody who waits and comes before it, by priority and age, is left behind."""
         for other in self.seen:
-            if other is not seen and other.waits(now) and other.opened_turn < self.loop.turns - 3:
-                if self._key(other) < self._key(seen) - 1e-9:
-                    self.faults.append(f"value {seen.visit.value} overtook {other.visit.value}")
+            left = other is not seen and other.waits(now) and other.opened_turn < self.loop.turns - 3
+            if left and self._key(other) < self._key(seen) - 1e-9:
+                self.faults.append(f"value {seen.visit.value} overtook {other.visit.value}")
 
     def _key(self, seen: Seen) -> float:
         return seen.opened + self.plan.settings["priority_aging"] * (seen.visit.priority or 5)

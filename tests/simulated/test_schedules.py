@@ -17,7 +17,6 @@ FOUND: dict[int, str] = {
     30: "the error of a step kept its streams",
     19: "the error of a stream from a worker kept its request",
     56: "the error of an admission kept its request, where admit is a coroutine",
-    310: "the error of an admission kept its request, where admit is a function",
     27: "the error of a call in a worker kept its request",
 }
 """Seeds that once broke a promise."""
