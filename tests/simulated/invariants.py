@@ -20,6 +20,9 @@ def check_schedule(schedule: "Schedule") -> None:
     """After the last call has ended, and while the model may still serve."""
     ledger = schedule.ledger
     assert not ledger.faults, ledger.faults
+    plan = schedule.plan
+    if ledger.changed is None and plan.kind not in ("steps", "workers"):
+        assert ledger.most <= plan.slots, f"{ledger.most} calls ran at once in {plan.slots} slots"
     for seen in ledger.seen:
         assert len(seen.ends) == 1, f"value {seen.visit.value} ended {len(seen.ends)} times: {seen.ends}"
         _check_items(schedule, seen)

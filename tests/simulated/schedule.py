@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from random import Random
+from typing import Any
 
 from inferstream.dataplane.access import Access
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.dataplane.execution.base import Execution
 from inferstream.dataplane.execution.local import Local
 from inferstream.dataplane.registry import Registry
+from inferstream.dataplane.stages.limits import Limits
 from inferstream.dataplane.workers.frames import Loaded
 from inferstream.dataplane.workers.pool import Pool
 from inferstream.model import MLModel
@@ -26,7 +28,7 @@ from inferstream.telemetry.metrics import Meters, ModelMeters
 
 from . import models
 from .clients import Client
-from .invariants import check_end, check_schedule
+from .invariants import PATIENCE, check_end, check_schedule
 from .ledger import Ledger
 from .loop import VirtualLoop
 from .plans import Plan, plan_of
@@ -67,16 +69,20 @@ class Schedule:
         dataplane = DataPlane(server, registry, Access("127.0.0.1", True))
         await registry.load("m")
         self.meters = meters.of("m", None)
+        slots = free_slots(registry)
         clients = [Client(ledger, dataplane, seen, number) for number, seen in enumerate(ledger.seen)]
         tasks = [self.loop.create_task(client.run()) for client in clients]
         for seconds, event in plan.events:
             self.loop.outside(seconds, self._begin, registry, event)
         await asyncio.wait(tasks)
         del tasks, clients
-        await asyncio.sleep(max((seconds for seconds, _ in plan.events), default=0.0) + 0.05)
+        stubborn = PATIENCE * sum(work.swallows for work in plan.works.values())
+        await asyncio.sleep(max((seconds for seconds, _ in plan.events), default=0.0) + stubborn + 0.05)
         while ledger.tasks:
             await ledger.tasks.pop()
         check_schedule(self)
+        if registry._served:
+            assert free_slots(registry) == slots, f"{free_slots(registry)} slots are free of {slots}"
         await registry.stop(plan.grace)
         await registry.unload_all(1000.0)
         registry._shared.long_calls._watched.clear()  # a collection would do it, which is off
@@ -128,6 +134,18 @@ class Schedule:
         model.ledger = self.ledger  # type: ignore[attr-defined]
         model.ready = True
         return without_threads(Local(model), self.loop, self.random)
+
+
+def free_slots(registry: Registry) -> list[int]:
+    """The free slots of each limit around a model, from the outside in."""
+    free: list[int] = []
+    for served in registry._served.values():
+        handler: Any = served.handler
+        while handler is not None:
+            if isinstance(handler, Limits):
+                free.append(handler.free)
+            handler = getattr(handler, "_inner", None)
+    return free
 
 
 def _clock(real: Callable[[], float]) -> Callable[[], float]:
