@@ -7,12 +7,6 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def being_cancelled() -> bool:
-    """Whether this task is being cancelled. Model code may raise CancelledError without that."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 class Tasks:
     """Keeps references to tasks until they end, because an event loop keeps none. Calls `ended` with each of them."""
 

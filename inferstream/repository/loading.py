@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from ..compat.finder import install
+from ..concurrency.interruption import is_own_cancel
 from ..concurrency.model_thread import ModelThread
-from ..concurrency.tasks import being_cancelled
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
 from ..functions.model import AppModel, implementation_of
 from ..functions.steps import StepFunctionModel
@@ -68,7 +68,7 @@ class LoadedModel(NamedTuple):
             try:
                 await self._unload()
             except BaseException as error:  # model code may raise anything
-                if isinstance(error, asyncio.CancelledError) and being_cancelled():
+                if is_own_cancel(error):
                     raise
                 logger.exception("model %s failed to unload", model.name)
             finally:
@@ -130,7 +130,7 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
                 await loaded.unload()
             elif thread is not None:
                 thread.close()
-            if isinstance(error, asyncio.CancelledError) and being_cancelled():
+            if is_own_cancel(error):
                 raise
             if isinstance(error, ModelLoadFailed):
                 raise

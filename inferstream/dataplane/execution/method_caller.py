@@ -9,7 +9,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from ...concurrency.tasks import being_cancelled
+from ...concurrency.interruption import is_own_cancel
 
 
 class Outcome(NamedTuple):
@@ -121,6 +121,6 @@ async def _await(method: Callable[[Any], Any], argument: Any) -> Outcome:
         return Outcome(await method(argument), None)
     except BaseException as error:  # model code may raise anything
         # No local holds the task: the error is the result of the task, and its traceback refers to this frame.
-        if isinstance(error, asyncio.CancelledError) and being_cancelled():
+        if is_own_cancel(error):
             raise
         return Outcome(None, error)

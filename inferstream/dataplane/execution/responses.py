@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from time import perf_counter
 
-from ...concurrency.tasks import being_cancelled
+from ...concurrency.interruption import is_own_cancel
 from ...errors import InferenceFailed, InferstreamError
 from ...types import InferenceResponse
 from ..call import Call
@@ -156,6 +156,4 @@ def cause(error: BaseException) -> BaseException | None:
 
 
 def _stays(error: BaseException) -> bool:
-    if isinstance(error, asyncio.CancelledError):
-        return being_cancelled()
-    return isinstance(error, GeneratorExit | InferstreamError)
+    return isinstance(error, GeneratorExit | InferstreamError) or is_own_cancel(error)

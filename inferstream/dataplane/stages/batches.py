@@ -144,7 +144,7 @@ class Batching:
             self._send()
         try:
             outcome = await member.outcome
-        except asyncio.CancelledError:
+        except BaseException:  # cancelled
             self._withdraw(pending, member)
             raise
         if isinstance(outcome, BaseException):

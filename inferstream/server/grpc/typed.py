@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from ...concurrency.interruption import Reminder
 from ...dataplane.admission import Admission
 from ...dataplane.call import Call, Operation
 from ...dataplane.dataplane import DataPlane
@@ -66,12 +65,11 @@ class TypedRpc:
         call = self._call(Operation.STREAM, admission, request, exchange.context, more)
         write = self._writer.write
         last: tuple[str | None, Parameters | None] | None = None
-        with Reminder():
-            async with await admission.open(call) as reply:
-                async for response in reply:
-                    last = response.id, response.parameters
-                    await exchange.write(write(response))
-                    del response  # freed now, while the core has it in its caches
+        async with await admission.open(call) as reply:
+            async for response in reply:
+                last = response.id, response.parameters
+                await exchange.write(write(response))
+                del response  # freed now, while the core has it in its caches
         if last is not None:
             self._headers.send(exchange.context, admission.model, *last)
 

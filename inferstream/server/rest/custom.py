@@ -8,11 +8,11 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 from starlette.types import ASGIApp
 
+from ...concurrency.interruption import ClientLeft
 from ...dataplane.dataplane import DataPlane
 from ...handlers import HttpRequest, HttpResponse
 from ...settings import Settings
 from .messages import (
-    ClientLeft,
     Head,
     Receive,
     Scope,

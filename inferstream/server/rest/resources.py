@@ -7,6 +7,7 @@ import orjson
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
+from ...concurrency.interruption import ClientLeft
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, InvalidRequest
 from ...settings import Settings
@@ -15,7 +16,7 @@ from ..json_limits import json_limits
 from ..status import http_headers, status_of
 from .access_log import add_access_log
 from .custom import CustomRoutes
-from .messages import ClientLeft, Head, Receive, Scope, Send, error_document, read_body, receive_all, wrap
+from .messages import Head, Receive, Scope, Send, error_document, read_body, receive_all, wrap
 from .origins import Origins
 from .paths import INDEX, LOAD, SOCKET, UNLOAD, template
 from .proto_files import add_protos
