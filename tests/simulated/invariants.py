@@ -25,6 +25,8 @@ def check_schedule(schedule: "Schedule") -> None:
         assert ledger.most <= plan.slots, f"{ledger.most} calls ran at once in {plan.slots} slots"
     for seen in ledger.seen:
         assert len(seen.ends) == 1, f"value {seen.visit.value} ended {len(seen.ends)} times: {seen.ends}"
+        shared = plan.settings.get("max_batch_size") or plan.settings.get("cache_enabled")
+        assert shared or seen.begun <= 1, f"the model ran {seen.begun} times for {seen.visit}"
         _check_items(schedule, seen)
         _check_reason(schedule, seen)
         _check_deadline(schedule, seen)
