@@ -80,6 +80,8 @@ def _check_reason(schedule: "Schedule", seen: Seen) -> None:
         assert seen.cancelled in ("", "id") or stubborn, f"{visit} succeeded in spite of its cancel"
         return
     limits = [limit for limit in (plan.settings.get("request_timeout"), 300.0, visit.timeout) if limit]
+    # A batch or a computation of the cache may run on for callers that have left.
+    shared = plan.settings.get("max_batch_size") or plan.settings.get("cache_enabled")
     joined = bool(plan.settings.get("cache_enabled") and plan.settings.get("request_timeout"))
     reasons = {
         "CancelledError": seen.cancelled in ("task", "interruption"),
@@ -88,7 +90,7 @@ def _check_reason(schedule: "Schedule", seen: Seen) -> None:
         "Draining": changed,
         "ModelNotFound": changed,
         "ModelNotReady": changed or ledger.crashed,
-        "Overloaded": seen.others > plan.settings["max_queue"],
+        "Overloaded": bool(seen.others > plan.settings["max_queue"] or shared),
         "WorkerLost": ledger.crashed,
         "NeverStarted": ledger.crashed,
         "ModelError": work.error == "model" or (plan.kind == "steps" and bool(work.error or work.swallows)),
