@@ -76,8 +76,7 @@ def _check_reason(schedule: "Schedule", seen: Seen) -> None:
     changed = ledger.changed is not None and seen.ended >= ledger.changed
     if end == "":
         assert not (work.error and not visit.streams), f"{visit} succeeded"
-        stubborn = work.swallows and not visit.streams
-        assert seen.cancelled in ("", "id") or stubborn, f"{visit} succeeded in spite of its cancel"
+        assert seen.cancelled in ("", "id") or work.swallows, f"{visit} succeeded in spite of its cancel"
         return
     limits = [limit for limit in (plan.settings.get("request_timeout"), 300.0, visit.timeout) if limit]
     # A batch or a computation of the cache may run on for callers that have left.

@@ -72,8 +72,8 @@ class Ledger:
         self.step_failed = False
         self.states: list[object] = []
         """States of a model with steps that nobody has released."""
-        self.inside = 0
-        """Methods of a model with steps that run now."""
+        self.inside: list[object] = []
+        """Models with steps of which a method runs now."""
 
     def began(self, values: list[int], streams: bool) -> Execution:
         execution = Execution(values, self.loop.turns, streams)
@@ -115,12 +115,12 @@ class Ledger:
             self.ended(execution)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self, model: object) -> Iterator[None]:
         """Methods of a model with steps never run at the same time."""
-        if self.inside:
+        if model in self.inside:
             self.faults.append("two methods of a model with steps ran at once")
-        self.inside += 1
+        self.inside.append(model)
         try:
             yield
         finally:
-            self.inside -= 1
+            self.inside.remove(model)

@@ -164,30 +164,30 @@ class Steps(StepModel):
 
 class AsyncSteps(Steps):
     async def admit(self, request: InferenceRequest) -> State:
-        with self.ledger.alone():
+        with self.ledger.alone(self):
             await asyncio.sleep(self.ledger.random.choice((0.0, 0.002)))
             return self.begin(request)
 
     async def step(self, states: Sequence[State]) -> list[Any]:
-        with self.ledger.alone():
+        with self.ledger.alone(self):
             await asyncio.sleep(max(min(state.work.pauses, default=0.0) for state in states))
             return self.advance(states)
 
     async def release(self, state: State) -> None:
-        with self.ledger.alone():
+        with self.ledger.alone(self):
             await asyncio.sleep(0)
             self.finish(state)
 
 
 class ThreadSteps(Steps):
     def admit(self, request: InferenceRequest) -> State:
-        with self.ledger.alone():
+        with self.ledger.alone(self):
             return self.begin(request)
 
     def step(self, states: Sequence[State]) -> list[Any]:
-        with self.ledger.alone():
+        with self.ledger.alone(self):
             return self.advance(states)
 
     def release(self, state: State) -> None:
-        with self.ledger.alone():
+        with self.ledger.alone(self):
             self.finish(state)

@@ -17,16 +17,13 @@ FOUND: dict[int, str] = {
     30: "the error of a step kept its streams",
     19: "the error of a stream from a worker kept its request",
     56: "the error of an admission kept its request, where admit is a coroutine",
+    8115: "a call that failed while it was cancelled by its id kept its task cancelled, and its request",
     27: "the error of a call in a worker kept its request",
 }
 """Seeds that once broke a promise."""
 
 OPEN: dict[int, str] = {
     1389: "a timer of a deadline is left",
-    3958: "two methods of a model with steps run at once",
-    6526: "a stream succeeds in spite of its cancel",
-    7549: "a cancel by id keeps the request",
-    8115: "a cancel by id keeps the request",
 }
 """Seeds that break a promise, whose reason is not known yet."""
 
