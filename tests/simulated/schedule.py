@@ -77,12 +77,12 @@ class Schedule:
             self.loop.outside(seconds, self._begin, registry, event)
         await asyncio.wait(tasks)
         del tasks, clients
+        stubborn = PATIENCE * sum(work.swallows for work in plan.works.values())
+        await asyncio.sleep(max((seconds for seconds, _ in plan.events), default=0.0) + stubborn + 0.05)
         if not plan.settings.get("cache_enabled"):  # whose computations outlive their callers
             for timer in self.loop._scheduled:  # type: ignore[attr-defined]
                 ended = isinstance(getattr(timer._callback, "__self__", None), Call)
                 assert timer.cancelled() or not ended, f"a timer waits for a call that has ended: {timer}"
-        stubborn = PATIENCE * sum(work.swallows for work in plan.works.values())
-        await asyncio.sleep(max((seconds for seconds, _ in plan.events), default=0.0) + stubborn + 0.05)
         while ledger.tasks:
             await ledger.tasks.pop()
         check_schedule(self)

@@ -22,29 +22,17 @@ FOUND: dict[int, str] = {
 }
 """Seeds that once broke a promise."""
 
-OPEN: dict[int, str] = {
-    1389: "a timer of a deadline is left",
-}
-"""Seeds that break a promise, whose reason is not known yet."""
-
 
 @pytest.mark.parametrize("first", SEEDS)
 def test_every_promise_holds_in_every_schedule(first: int) -> None:
     with virtual_time():
-        for seed in sorted({*range(first, first + CHUNK)} - OPEN.keys()):
+        for seed in range(first, first + CHUNK):
             try:
                 run(seed)
             except BaseException as error:
                 error.add_note(f"seed {seed}: python -m tests.simulated {seed}")
                 raise
     gc.collect()
-
-
-@pytest.mark.parametrize("seed", OPEN, ids=OPEN.get)
-@pytest.mark.xfail(strict=True, reason="not mended yet")
-def test_what_is_not_mended_is_known(seed: int) -> None:
-    with virtual_time():
-        run(seed)
 
 
 @pytest.mark.parametrize("seed", FOUND, ids=FOUND.get)
