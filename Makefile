@@ -77,6 +77,9 @@ test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddi
 bench-language: $(MODELS_STAMP)  ## a real language model: tokens/s of 1 to 16 streams, first tokens, memory
 	HF_HUB_OFFLINE=1 $(MODELS)/bin/python -m benchmarks.language
 
+schedules: $(STAMP)  ## seeded schedules under a virtual clock: a million, or SEEDS, from FIRST
+	$(BIN)/python -m tests.simulated $(or $(FIRST),0) $(or $(SEEDS),1000000)
+
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

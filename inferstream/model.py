@@ -42,9 +42,9 @@ class MLModel:
     Code that blocks runs in a thread, including an `async def` that never awaits. Code that awaits runs
     on the server's event loop. Several calls of blocking methods may run at once, in several threads.
 
-    **Cancellation.** When a client leaves or its deadline passes, async code gets `CancelledError` at its
-    `await`, and a blocking generator is closed at its next `yield`. `finally` runs in both cases. A blocking
-    `predict` runs to its end; it can read `inferstream.request_context()` and stop.
+    **Cancellation.** When a client leaves or its deadline passes, async code is cancelled at its `await`,
+    and a blocking generator is closed at its next `yield`. `finally` runs in both cases. A blocking `predict`
+    runs to its end; it can read `inferstream.request_context()` and stop.
 
     **Errors.** A `ModelError` reaches the client with its message and status. Any other exception is a 500;
     its details are only in the log.

@@ -124,11 +124,10 @@ async def _until_signalled(batch: BatchRun) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number)
+    await asyncio.wait([task])
     try:
-        await task
-    except asyncio.CancelledError:
-        if not received:
-            raise
+        if not task.cancelled():
+            task.result()
     except ExceptionGroup as group:
         raise group.exceptions[0] from None  # one error, such as a full disk, for every worker
     return received[0] if received else 0

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ..errors import CallFailed
+from ..concurrency.interruption import FAILURES
 
 
 @asynccontextmanager
@@ -26,7 +26,7 @@ async def feeding(sending: Coroutine[Any, Any, None], abort: Callable[[], object
     task = asyncio.create_task(send())
     try:
         yield
-    except (CallFailed, asyncio.CancelledError):
+    except FAILURES:
         if failed:
             raise failed[0] from None
         raise

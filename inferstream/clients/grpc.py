@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, 
 from contextlib import aclosing, contextmanager
 from typing import TypeVar, cast
 
+from ..concurrency.interruption import is_own_cancel
 from ..errors import CallFailed, ConnectionFailed, InvalidRequest, MissingExtra
 from ..protos.converters import (
     ModelMetadataResponseConverter,
@@ -222,9 +223,8 @@ def failures() -> Iterator[None]:
         yield
     except grpc.aio.AioRpcError as error:
         raise _failure(error) from None
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
+    except asyncio.CancelledError as error:
+        if is_own_cancel(error):
             raise
         # The library raises this for a status CANCELLED of the server.
         raise refused("The server cancelled the call.", 499, "CANCELLED") from None

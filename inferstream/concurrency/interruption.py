@@ -10,6 +10,22 @@ PATIENCE = 5.0
 """Seconds between two cancels of a task that does not end."""
 
 
+class ClientLeft(Exception):
+    """The client has left, and nothing can be sent to it or received. It ends the work for the client."""
+
+
+FAILURES = (Exception, asyncio.CancelledError)
+"""Errors that end the work of a task, and not the process."""
+
+
+def is_own_cancel(error: BaseException) -> bool:
+    """Whether somebody has cancelled this task. Model code and libraries raise CancelledError without that."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class Interruption:
     """Cancels `task` now, and again every `PATIENCE` seconds while `lingers()` is true."""
 
@@ -45,30 +61,3 @@ class Interruption:
         for _ in range(self._cancels):
             self._task.uncancel()
         self._cancels = 0
-
-
-class Reminder:
-    """`with Reminder():` cancels the current task again if model code lingers after a library's only cancel."""
-
-    def __init__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        self._cancelled_before = False
-        self._timer = self._schedule()
-
-    def _schedule(self) -> asyncio.TimerHandle:
-        return self._task.get_loop().call_later(PATIENCE, self._look)
-
-    def _look(self) -> None:
-        if self._cancelled_before:
-            logger.error("model code lingers %g s after it was cancelled; cancelling it again", PATIENCE)
-            self._task.cancel()
-        self._cancelled_before = self._task.cancelling() > 0
-        self._timer = self._schedule()
-
-    def __enter__(self) -> None:
-        """The timer was started by `__init__`."""
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()

@@ -71,7 +71,7 @@ class ModelThread:
         self.start(call, call.begin)
         try:
             await call.ended
-        except asyncio.CancelledError:
+        except BaseException:  # cancelled
             if request is not None:
                 request.cancelled = True
             call.leave()

@@ -29,8 +29,8 @@ class Threads:
         context.thread = self._executor.submit(copy_context().run, partial(_call, function, arguments))
         try:
             return await asyncio.wrap_future(context.thread)
-        except asyncio.CancelledError:
-            context.cancelled = True
+        except BaseException:
+            context.cancelled = context.cancelled or not context.thread.done()  # left by a cancel
             raise
 
 

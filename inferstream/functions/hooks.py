@@ -68,8 +68,8 @@ class Hooks:
         except BaseException as error:  # a cancelled load too
             with self._lock:
                 self._loaded = None
-            cancelled = isinstance(error, asyncio.CancelledError)
-            loaded.set_exception(RuntimeError("a load hook was cancelled") if cancelled else error)
+            failed = isinstance(error, Exception)
+            loaded.set_exception(error if failed else RuntimeError("a load hook was cancelled"))
             raise
         loaded.set_result(None)
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from ..compat.finder import install
+from ..concurrency.interruption import is_own_cancel
 from ..concurrency.model_thread import ModelThread
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
 from ..functions.model import AppModel, implementation_of
@@ -67,7 +68,7 @@ class LoadedModel(NamedTuple):
             try:
                 await self._unload()
             except BaseException as error:  # model code may raise anything
-                if isinstance(error, asyncio.CancelledError) and _being_cancelled():
+                if is_own_cancel(error):
                     raise
                 logger.exception("model %s failed to unload", model.name)
             finally:
@@ -129,7 +130,7 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
                 await loaded.unload()
             elif thread is not None:
                 thread.close()
-            if isinstance(error, asyncio.CancelledError) and _being_cancelled():
+            if is_own_cancel(error):
                 raise
             if isinstance(error, ModelLoadFailed):
                 raise
@@ -157,12 +158,6 @@ def _loads_apart(model: MLModel, thread: ModelThread | None) -> bool:
         getattr(kind, name) for name in names if getattr(kind, name) is not getattr(MLModel, name, None)
     ]
     return not any(map(is_async, written)) and not may_suspend(kind.load, kind)
-
-
-def _being_cancelled() -> bool:
-    """Whether this task is being cancelled. Model code may raise CancelledError without that."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _class_of(settings: ModelSettings) -> type[MLModel]:

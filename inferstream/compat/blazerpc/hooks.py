@@ -54,12 +54,12 @@ class AroundCalls:
             for each in self._middlewares:
                 await each.on_request(request)
             reply = await call_next(call)
-        except asyncio.CancelledError:
-            self._respond_later(request, "CANCELLED", None, perf_counter() - began)
-            raise
         except Exception as error:
             code, message = grpc_status(self._app.errors.translated(error))
             await self._respond(request, code.name, message, perf_counter() - began)
+            raise
+        except BaseException:  # cancelled
+            self._respond_later(request, "CANCELLED", None, perf_counter() - began)
             raise
         if call.operation == "stream":
             call.on_end(lambda end: self._respond_later(request, name_of(end), None, end.seconds))

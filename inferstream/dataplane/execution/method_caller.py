@@ -9,6 +9,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+from ...concurrency.interruption import is_own_cancel
+
 
 class Outcome(NamedTuple):
     """The result or the exception of a method; a future cannot hold every exception."""
@@ -98,13 +100,15 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 def _call_each(method: Callable[[Any], Any], arguments: Sequence[tuple[Any, Context]]) -> list[Outcome]:
-    outcomes = []
-    for argument, context in arguments:
-        try:
-            outcomes.append(Outcome(context.run(method, argument), None))
-        except BaseException as error:  # model code may raise anything
-            outcomes.append(Outcome(None, error))
-    return outcomes
+    return [_outcome(method, argument, context) for argument, context in arguments]
+
+
+def _outcome(method: Callable[[Any], Any], argument: Any, context: Context) -> Outcome:
+    # Apart, because the traceback of an error refers to this frame, which must not refer to the outcome.
+    try:
+        return Outcome(context.run(method, argument), None)
+    except BaseException as error:  # model code may raise anything
+        return Outcome(None, error)
 
 
 def _give(done: asyncio.Future[list[Outcome]], outcomes: list[Outcome]) -> None:
@@ -116,7 +120,7 @@ async def _await(method: Callable[[Any], Any], argument: Any) -> Outcome:
     try:
         return Outcome(await method(argument), None)
     except BaseException as error:  # model code may raise anything
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        # No local holds the task: the error is the result of the task, and its traceback refers to this frame.
+        if is_own_cancel(error):
             raise
         return Outcome(None, error)

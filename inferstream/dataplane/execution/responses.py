@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from time import perf_counter
 
+from ...concurrency.interruption import is_own_cancel
 from ...errors import InferenceFailed, InferstreamError
 from ...types import InferenceResponse
 from ..call import Call
@@ -155,11 +156,4 @@ def cause(error: BaseException) -> BaseException | None:
 
 
 def _stays(error: BaseException) -> bool:
-    if isinstance(error, asyncio.CancelledError):
-        return _being_cancelled()
-    return isinstance(error, GeneratorExit | InferstreamError)
-
-
-def _being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return isinstance(error, GeneratorExit | InferstreamError) or is_own_cancel(error)

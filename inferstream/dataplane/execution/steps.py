@@ -175,9 +175,10 @@ class Steps:
         outcome = await self._caller.once(self._step_all, states, self._context)
         self.meters.stepped(len(states), perf_counter() - started)
         self._looks += 1
+        if outcome.error is not None:
+            self._fail(streams, outcome.error)
+            return
         try:
-            if outcome.error is not None:
-                raise outcome.error
             emissions = list(outcome.value)
             if len(emissions) != len(states):
                 raise InvalidOutput(f"step answered {len(emissions)} for {len(states)} states")

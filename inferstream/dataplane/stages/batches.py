@@ -144,11 +144,14 @@ class Batching:
             self._send()
         try:
             outcome = await member.outcome
-        except asyncio.CancelledError:
+        except BaseException:  # cancelled
             self._withdraw(pending, member)
             raise
         if isinstance(outcome, BaseException):
-            raise outcome
+            try:
+                raise outcome
+            finally:
+                del outcome, member  # the traceback refers to this frame, which would be a cycle
         return Reply(outcome)
 
     async def _alone(self, pending: Pending, call: Call) -> Reply:
@@ -242,15 +245,16 @@ class Batching:
         if not members:
             return
         requests = [member.call.request for member in members]
-        outcome: InferenceResponse | RowErrors
+        outcome: InferenceResponse | RowErrors | None = None
         try:
             outcome = await self._ask(batch, members)
         except RowErrors as error:
-            outcome = error
+            outcome = error.with_traceback(None)  # it refers to this frame, which would be a cycle
         except InferstreamError as error:
             if len(members) == 1 or not _blames_request(error):
                 _give_all(members, error)
                 return
+        if outcome is None:  # not in the `except`: errors of the halves would refer to this one
             half = len(members) // 2
             await self._run_members(batch, members[:half])
             await self._run_members(batch, members[half:])
@@ -290,5 +294,6 @@ def _blames_request(error: InferstreamError) -> bool:
 
 
 def _give_all(members: Sequence[BatchedCall], error: Exception) -> None:
+    error.__traceback__ = None  # refers to the members, which keep the error
     for member in members:
         member.give(error)

@@ -69,7 +69,7 @@ class Cache:
             flight = self._start(key, call)
         try:
             return await flight.reply(call.request.id)
-        except asyncio.CancelledError:
+        except BaseException:  # cancelled, perhaps by its deadline
             flight.expired(call.expired)
             raise
 

@@ -75,6 +75,7 @@ class Flight:
     def end(self, error: BaseException | None) -> None:
         self.ended = True
         self.error = error
+        self.task = None
         self._wake_readers()
 
     async def wanted(self) -> None:
@@ -105,6 +106,8 @@ class Flight:
         self._readers.discard(reader)
         if self._readers or self.single or self.ended:
             self.read()
+            if not self._readers:
+                self.error = None  # its traceback refers to this, which would be a cycle
             return
         self.give_up()
         task = self.task

@@ -59,7 +59,7 @@ class Limits(Watcher):
         call.waits = True
         try:
             await turn
-        except asyncio.CancelledError:
+        except BaseException:  # cancelled
             if turn.done() and not turn.cancelled():
                 self._release()
             else:

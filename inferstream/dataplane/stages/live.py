@@ -39,15 +39,12 @@ class Live:
         self.calls.add(call)
         try:
             reply = await self._inner(call)
-        except asyncio.CancelledError:
+        except BaseException as error:  # a cancelled call has ended too
             self.leave(call)
-            if call.failure is None:
-                raise
             call.take_back_cancel()
+            if call.failure is None or isinstance(error, Exception):
+                raise
             raise call.failed() from None
-        except BaseException:  # a cancelled call has ended too
-            self.leave(call)
-            raise
         if call.failure is not None:
             # Ended from outside, but the model swallowed the cancel: its response is too late.
             self.leave(call)
@@ -67,10 +64,10 @@ class Live:
         self.calls.add(running)
         try:
             return await awaited
-        except asyncio.CancelledError:
-            if running.failure is None:
-                raise
+        except BaseException as error:
             running.take_back_cancel()
+            if running.failure is None or isinstance(error, Exception):
+                raise
             raise running.failed() from None
         finally:
             self.leave(running)

@@ -3,11 +3,12 @@
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 
+from ...concurrency.interruption import ClientLeft
 from ...context import request_id_var
 from ...errors import InvalidRequest
 from ..request_ids import NAME, RequestIds, enter
 from .context import RpcContext
-from .rpc import ClientLeft, RpcFailed, ServeRpc
+from .rpc import RpcFailed, ServeRpc
 
 
 class Identified:

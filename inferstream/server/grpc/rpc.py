@@ -1,6 +1,5 @@
 """RPCs over bytes, for any engine. They count each call, and map each error to a status."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from ...concurrency.interruption import FAILURES, ClientLeft, is_own_cancel
 from ...errors import InferstreamError, InvalidRequest
 from ...telemetry.rpcs import RpcMeters
 from ..status import Profile, retry_after
@@ -29,10 +29,6 @@ class RpcFailed(Exception):
         self.code = code
         self.message = message
         self.trailing = trailing
-
-
-class ClientLeft(Exception):
-    """The client has left its call, and nothing can be sent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +94,7 @@ ServeRpc = Callable[[bytes | None, RpcContext], Awaitable[bytes | None]]
 """Serves a call. A unary RPC takes and returns the bytes of a message, also in a bytearray or a memoryview.
 
 A streaming RPC takes and returns None. It reads and writes through the context. Raises RpcFailed for each failure
-that the client must see, CancelledError if the engine has cancelled the task, and ClientLeft of the context.
+that the client must see, ClientLeft of the context, and passes the cancel of its task by the engine.
 """
 
 Around = Callable[[ServeRpc], ServeRpc]
@@ -161,8 +157,9 @@ def _ended(serve: ServeRpc, meters: RpcMeters, profile: Profile) -> ServeRpc:
             response = await serve(incoming, context)
             status = "OK"
             return response
-        except (Exception, asyncio.CancelledError) as error:
-            if _client_has_left(error):
+        except FAILURES as error:
+            # The client waits for the status of a cancel that the engine did not request.
+            if isinstance(error, ClientLeft) or is_own_cancel(error):
                 raise
             code, message = outcome(error, profile)
             status = code.name
@@ -176,17 +173,6 @@ def _ended(serve: ServeRpc, meters: RpcMeters, profile: Profile) -> ServeRpc:
                 logger.debug("%s %s, %.6f s", meters.name, status, seconds)
 
     return ended
-
-
-def _client_has_left(error: BaseException) -> bool:
-    """Whether the client has left: a message could not be sent, or the engine has cancelled the call.
-
-    A cancellation that the engine did not request is a failure, and the client waits for its status.
-    """
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-    return isinstance(error, ClientLeft)
 
 
 def outcome(error: BaseException, profile: Profile) -> tuple[StatusCode, str]:

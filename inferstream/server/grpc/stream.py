@@ -2,7 +2,6 @@
 
 import logging
 
-from ...concurrency.interruption import Reminder
 from ...dataplane.dataplane import DataPlane
 from ...protos.dialects import HEADER, asked_dialect
 from ...protos.grpc_requests import InferMessage
@@ -58,5 +57,4 @@ class StreamService:
             default = self._dataplane.stream_dialect(message.model_name)
         name = dialect_of(message, caller.headers, default or self._default)
         logger.debug("a stream for model %s speaks %s's dialect", message.model_name, name)
-        with Reminder():
-            await self._dialects[name].serve(first, exchange, caller)
+        await self._dialects[name].serve(first, exchange, caller)

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from ...concurrency.interruption import Reminder
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
 from ...dataplane.call import Operation
@@ -66,12 +65,11 @@ class TypedRpc:
         more = None if self.method.stream is None else self._later(admission, exchange, request)
         write = self._writer.write
         last: tuple[str | None, Parameters | None] | None = None
-        with Reminder():
-            async with await admission.open(Operation.STREAM, request, more) as reply:
-                async for response in reply:
-                    last = response.id, response.parameters
-                    await exchange.write(write(response))
-                    del response  # freed now, while the core has it in its caches
+        async with await admission.open(Operation.STREAM, request, more) as reply:
+            async for response in reply:
+                last = response.id, response.parameters
+                await exchange.write(write(response))
+                del response  # freed now, while the core has it in its caches
         if last is not None:
             self._headers.send(exchange.context, admission.model, *last)
 

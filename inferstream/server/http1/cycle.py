@@ -129,7 +129,7 @@ class Cycle(Response):
             logger.error("the ASGI application returned without a whole response")
         except Exception:
             logger.exception("the ASGI application failed")
-        except asyncio.CancelledError:
+        except BaseException:  # cancelled
             if not self.connection.lost:
                 self.connection.close()
             raise

@@ -4,13 +4,10 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
+from ...concurrency.interruption import ClientLeft
 from .heads import RawHeaders, RequestHead
 from .reading import Reading
 from .responses import CLOSE, Openings
-
-
-class ClientLeft(Exception):
-    """The connection closed before the whole request arrived."""
 
 
 class Connected(Protocol):

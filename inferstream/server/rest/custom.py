@@ -8,12 +8,12 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 from starlette.types import ASGIApp
 
+from ...concurrency.interruption import ClientLeft
 from ...dataplane.dataplane import DataPlane
 from ...handlers import HttpRequest, HttpResponse
 from ...settings import Settings
 from .messages import (
     CALLER,
-    ClientLeft,
     Head,
     Receive,
     Scope,

@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
+from ...concurrency.interruption import ClientLeft as ClientLeft
 from ...errors import Code, InferstreamError, InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ..compression import DEFLATE, GZIP, deflate, inflate
-from ..http1.exchange import ClientLeft as ClientLeft
 from ..status import Profile, http_headers, status_of
 
 logger = logging.getLogger("inferstream.rest")

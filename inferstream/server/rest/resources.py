@@ -7,6 +7,7 @@ import orjson
 from fastapi import Depends, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
+from ...concurrency.interruption import ClientLeft
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, InvalidRequest
@@ -16,18 +17,7 @@ from ..json_limits import json_limits
 from ..status import http_headers, status_of
 from .access_log import add_access_log
 from .custom import CustomRoutes
-from .messages import (
-    CALLER,
-    ClientLeft,
-    Head,
-    Receive,
-    Scope,
-    Send,
-    error_document,
-    read_body,
-    receive_all,
-    wrap,
-)
+from .messages import CALLER, Head, Receive, Scope, Send, error_document, read_body, receive_all, wrap
 from .origins import Origins
 from .paths import ACTIONS, INDEX, LOAD, SOCKET, UNLOAD, template
 from .proto_files import add_protos

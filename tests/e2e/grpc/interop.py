@@ -5,8 +5,9 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from inferstream.concurrency.interruption import ClientLeft
 from inferstream.server.grpc.context import RpcContext
-from inferstream.server.grpc.rpc import ClientLeft, Rpc, RpcFailed
+from inferstream.server.grpc.rpc import Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 
 SERVICE = "testing.Interop"

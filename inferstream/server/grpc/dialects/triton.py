@@ -141,11 +141,11 @@ class TritonStream:
                 request = StreamRequest(message, self._dataplane, self._caller)
             if self._running:
                 await asyncio.wait(self._running)
-        except asyncio.CancelledError:
-            if self._failure is None:
-                raise
         except InvalidRequest as error:
             self._failure = error
+        except BaseException:  # `_done` has cancelled it for a failure
+            if self._failure is None:
+                raise
         finally:
             self._reader = None
 

@@ -1,13 +1,15 @@
 """RPCs as handlers for any `grpc.aio` server."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Never, Protocol
 
 import grpc
 from grpc.aio import EOF, InternalError  # type: ignore[attr-defined]  # EOF is missing from the stubs
 
-from ..rpc import ClientLeft, Rpc, RpcFailed, Rpcs
+from ....concurrency.interruption import PATIENCE, ClientLeft
+from ..rpc import Rpc, RpcFailed, Rpcs
 from ..statuses import StatusCode
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 else:
     Handler = grpc.RpcMethodHandler  # generic for type checkers alone
     GenericHandler = grpc.GenericRpcHandler
+
+logger = logging.getLogger("inferstream.model")
 
 CODES = {code: grpc.StatusCode[code.name] for code in StatusCode}
 
@@ -108,7 +112,8 @@ def _handler_of(rpc: Rpc) -> Handler:
 
     async def served(message: bytes, context: LibraryContext) -> bytes | None:
         try:
-            return await serve(None if streams else message, GrpcioContext(context))
+            with Reminder():
+                return await serve(None if streams else message, GrpcioContext(context))
         except RpcFailed as failed:
             return await context.abort(CODES[failed.code], failed.message, failed.trailing)
         except ClientLeft:
@@ -116,3 +121,30 @@ def _handler_of(rpc: Rpc) -> Handler:
 
     made = grpc.stream_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
     return made(served)
+
+
+class Reminder:
+    """`with Reminder():` cancels the current task again if model code lingers after a library's only cancel."""
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._cancelled_before = False
+        self._timer = self._schedule()
+
+    def _schedule(self) -> asyncio.TimerHandle:
+        return self._task.get_loop().call_later(PATIENCE, self._look)
+
+    def _look(self) -> None:
+        if self._cancelled_before:
+            logger.error("model code lingers %g s after it was cancelled; cancelling it again", PATIENCE)
+            self._task.cancel()
+        self._cancelled_before = self._task.cancelling() > 0
+        self._timer = self._schedule()
+
+    def __enter__(self) -> None:
+        """The timer was started by `__init__`."""
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()

@@ -5,13 +5,13 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol
 
-from ....concurrency.interruption import Interruption
+from ....concurrency.interruption import ClientLeft, Interruption
 from ....errors import InferstreamError, PayloadTooLarge
 from ...connections import address, identities
 from ...http2.stream import Stream
 from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compressed, decompressed
 from ..metadata import Metadata
-from ..rpc import ClientLeft, Rpc, RpcFailed
+from ..rpc import Rpc, RpcFailed
 from ..statuses import StatusCode, grpc_status
 from .head import CallHead, Pairs, ended, failed_at_once
 
@@ -163,7 +163,7 @@ class Call:
             self.fail(error.code, error.message, error.trailing)
         elif isinstance(error, InferstreamError):
             self.fail(*grpc_status(error))
-        elif isinstance(error, asyncio.CancelledError):
+        elif not isinstance(error, Exception):
             self.fail(StatusCode.CANCELLED, "The server has cancelled the call.")
         elif not isinstance(error, ClientLeft):
             logger.error("an RPC failed outside its service", exc_info=error)

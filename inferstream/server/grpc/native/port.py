@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import socket
-from contextlib import suppress
 from functools import partial
 
 from ....settings import Settings
@@ -136,8 +135,7 @@ class NativePort:
         """Close the port; calls in progress have a second to end."""
         if self._renewing is not None:
             self._renewing.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._renewing
+            await asyncio.wait([self._renewing])
         await self._port.stop(LAST_WORDS)
         if self._sock is not None:
             self._sock.close()

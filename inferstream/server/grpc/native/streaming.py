@@ -5,11 +5,12 @@ from collections import deque
 from collections.abc import Awaitable
 from time import perf_counter
 
+from ....concurrency.interruption import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
 from ...lateness import HELD, Lateness
 from ..messages import PREFIX, MessageBuffer, decompressed
-from ..rpc import ClientLeft, Rpc
+from ..rpc import Rpc
 from ..statuses import StatusCode
 from .call import Call, CallLimits
 from .head import OPENED, CallHead, Pairs, ended, opened
@@ -82,7 +83,7 @@ class StreamingCall(Call):
                 if not self._opened:
                     self._stream.open(opened((), self._encoding))
                 self._finish(ended(StatusCode.OK, "", self._trailing))
-        except (Exception, asyncio.CancelledError) as error:
+        except FAILURES as error:
             self._fail_with(error)
 
     def received(self, data: bytes | memoryview, end: bool) -> None:

@@ -1,11 +1,10 @@
 """A call with one request and one response."""
 
-import asyncio
-
+from ....concurrency.interruption import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
 from ..messages import PREFIX, MessageBuffer
-from ..rpc import ClientLeft, Rpc
+from ..rpc import Rpc
 from ..statuses import StatusCode
 from .call import Call, CallLimits
 from .head import ENDED, OPENED, CallHead, Pairs, ended, opened
@@ -70,7 +69,7 @@ class UnaryCall(Call):
             assert response is not None
             if not self._over:
                 self._respond(response)
-        except (Exception, asyncio.CancelledError) as error:
+        except FAILURES as error:
             self._fail_with(error)
 
     def _respond(self, response: bytes) -> None:

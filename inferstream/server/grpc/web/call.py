@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, cast
 
+from ....concurrency.interruption import ClientLeft
 from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ...compression import DEFLATE, GZIP, inflate
 from ...connections import ScopeClient
 from ..messages import ACCEPTED, IDENTITY, PREFIX, MessageBuffer, check_encoding, decompressed, prefixed
 from ..metadata import Header, Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
-from ..rpc import ClientLeft
 from ..statuses import StatusCode
 from .text import TextDecoder, encoded
 

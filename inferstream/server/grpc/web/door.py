@@ -7,11 +7,12 @@ from typing import cast
 
 import orjson
 
+from ....concurrency.interruption import ClientLeft
 from ....errors import InferstreamError, Unsupported
 from ....settings import Settings
 from ...status import Profile
 from ..metadata import Header
-from ..rpc import ClientLeft, RpcFailed, Rpcs
+from ..rpc import RpcFailed, Rpcs
 from ..statuses import StatusCode, grpc_status
 from .call import Limits, Pairs, Receive, Scope, Send, WebCall
 

@@ -7,8 +7,9 @@ import grpc
 import pytest
 from grpc.aio import EOF, InternalError
 
+from inferstream.concurrency.interruption import ClientLeft
 from inferstream.server.grpc.grpcio.handlers import RpcHandlers
-from inferstream.server.grpc.rpc import ClientLeft, Rpc, RpcFailed
+from inferstream.server.grpc.rpc import Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 
 

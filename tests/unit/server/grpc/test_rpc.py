@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from inferstream import App, Application
+from inferstream.concurrency.interruption import ClientLeft
 from inferstream.errors import Overloaded
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
-from inferstream.server.grpc.rpc import ClientLeft, Rpc, RpcFailed, streaming, unary
+from inferstream.server.grpc.rpc import Rpc, RpcFailed, streaming, unary
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.grpc.typed import Received
 from inferstream.telemetry.rpcs import RpcMeters

@@ -5,11 +5,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from inferstream.concurrency.interruption import ClientLeft
 from inferstream.server.grpc.messages import PREFIX
 from inferstream.server.grpc.native import streaming
 from inferstream.server.grpc.native.head import CallHead
 from inferstream.server.grpc.native.streaming import StreamingCall
-from inferstream.server.grpc.rpc import ClientLeft, Rpc, RpcFailed
+from inferstream.server.grpc.rpc import Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.http2 import frames
 from inferstream.server.http2.connection import Connection

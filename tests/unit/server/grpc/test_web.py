@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferstream.concurrency.interruption import ClientLeft
 from inferstream.errors import PermissionDenied
 from inferstream.server.grpc.context import RpcContext
-from inferstream.server.grpc.rpc import ClientLeft, Rpc, RpcFailed
+from inferstream.server.grpc.rpc import Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.grpc.web.call import Limits
 from inferstream.server.grpc.web.door import GrpcWeb

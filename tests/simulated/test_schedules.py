@@ -1,0 +1,41 @@
+"""Seeded schedules of calls, cancels, deadlines, unloads and crashes: what holds in each, and the bugs they found."""
+
+import gc
+import os
+
+import pytest
+
+from .schedule import run, virtual_time
+
+CHUNK = 500
+SEEDS = range(0, int(os.environ.get("SCHEDULES", "10000")), CHUNK)
+
+FOUND: dict[int, str] = {
+    12: "the error of a computation of the cache kept its readers' requests",
+    36: "the error of a batch kept its members, and so did that of its halves",
+    17: "the error of a stream with steps kept its request",
+    30: "the error of a step kept its streams",
+    19: "the error of a stream from a worker kept its request",
+    56: "the error of an admission kept its request, where admit is a coroutine",
+    8115: "a call that failed while it was cancelled by its id kept its task cancelled, and its request",
+    27: "the error of a call in a worker kept its request",
+}
+"""Seeds that once broke a promise."""
+
+
+@pytest.mark.parametrize("first", SEEDS)
+def test_every_promise_holds_in_every_schedule(first: int) -> None:
+    with virtual_time():
+        for seed in range(first, first + CHUNK):
+            try:
+                run(seed)
+            except BaseException as error:
+                error.add_note(f"seed {seed}: python -m tests.simulated {seed}")
+                raise
+    gc.collect()
+
+
+@pytest.mark.parametrize("seed", FOUND, ids=FOUND.get)
+def test_what_a_schedule_once_found_stays_mended(seed: int) -> None:
+    with virtual_time():
+        run(seed)
