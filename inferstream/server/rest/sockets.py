@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from time import perf_counter
 from typing import cast
 from urllib.parse import unquote
 
@@ -112,7 +113,7 @@ class WebSocket(asyncio.Protocol):
         self._read()
 
     def _read(self) -> None:
-        began = self._loop.time()
+        began = perf_counter()  # the clock of uvloop stands still while a callback runs
         while self._unread and not self.reading.held and not self._over:
             piece = bytes(self._unread[:SLICE])
             del self._unread[:SLICE]
@@ -123,7 +124,7 @@ class WebSocket(asyncio.Protocol):
                 else:
                     self._take(cast(Frame, event))
             self._flush()
-            if self._unread and self._loop.time() - began > TURN:
+            if self._unread and perf_counter() - began > TURN:
                 self.reading.hold(TURN)
                 self._loop.call_soon(self.reading.release, TURN)
 

@@ -301,15 +301,14 @@ class Conversation:
         if reply.single:
             assert reply.first is not None
             return messages.dump(reply.first, final=True)
-        clock = self._loop.time
-        turned = clock()
+        turned = perf_counter()  # the clock of uvloop stands still while a callback runs
         async for response in reply:
             await self._send(messages.dump(response, final=False))
             del response  # freed now, while the core has it in its caches
-            if clock() - turned > TURN_AFTER:
+            if perf_counter() - turned > TURN_AFTER:
                 # A generator that never awaits would block the loop.
                 await asyncio.sleep(0)
-                turned = clock()
+                turned = perf_counter()
         return None
 
     def _send(self, message: EncodedMessage) -> Coroutine[Any, Any, None]:

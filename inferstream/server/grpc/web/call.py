@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from time import perf_counter
 from typing import NamedTuple, cast
 
 from ....concurrency.interruption import ClientLeft
@@ -65,7 +66,7 @@ class WebCall:
         self._response = b""
         self._started = self._received = False
         self._loop = task.get_loop()
-        self._turned = self._loop.time()
+        self._turned = perf_counter()
         self._sending_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -223,9 +224,11 @@ class WebCall:
 
     async def _turn(self) -> None:
         """Let others run, if this stream has not for a while: neither a read nor a write may wait."""
-        if self._loop.time() - self._turned > TURN_AFTER:
+        if (
+            perf_counter() - self._turned > TURN_AFTER
+        ):  # the clock of uvloop stands still while a callback runs
             await asyncio.sleep(0)
-            self._turned = self._loop.time()
+            self._turned = perf_counter()
 
     def _look(self) -> None:
         """Drop a client that reads nothing, and look again later."""
