@@ -10,16 +10,13 @@ from .bodies import AT_ONCE
 from .cycle import Cycle, scope_of
 from .exchange import Exchange, Response
 from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
-from .heads import Refused, RequestHead
+from .heads import PREFACE, Refused, RequestHead
 from .incoming import Incoming
 from .reading import Reading
 from .responses import refusal
 from .service import Shared, Successor
 
 logger = logging.getLogger("inferstream.http1")
-
-PREFACE = b"PRI "
-"""How a client begins that knows that the port speaks HTTP/2 (RFC 9113 section 3.4)."""
 
 UNPARSED = 64 * 1024
 """Bytes behind a request without a response, above which no more are read. One request is parsed at a time."""
@@ -64,8 +61,8 @@ class Connection(asyncio.Protocol):
         self._has_place = self._shared.places.enter(self)
         if self._shared.stopped:  # its TLS handshake took longer than the stop
             self.close()
-        elif self._shared.http2 is not None and self._has_chosen_http2():
-            self._speak_http2(b"")
+        elif self._shared.chose_http2(self.transport):
+            self._speak_http2()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._shared.places.leave(self)
@@ -145,7 +142,7 @@ class Connection(asyncio.Protocol):
     def _take_head(self) -> bool:
         """Begin a request; False if its head is not whole. Raises Refused."""
         if self._shared.http2 is not None and self._incoming.unread.startswith(PREFACE):
-            self._speak_http2(bytes(self._incoming.unread))
+            self._speak_http2()
             return False
         found = self._incoming.head()
         if found is None:
@@ -202,33 +199,26 @@ class Connection(asyncio.Protocol):
         else:
             self._current.end()
 
-    def _has_chosen_http2(self) -> bool:
-        """Whether the client has chosen HTTP/2 in its TLS handshake (RFC 9113 section 3.2)."""
-        tls = self.transport.get_extra_info("ssl_object")
-        return tls is not None and tls.selected_alpn_protocol() == "h2"
-
-    def _speak_http2(self, received: bytes) -> None:
+    def _speak_http2(self) -> None:
         """Let HTTP/2 have the connection, from its preface on."""
         assert self._shared.http2 is not None
-        self._incoming.drop()
-        self._become(self._shared.http2(self._shared.places.leave, not self._has_place), received)
+        self._become(self._shared.http2(self._shared.places.leave, not self._has_place))
 
     def _upgrade(self, raw: bytes) -> None:
         """Let a WebSocket have the connection, from its request on."""
         assert self._service.websocket is not None
-        behind = bytes(self._incoming.unread)
-        self._incoming.drop()
-        self._become(self._service.websocket(self._shared.places.leave), raw, behind)
+        self._become(self._service.websocket(self._shared.places.leave), raw)
 
-    def _become(self, protocol: Successor, *received: bytes) -> None:
+    def _become(self, protocol: Successor, raw: bytes = b"") -> None:
         self.closing = True
         self.reading.close()
+        received = raw, bytes(self._incoming.unread)
+        self._incoming.drop()
         self._shared.places.become(self, protocol)
         self.transport.set_protocol(cast(asyncio.Protocol, protocol))
         protocol.connection_made(self.transport)
-        for data in received:
-            if data:
-                protocol.data_received(data)
+        for data in filter(None, received):
+            protocol.data_received(data)
 
     # What is served
 

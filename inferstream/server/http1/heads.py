@@ -10,6 +10,9 @@ RawHeaders = list[tuple[bytes, bytes]]
 END = b"\r\n\r\n"
 """The end of a head."""
 
+PREFACE = b"PRI "
+"""How a client begins that knows that the port speaks HTTP/2 (RFC 9113 section 3.4)."""
+
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 32 * 1024
 """Bytes of a head, request line included, and of the trailers behind a body."""

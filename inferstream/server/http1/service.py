@@ -60,3 +60,10 @@ class Shared:
         """
         self.tasks: set[asyncio.Task[Any]] = set()
         self.stopped = False
+
+    def chose_http2(self, transport: asyncio.BaseTransport) -> bool:
+        """Whether a client has chosen HTTP/2 in its TLS handshake (RFC 9113 section 3.2)."""
+        if self.http2 is None or (tls := transport.get_extra_info("ssl_object")) is None:
+            return False
+        chosen: str | None = tls.selected_alpn_protocol()
+        return chosen == "h2"
