@@ -139,7 +139,9 @@ class FrontEnd:
             await within(min(PORTS, seconds), "closing the ports", self._doors.stop())
         left = max(over - self._loop.time(), 0.0)
         sending = [each.stop() for each in (self._tracing, self._metric_push) if each is not None]
-        await within(left, "unloading", self._registry.unload_all(min(UNLOADING, left)), *sending, self._access.close())
+        await within(
+            left, "unloading", self._registry.unload_all(min(UNLOADING, left)), *sending, self._access.close()
+        )
 
     async def _shut_down(self, seconds: float) -> None:
         try:

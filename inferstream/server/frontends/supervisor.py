@@ -157,7 +157,9 @@ class Supervisor:
         """Start a front end and wait for its end; whether it has served."""
         try:
             variables = self._files.variables() if self._settings.metrics_endpoint else {}
-            front_end = FrontEndProcess(index, self._handlers, self._log, variables, (self._memory, self._counting))
+            front_end = FrontEndProcess(
+                index, self._handlers, self._log, variables, (self._memory, self._counting)
+            )
         except OSError as error:
             logger.error("a front end cannot be started: %s", error.strerror)
             return False
