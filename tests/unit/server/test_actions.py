@@ -227,6 +227,8 @@ async def test_each_route_of_http_and_each_kind_of_key(
         assert response.status_code == 200
     elif refusal is None or (who == "without scope" and not any(scopes)):
         assert response.status_code not in (401, 403), response.text
+    elif path in ("/rpc", "/jsonrpc"):
+        assert response.json()["error"]["data"]["status"] == refusal
     else:
         assert response.status_code == refusal, response.text
         assert ("www-authenticate" in response.headers) is (refusal == 401)
