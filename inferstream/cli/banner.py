@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from .. import __version__
+from ..dataplane.access import is_loopback
 from ..telemetry.console import is_terminal
 from .hints import hints
 
@@ -44,7 +45,10 @@ def _rows(server: "Server") -> Iterator[str]:
     yield from _addresses(server)
     if server.settings.frontends > 1:
         yield f"{server.settings.frontends} front ends"
-    if not server.application.access.repository_open:
+    access = server.application.access
+    if access.keys is None and not is_loopback(server.settings.host):
+        yield "no keys: inference, metadata, metrics and docs are open to whoever reaches this server"
+    if access.keys is None and not access.repository_open:
         yield "the repository API is closed because the server listens beyond loopback"
 
 

@@ -17,6 +17,8 @@ IN_BAND = {
     "permission_denied": 403,
     "not_ready": 503,
     "overloaded": 429,
+    "limit_exceeded": 429,
+    "unauthenticated": 401,
     "deadline_exceeded": 504,
     "worker_lost": 503,
     "draining": 503,

@@ -9,6 +9,7 @@ from ..text.interface import TextInterface
 from ..types import InferenceRequest, Parameters
 from .call import Call, Operation, identify
 from .caller import Caller
+from .metering import metered
 from .priority import apply_parameters
 from .reply import Reply
 from .stages.access_log import refused
@@ -122,9 +123,11 @@ class Admission:
             raise
         served = self._served
         call.priority = call.priority or served.priority
+        grant = caller.grant
+        opening = served.handler(call) if grant is None else metered(served.handler, call, caller, grant)
         if call.pace or served.pace:
-            return _paced(served.handler(call), max(call.pace, served.pace))
-        return served.handler(call)
+            return _paced(opening, max(call.pace, served.pace))
+        return opening
 
     def end(self, error: Exception) -> None:
         """End the last call that was opened, if it has not ended."""

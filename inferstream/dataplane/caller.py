@@ -2,8 +2,20 @@
 
 import asyncio
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..types import Headers
+
+if TYPE_CHECKING:
+    from ..keys.access_control import AccessControl
+    from ..keys.principal import Principal
+
+
+class Grant(NamedTuple):
+    """A client that has shown a key, with the limits that it has."""
+
+    keys: "AccessControl"
+    principal: "Principal"
 
 
 @dataclass(slots=True)
@@ -24,11 +36,18 @@ class Caller:
     pace: float = 0.0
     principal: str | None = None
     """The name of the client; None where nothing has proved one. Only `Access` sets it."""
+    grant: Grant | None = None
+    """The key of the client; None where the server asks for none. Only `Access` sets it."""
 
     @property
     def peer(self) -> str:
         """The address of the client in gRPC's form; empty where the transport does not know it."""
         return self.headers.peer or ""
+
+    @property
+    def door(self) -> str:
+        """The transport: `grpc`, `websocket`, `kafka` or `http`."""
+        return self.dialect if self.dialect in ("grpc", "websocket", "kafka") else "http"
 
     @property
     def identities(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from hashlib import blake2b
 from ..errors import Cancelled, NotFound
 from ..types import Headers
 from .call import Call
+from .caller import Caller
 from .peers import CancelCalls, Peers
 from .stages.live import Live
 
@@ -13,14 +14,16 @@ from .stages.live import Live
 class Credentials:
     """What tells clients apart: headers of the given names, and the names in a verified certificate.
 
-    Who ends or resumes a call has the same ones as the request of the call.
+    Who ends or resumes a call has the same ones as the request of the call. Where keys name principals, these count.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = [name.lower() for name in names]
 
-    def of(self, headers: Mapping[str, str]) -> str:
+    def of(self, headers: Mapping[str, str], principal: str | None) -> str:
         """A digest of the credentials of a client, equal for equal ones."""
+        if principal is not None:
+            return blake2b(_counted(principal), digest_size=16, person=b"principal").hexdigest()
         digest = blake2b(digest_size=16)
         for name in self._names:
             value = headers.get(name)
@@ -44,9 +47,9 @@ class Cancelling:
         self._peers = peers
         peers.answers(CancelCalls, self._asked)
 
-    async def cancel(self, id: str, headers: Mapping[str, str]) -> int:
+    async def cancel(self, id: str, caller: Caller) -> int:
         """Cancel all calls with this id and these credentials; how many there were. Raises NotFound."""
-        credentials = self._credentials.of(headers)
+        credentials = self._credentials.of(caller.headers, caller.principal)
         cancelled = self._here(id, credentials)
         cancelled += sum(await self._peers.ask_others(CancelCalls(id, credentials)))
         if not cancelled:
@@ -63,7 +66,7 @@ class Cancelling:
             for call in live.calls
             if isinstance(call, Call)
             and call.request.id == id
-            and self._credentials.of(call.headers) == credentials
+            and self._credentials.of(call.headers, call.principal) == credentials
         ]
         for call in calls:
             call.end(Cancelled())

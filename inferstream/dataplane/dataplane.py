@@ -90,7 +90,7 @@ class DataPlane:
 
         Raises NotFound without any.
         """
-        return await self._cancelling.cancel(id, caller.headers)
+        return await self._cancelling.cancel(id, caller)
 
     def custom_routes(self) -> list[tuple[CustomHandler, str]]:
         """REST routes of models, each with its model's name; the same list until a model is loaded or unloaded."""

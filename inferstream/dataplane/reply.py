@@ -14,7 +14,8 @@ from .pacing import paced
 class Watcher:
     """Observes the responses of a reply, and its end. A subclass overrides the methods that it needs.
 
-    Neither method may raise or wait. `Call.fail` ends a reply from within `item`.
+    Neither method may wait, and `end` may not raise. The reader gets an error of `item` in place of the response.
+    `Call.fail` ends a reply from within `item`.
     """
 
     __slots__ = ()

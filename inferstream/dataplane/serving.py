@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
+from ..keys.access_control import keys_configured
 from ..repository.apps import app_of
 from ..settings import Settings
 from ..settings.versions import newest
@@ -158,11 +159,11 @@ class Serving(ABC):
         return served
 
     def _there_are(self, name: str) -> str:
-        """Which models or versions there are. Names are no secret: metadata and OpenAI's API list them too.
+        """Which models or versions there are. Without keys names are no secret: metadata and OpenAI's API list them.
 
         Clients of MLServer compare the message with its.
         """
-        if self._settings.status_profile == "mlserver":
+        if self._settings.status_profile == "mlserver" or keys_configured(self._settings):
             return ""
         versions = [version for known, version in self._served if known == name and version]
         if versions:

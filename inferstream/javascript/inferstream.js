@@ -373,6 +373,7 @@ const IN_BAND = {
   not_found: 404,
   permission_denied: 403,
   overloaded: 429,
+  limit_exceeded: 429,
   cancelled: 499,
   unsupported: 501,
   not_ready: 503,

@@ -86,9 +86,11 @@ class Principal:
 
     def allows(self, scope: str, model: str | None = None) -> bool:
         """Whether the key has the scope, and the model if the operation has one."""
-        if scope not in self.scopes:
-            return False
-        return model is None or self._every_model or self._models.match(model) is not None
+        return scope in self.scopes and (model is None or self.sees(model))
+
+    def sees(self, model: str) -> bool:
+        """Whether the key has the model."""
+        return self._every_model or self._models.match(model) is not None
 
     def check(self, scope: str, model: str | None = None) -> None:
         """Raise PermissionDenied for what the key does not allow, whether or not the model exists."""

@@ -93,7 +93,7 @@ class Application:
             self.tracing,
             self.front_ends,
         )
-        self.access = Access(own.host, own.allow_open_repository)
+        self.access = Access(own, None if self.front_ends is None else self.front_ends.counters)
         peers = None if self.front_ends is None else self.front_ends.peers
         self.dataplane = DataPlane(own, self.registry, self.access, peers)
         self.killed = False
@@ -118,15 +118,16 @@ class Application:
         if self._begun:
             raise InvalidSettings("an Application runs once; make another one to serve again")
         self._begun = True
-        self.start_push()
+        self.start_timers()
         try:
             await self.registry.start()
         except BaseException:  # a cancelled start too
             await self.stop()
             raise
 
-    def start_push(self) -> None:
-        """Push metrics from now on, if the settings name a collector."""
+    def start_timers(self) -> None:
+        """Read changed keys from now on, and push metrics if the settings name a collector."""
+        self.access.start()
         if self._push is not None:
             self._push.start()
 
@@ -148,6 +149,7 @@ class Application:
         ending = [self.end(self.placements.stop(seconds)), self.registry.unload_all(min(UNLOADING, seconds))]
         if self.tracing is not None:
             ending.append(self.tracing.stop())
+        ending.append(self.access.close())
         if self._push is not None:
             ending.append(self._push.stop())
         await within(seconds, "unloading", *ending, *others)

@@ -91,7 +91,7 @@ class Server:
             await self._start_metrics(sockets["metrics"])
         if self.front_ends is not None:
             self.front_ends.start(self.application.registry, self.ports)
-        self.application.start_push()
+        self.application.start_timers()
         await doors.start(sockets["REST"])
         if not await self._load():
             return

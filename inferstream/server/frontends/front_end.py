@@ -19,6 +19,8 @@ from ...dataplane.peers import PeerQuery, Peers
 from ...dataplane.workers.loads import WorkerLoads
 from ...garbage import settle
 from ...imports.folders import share_folders
+from ...keys.access_control import keys_configured
+from ...keys.counters import SharedCounters
 from ...processes import membership
 from ...processes.custom_metrics import CustomMetricSender
 from ...processes.descriptors import Intake
@@ -55,7 +57,7 @@ class FrontEnd:
     _loading: Loading
     _peers: Peers
 
-    def __init__(self, end: socket.socket, intake: socket.socket, loads: int) -> None:
+    def __init__(self, end: socket.socket, intake: socket.socket, loads: int, counters: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._workers = WorkerMeters(MetricFiles(None))
         self._doors: Doors | None = None
@@ -83,6 +85,7 @@ class FrontEnd:
         self.metrics = CustomMetricSender(self._send)
         self._intake = intake
         self._loads = loads
+        self._counters = counters
 
     def _start(self, frame: frames.Configure) -> None:
         settings = self._settings = Settings.from_complete(frame.settings)
@@ -106,7 +109,11 @@ class FrontEnd:
         which = (frame.index, frame.count)
         self._loading = Loading(settings, which, self._workers, self._send, loads, self._stand_in)
         Intake(self._intake, self._loading.arrived)
-        access = Access(settings.host, settings.allow_open_repository)
+        counters = None
+        if keys_configured(settings):
+            counters = SharedCounters(self._counters, frame.index, frame.count)
+        self._access = access = Access(settings, counters, saves=False)
+        access.start()
         self._peers = Peers(frame.index, frame.count, self._ask_peer)
         self._dataplane = DataPlane(settings, self._registry, access, self._peers)
         self._spawn(self._push())
@@ -132,7 +139,9 @@ class FrontEnd:
             await within(min(PORTS, seconds), "closing the ports", self._doors.stop())
         left = max(over - self._loop.time(), 0.0)
         sending = [each.stop() for each in (self._tracing, self._metric_push) if each is not None]
-        await within(left, "unloading", self._registry.unload_all(min(UNLOADING, left)), *sending)
+        await within(
+            left, "unloading", self._registry.unload_all(min(UNLOADING, left)), *sending, self._access.close()
+        )
 
     async def _shut_down(self, seconds: float) -> None:
         try:
@@ -159,12 +168,12 @@ class FrontEnd:
             self._send(frames.Counted(self._families()))
 
 
-def main(parent: int, end: int, lifeline: int, intake: int, loads: int) -> None:
+def main(parent: int, end: int, lifeline: int, intake: int, loads: int, counters: int) -> None:
     """Serve as a front end of the process `parent`, with the descriptors that it has opened."""
-    membership.belong_to(parent, end, lifeline, intake, loads)
+    membership.belong_to(parent, end, lifeline, intake, loads, counters)
 
     async def serve() -> None:
-        front_end = FrontEnd(socket.socket(fileno=end), socket.socket(fileno=intake), loads)
+        front_end = FrontEnd(socket.socket(fileno=end), socket.socket(fileno=intake), loads, counters)
         CUSTOM.sink = front_end.metrics
         await asyncio.Event().wait()
 

@@ -41,14 +41,14 @@ class FrontEndProcess:
         handlers: Handlers,
         log: SharedLog,
         variables: dict[str, str],
-        loads: int,
+        memory: tuple[int, int],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._intake, theirs = descriptors.intake()
         program = Program(SCRIPT, sys.executable, variables, MODULE)
         try:
             with theirs:
-                self._child = Child(program, (theirs.fileno(), loads), self._gone)
+                self._child = Child(program, (theirs.fileno(), *memory), self._gone)
         except OSError:
             self._intake.close()
             raise

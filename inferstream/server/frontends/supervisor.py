@@ -18,6 +18,8 @@ from ...dataplane.workers.loads import WorkerLoads, create_loads
 from ...dataplane.workers.process import WorkerProcess
 from ...errors import InferstreamError, WorkerLost
 from ...imports.folders import shared_folders
+from ...keys.access_control import keys_configured
+from ...keys.counters import SharedCounters, create_counters
 from ...processes.endpoint import Handlers
 from ...processes.frames import Query
 from ...settings import ModelSettings, Settings
@@ -63,6 +65,10 @@ class Supervisor:
         self._numbers = count(1)
         self._memory = create_loads(self.count)
         self._loads = WorkerLoads(self._memory, 0, self.count)
+        self._counting = create_counters(self.count)
+        keys = keys_configured(settings)
+        self.counters = SharedCounters(self._counting, 0, self.count) if keys else None
+        """What keys have used, in all front ends; None without keys."""
         self._past = Sums()
         self._tasks = Tasks()
         self._keepers: list[asyncio.Task[None]] = []
@@ -151,7 +157,9 @@ class Supervisor:
         """Start a front end and wait for its end; whether it has served."""
         try:
             variables = self._files.variables() if self._settings.metrics_endpoint else {}
-            front_end = FrontEndProcess(index, self._handlers, self._log, variables, self._memory)
+            front_end = FrontEndProcess(
+                index, self._handlers, self._log, variables, (self._memory, self._counting)
+            )
         except OSError as error:
             logger.error("a front end cannot be started: %s", error.strerror)
             return False
@@ -169,6 +177,8 @@ class Supervisor:
             self._past.add(front_end.families, over=True)
             self._files.ended(front_end.pid)
             self._loads.forget(index)
+            if self.counters is not None:
+                self.counters.forget(index)
             self._count_serving()
         self._own.lost += 1
         logger.error("front end %d %s", front_end.pid, front_end.how)
@@ -282,4 +292,5 @@ class Supervisor:
         ended = await asyncio.gather(*(front_end.end(seconds) for front_end in front_ends))
         self._tasks.cancel()
         os.close(self._memory)
+        os.close(self._counting)
         return all(ended)

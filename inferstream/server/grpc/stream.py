@@ -2,6 +2,7 @@
 
 import logging
 
+from ...dataplane.access import Action
 from ...dataplane.dataplane import DataPlane
 from ...protos.dialects import HEADER, asked_dialect
 from ...protos.grpc_requests import InferMessage
@@ -46,10 +47,11 @@ class StreamService:
         self._dialects = {dialect.name: dialect(dataplane, settings.status_profile) for dialect in DIALECTS}
 
     async def ModelStreamInfer(self, exchange: StreamExchange) -> None:
+        caller = caller_of(exchange.context)
+        self._dataplane.access.check(Action.STREAM, caller)  # a later refusal is a message of the stream
         message = await exchange.read()
         if message is None:
             return
-        caller = caller_of(exchange.context)
         first = StreamRequest(message, self._dataplane, caller)
         if first.admission is not None:
             default = first.admission.pipeline.settings.grpc_stream_dialect

@@ -12,7 +12,7 @@ from ..connections import ScopeOrigin
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
 from .messages import JSON, RawHeaders, Receive, Scope, Send, error_document, wrap
-from .websocket import WebSocketDoor
+from .websocket import WebSocketDoor, chosen
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -85,8 +85,9 @@ class AsgiSocket:
         except Exception as error:
             await self._refuse(wrap(error), own)
             return
+        subprotocol = chosen(self._scope.get("subprotocols") or ())
         try:
-            await self._send({"type": "websocket.accept", "headers": own})
+            await self._send({"type": "websocket.accept", "subprotocol": subprotocol, "headers": own})
             self._reader = asyncio.create_task(self._read(listener.received))
             await asyncio.wait([self._reader])
             if not self._reader.cancelled():

@@ -9,6 +9,7 @@ import orjson
 
 from ...concurrency.interruption import ClientLeft as ClientLeft
 from ...errors import Code, InferstreamError, InvalidRequest, PayloadTooLarge, UnsupportedEncoding
+from ...keys.errors import LimitExceeded
 from ..compression import DEFLATE, GZIP, deflate, inflate
 from ..status import Profile, http_headers, status_of
 
@@ -192,6 +193,8 @@ async def respond(send: Send, status: int, body: bytes, headers: RawHeaders) -> 
 def error_document(error: InferstreamError) -> dict[str, Any]:
     """The body of a V2 error; `detail` repeats the message in the form that FastAPI's clients read."""
     document: dict[str, Any] = {"error": error.message}
+    if isinstance(error, LimitExceeded):
+        document["limit"] = error.limit
     if error.code is Code.INVALID:
         document["detail"] = [{"type": error.code.value, "msg": error.message}]
     return document

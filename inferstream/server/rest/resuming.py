@@ -202,7 +202,7 @@ class Resuming:
             await RemoteReader(self._peers, place, owner, self._tasks).release()
 
     def _owner(self, route: Route, caller: Caller) -> Owner:
-        return route.model, route.version, self._credentials.of(caller.headers)
+        return route.model, route.version, self._credentials.of(caller.headers, caller.principal)
 
     async def send(self, exchange: Exchange, reader: Reader, headers: RawHeaders) -> None:
         """Send what a reader reads, until the stream ends or the client leaves."""

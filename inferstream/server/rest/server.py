@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ...dataplane.access import Access, Action
 from ...dataplane.caller import Caller
-from ...errors import PermissionDenied
+from ...errors import InferstreamError
 from ...settings import Settings
 from ...telemetry.metrics import CONTENT_TYPE, Meters
 from ...types import Headers
@@ -127,7 +127,7 @@ def metrics_service(endpoint: str, meters: Meters, settings: Settings, access: A
         try:
             origins.check(scope["headers"])
             access.check(Action.METRICS, Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http"))
-        except PermissionDenied as error:
+        except InferstreamError as error:
             status, headers, body = error_response(error, settings.status_profile)
             await respond(send, status, body, headers)
             return

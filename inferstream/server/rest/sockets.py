@@ -19,7 +19,7 @@ from ..http1.reading import Reading
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
 from .messages import error_document, wrap
-from .websocket import Conversation, WebSocketDoor
+from .websocket import Conversation, WebSocketDoor, chosen
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -52,7 +52,11 @@ class WebSocket(asyncio.Protocol):
     def __init__(self, door: WebSocketDoor, lost: Callable[["WebSocket"], None]) -> None:
         self._door = door
         self._lost = lost
-        self._conn = ServerProtocol(extensions=self._door.extensions, max_size=self._door.max_message)
+        self._conn = ServerProtocol(
+            extensions=self._door.extensions,
+            max_size=self._door.max_message,
+            select_subprotocol=lambda _, offered: chosen(offered),  # type: ignore[arg-type, return-value]
+        )
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._listener: Conversation | None = None

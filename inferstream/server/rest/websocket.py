@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -47,6 +47,9 @@ VERSIONED = "/v2/models/{model_name}/versions/{model_version}/stream"
 
 PARSING = object()
 """The reason for which a socket is not read while a large message is parsed in a thread."""
+
+SUBPROTOCOL = "inferstream"
+"""Browsers offer it beside a subprotocol with their key, because they insist on an answer."""
 
 AT_ONCE = 64
 """Requests of one socket that may run at once. The next is refused, not queued, so that a cancel is always read."""
@@ -336,6 +339,11 @@ class Conversation:
                 self._tell(dump_error(request_id, Cancelled()))
         if not self._tasks:
             self._socket.rest()
+
+
+def chosen(offered: Sequence[str]) -> str | None:
+    """The subprotocol of the answer to an upgrade: never the one with a key."""
+    return SUBPROTOCOL if SUBPROTOCOL in offered else None
 
 
 def _is_utf8(message: bytes) -> bool:

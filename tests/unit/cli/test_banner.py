@@ -10,13 +10,18 @@ from inferstream.cli.banner import show
 from inferstream.settings import Settings
 
 
-def banner(settings: Settings, ports: dict[str, int], *models: tuple[str, str, str, str, str]) -> list[str]:
+def banner(
+    settings: Settings,
+    ports: dict[str, int],
+    *models: tuple[str, str, str, str, str],
+    keys: object = None,
+) -> list[str]:
     server = SimpleNamespace(
         settings=settings,
         ports=ports,
         application=SimpleNamespace(
             registry=SimpleNamespace(summary=lambda: list(models)),
-            access=SimpleNamespace(repository_open=True),
+            access=SimpleNamespace(repository_open=True, keys=keys),
         ),
         scheme=lambda name: "" if name == "gRPC" else "http://",
     )
@@ -61,3 +66,13 @@ def test_the_page_has_an_address_that_a_browser_here_can_open() -> None:
     lines = banner(Settings(host="0.0.0.0"), {"REST": 8080, "gRPC": 8081})
     assert "page     http://127.0.0.1:8080/" in lines
     assert "REST     http://0.0.0.0:8080/docs" in lines
+
+
+@pytest.mark.parametrize(
+    ("host", "keys", "said"), [("0.0.0.0", None, True), ("0.0.0.0", 1, False), ("::1", None, False)]
+)
+def test_beyond_loopback_without_keys_the_banner_says_what_is_open(
+    host: str, keys: object, said: bool
+) -> None:
+    lines = banner(Settings(host=host), {"REST": 1, "gRPC": 2, "metrics": 3}, keys=keys)
+    assert any(line.startswith("no keys: ") for line in lines) is said

@@ -5,6 +5,7 @@ import pytest
 from inferstream.dataplane.access import CLOSED, Access, Action
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import PermissionDenied
+from inferstream.settings import Settings
 from inferstream.types import Headers
 
 CALLER = Caller(Headers(()), "v2")
@@ -24,7 +25,7 @@ CALLER = Caller(Headers(()), "v2")
 def test_the_repository_and_the_access_log_are_closed_beyond_loopback(
     host: str, allowed: bool, opened: bool
 ) -> None:
-    access = Access(host, allowed)
+    access = Access(Settings(host=host, allow_open_repository=allowed))
     assert access.repository_open is opened
     for action in Action:
         if opened or action not in CLOSED:

@@ -73,7 +73,7 @@ def test_later_requests_get_cloudevents_headers_too() -> None:
 def plane(served: Any, draining: bool = False) -> DataPlane:
     registry = SimpleNamespace(serving=lambda *_: served, get=lambda *_: served, draining=draining)
     settings = Settings()
-    return DataPlane(settings, cast(Any, registry), Access(settings.host, False))
+    return DataPlane(settings, cast(Any, registry), Access(settings))
 
 
 def test_a_full_queue_refuses_before_anything_is_parsed() -> None:

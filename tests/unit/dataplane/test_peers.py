@@ -5,9 +5,11 @@ import asyncio
 import pytest
 
 from inferstream.dataplane import peers
+from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.cancelling import Cancelling, Credentials
 from inferstream.dataplane.peers import CancelCalls, Peers
 from inferstream.errors import NotFound, WorkerLost
+from inferstream.types import Headers
 
 
 async def ask(front_end: int, question: CancelCalls) -> int:
@@ -41,4 +43,4 @@ async def test_one_that_hangs_counts_as_lost() -> None:
 
 async def test_a_cancel_does_not_wait_for_one_that_hangs() -> None:
     cancelling = Cancelling(list, Peers(0, 5, ask), Credentials([]))
-    assert await asyncio.wait_for(cancelling.cancel("id", {}), 5) == 1
+    assert await asyncio.wait_for(cancelling.cancel("id", Caller(Headers(()), "v2")), 5) == 1

@@ -1,6 +1,9 @@
 """Every route, RPC and message asks whether its caller may do what it stands for: a matrix out of the routes."""
 
+import hashlib
+import json
 import re
+import secrets
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
@@ -9,9 +12,9 @@ import pytest
 import pytest_asyncio
 
 from inferstream import App, MLModel, ModelSettings, custom_handler
-from inferstream.dataplane.access import Action
+from inferstream.dataplane.access import SCOPES, Access, Action
 from inferstream.dataplane.caller import Caller
-from inferstream.errors import PermissionDenied
+from inferstream.errors import InferstreamError, PermissionDenied
 from inferstream.protos.json_limits import JsonLimits
 from inferstream.server.application import Application
 from inferstream.server.grpc.rpc import RpcFailed
@@ -161,3 +164,130 @@ def test_an_inference_of_a_path_says_whether_it_streams() -> None:
     }
     assert [*found.values()] == [Action.INFER, Action.STREAM, Action.INFER, Action.INFER]
     assert isinstance(routes.of_path("/v2/models/m", "GET"), ReadRoute)
+
+
+KEYS = {id: f"ifs_{id}_{secrets.token_urlsafe(32)}" for id in ("right", "scopeless", "expired", "unlisted")}
+
+CALLERS = {
+    "none": ({}, 401),
+    "wrong": ({"authorization": f"Bearer {KEYS['unlisted']}"}, 401),
+    "expired": ({"authorization": f"Bearer {KEYS['expired']}"}, 401),
+    "without scope": ({"authorization": f"Bearer {KEYS['scopeless']}"}, 403),
+    "right": ({"x-api-key": KEYS["right"]}, None),
+}
+"""Headers, and the status of the refusal; None for none."""
+
+
+def entry(id: str, scopes: list[str], **more: object) -> dict[str, object]:
+    digest = hashlib.sha256(KEYS[id].encode()).hexdigest()
+    return {"id": id, "principal": id, "sha256": digest, "scopes": scopes, "models": ["*"], **more}
+
+
+@pytest.fixture
+def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = [*{scope for scope in SCOPES.values() if scope is not None}]
+    entries = [
+        entry("right", every),
+        entry("scopeless", []),
+        entry("expired", every, expires="2020-01-01T00:00:00Z"),
+    ]
+    monkeypatch.setenv("INFERSTREAM_KEYS", json.dumps({"version": 1, "keys": entries}))
+
+
+@pytest_asyncio.fixture
+async def guarded(keyed: None) -> AsyncIterator[tuple[Application, list[Action]]]:
+    """An application with keys, and the operations that were asked for."""
+    asked: list[Action] = []
+    application = Application([app, ModelSettings(name="routed", implementation=Routed)], sse_heartbeat=0.01)
+    async with application:
+        check = application.access.check
+
+        def noted(action: Action, caller: Caller, model: str | None = None) -> None:
+            asked.append(action)
+            check(action, caller, model)
+
+        application.access.check = noted  # type: ignore[method-assign]
+        yield application, asked
+
+
+@pytest.mark.parametrize("who", CALLERS)
+@pytest.mark.parametrize(("method", "path"), [*every_route(), ("GET", "/own/route")])
+async def test_each_route_of_http_and_each_kind_of_key(
+    guarded: Any, method: str, path: str, who: str
+) -> None:
+    if who == "right" and path == "/v2/access":
+        pytest.skip("it never ends")
+    application, asked = guarded
+    headers, refusal = CALLERS[who]
+    transport = httpx.ASGITransport(application.asgi)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        response = await client.request(method, path, headers={"accept": "text/html", **headers})
+    scopes = [SCOPES.get(action) for action in asked]
+    if path in OPEN:
+        assert response.status_code == 200
+    elif refusal is None or (who == "without scope" and not any(scopes)):
+        assert response.status_code not in (401, 403), response.text
+    elif path in ("/rpc", "/jsonrpc"):
+        assert response.json()["error"]["data"]["status"] == refusal
+    else:
+        assert response.status_code == refusal, response.text
+        assert ("www-authenticate" in response.headers) is (refusal == 401)
+    assert not any(key in response.text for key in KEYS.values())
+
+
+@pytest.mark.parametrize("who", CALLERS)
+async def test_each_rpc_and_each_kind_of_key(guarded: Any, who: str) -> None:
+    application, _ = guarded
+    headers, refusal = CALLERS[who]
+    expected = {
+        401: [StatusCode.UNAUTHENTICATED],
+        403: [StatusCode.PERMISSION_DENIED],
+        None: [each for each in StatusCode if each.name not in ("UNAUTHENTICATED", "PERMISSION_DENIED")],
+    }[refusal]
+
+    class Keyed(Context):
+        def invocation_metadata(self) -> Any:
+            return tuple(headers.items())
+
+        async def read(self) -> None:  # type: ignore[override]
+            return None
+
+    application.rpcs.find("/inferstream")  # takes over the typed RPCs
+    for rpc in [*application.rpcs._rpcs.values(), *application.rpcs.typed._rpcs.values()]:
+        action = OF_RPCS.get(rpc.path.rpartition("/")[2], Action.INFER)
+        if action is Action.HEALTH or (who == "without scope" and SCOPES[action] is None):
+            continue
+        code = StatusCode.OK
+        try:
+            await rpc.serve(None if rpc.client_streams or rpc.server_streams else b"", Keyed())
+        except RpcFailed as failed:
+            code = failed.code
+        assert code in expected, rpc.path
+
+
+async def test_a_record_of_kafka_brings_its_key_in_a_header(guarded: Any) -> None:
+    application, _ = guarded
+
+    class Record(NamedTuple):
+        headers: tuple[tuple[str, bytes], ...]
+        value: bytes = b'{"inputs":[{"name":"n","datatype":"INT64","shape":[1],"data":[1]}]}'
+        key: bytes | None = None
+
+    model = ("mlserver-model", b"double")
+    for headers, refusal in CALLERS.values():
+        record = Record((model, *((name, value.encode()) for name, value in headers.items())))
+        if refusal is None:
+            admission, _ = request_of(record, JsonLimits(1000, 10, 50), application.dataplane.admit)
+            assert admission.caller.principal == "right"
+            continue
+        with pytest.raises(InferstreamError) as refused:
+            request_of(record, JsonLimits(1000, 10, 50), application.dataplane.admit)
+        assert refused.value.code.value == ("unauthenticated" if refusal == 401 else "permission_denied")
+
+
+def test_every_operation_has_a_scope_or_needs_none() -> None:
+    assert set(SCOPES) == set(Action) - {Action.HEALTH}
+
+
+def test_without_keys_nobody_is_authenticated() -> None:
+    assert Access(Settings()).keys is None

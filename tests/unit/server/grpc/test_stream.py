@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferstream.dataplane.access import Action
+from inferstream.dataplane.access import Access, Action
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InvalidRequest, Overloaded
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
@@ -10,6 +10,7 @@ from inferstream.protos.grpc_requests import InferMessage
 from inferstream.server.grpc import stream
 from inferstream.server.grpc.dialects.dialect import StreamDialect, StreamExchange, StreamRequest
 from inferstream.server.grpc.stream import dialect_of
+from inferstream.settings import Settings
 from inferstream.types import Headers
 
 
@@ -102,6 +103,7 @@ class FullDataPlane:
     """Refuses every request."""
 
     events = None
+    access = Access(Settings())
 
     def __init__(self) -> None:
         self.refusals: list[tuple[str, str]] = []

@@ -17,6 +17,7 @@ TYPES = {
     Code.UNAUTHENTICATED: "validation",
     Code.PERMISSION_DENIED: "validation",
     Code.OVERLOADED: "overloaded",
+    Code.LIMIT_EXCEEDED: "overloaded",
     Code.NOT_READY: "unavailable",
     Code.DRAINING: "unavailable",
 }
