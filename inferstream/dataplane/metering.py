@@ -7,7 +7,8 @@ from ..errors import Code, InferstreamError, own_status
 from ..keys.audit import AuditRecord
 from ..keys.errors import LimitExceeded
 from ..keys.quotas import MeteredUse
-from ..types import InferenceResponse
+from ..text.usage import usage_of
+from ..types import InferenceResponse, Parameters
 from .call import Call, Operation
 from .caller import Caller, Grant
 from .handler import Handler
@@ -49,7 +50,7 @@ async def metered(handler: Handler, call: Call, caller: Caller, grant: Grant) ->
     except BaseException as error:  # a cancelled call has ended too
         _end(use, call, caller, grant, error)
         raise
-    use.end(1)
+    use.end(_tokens(None if reply.first is None else reply.first.parameters, 1))
     _audit(use, call, caller, grant, None)
     return reply
 
@@ -57,20 +58,31 @@ async def metered(handler: Handler, call: Call, caller: Caller, grant: Grant) ->
 class _UseOfStream(Watcher):
     """Counts the items of a stream before its reader gets them."""
 
-    __slots__ = ("_call", "_caller", "_grant", "_use")
+    __slots__ = ("_call", "_caller", "_grant", "_parameters", "_use")
 
     def __init__(self, use: MeteredUse, call: Call, caller: Caller, grant: Grant) -> None:
         self._use = use
         self._call = call
         self._caller = caller
         self._grant = grant
+        self._parameters: Parameters | None = None
 
     def item(self, response: InferenceResponse) -> None:
         """Raise LimitExceeded, which the reader gets in place of the response."""
         self._use.charge()
+        self._parameters = response.parameters
 
     def end(self, error: BaseException | None) -> None:
+        self._use.end(_tokens(self._parameters, self._use.tokens))
         _end(self._use, self._call, self._caller, self._grant, error)
+
+
+def _tokens(last: Parameters | None, items: int) -> int:
+    """Tokens of a call by the parameters of its last response: those of the prompt, and of the text or its items."""
+    usage = usage_of(last)
+    return (usage.prompt_tokens or 0) + (
+        items if usage.completion_tokens is None else usage.completion_tokens
+    )
 
 
 def _end(

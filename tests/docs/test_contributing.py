@@ -21,7 +21,7 @@ def applied(folder: Path, *left_out: str) -> int:
     shutil.copy(ROOT / "pyproject.toml", folder)
     subprocess.run(["git", "apply", *exclude, "-"], cwd=folder, input=CHANGE, text=True, check=True)
     tests = [name for name in CHANGED if name.startswith("tests/")]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=native", *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder), "HYPOTHESIS_PROFILE": "unit"}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True).returncode
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from inferstream.concurrency.interruption import Interruption
 from inferstream.dataplane.call import Operation
+from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.errors import NotFound
 from inferstream.types import Headers, InferenceResponse
@@ -50,17 +51,15 @@ class Client:
         seen.opened, seen.opened_turn = loop.time(), loop.turns
         if visit.timeout is not None:
             seen.deadline = loop.time() + visit.timeout
-        admission = self._dataplane.admit("m")
+        caller = Caller(Headers(()), "v2", asyncio.current_task(), seen.deadline, visit.priority)
+        admission = self._dataplane.admit("m", None, caller)
         request = request_of(visit.value, self._id)
         seen.request = weakref.ref(request)
         operation = Operation.STREAM if visit.streams else Operation.INFER
-        task = asyncio.current_task()
-        call = admission.call(
-            operation, request, Headers(()), None, seen.deadline, task, priority=visit.priority
-        )
-        del request
-        async with await admission.open(call) as reply:
-            del call
+        opening = admission.open(operation, request)
+        del request, admission
+        async with await opening as reply:
+            del opening
             if not visit.streams:
                 assert reply.first is not None
                 self._read(reply.first)
@@ -95,7 +94,7 @@ class Client:
 
     async def _cancel_by_id(self) -> None:
         try:
-            count = await self._dataplane.cancel(self._id, Headers(()))
+            count = await self._dataplane.cancel(self._id, Caller(Headers(()), "v2"))
         except NotFound:
             return
         self._seen.cancelled = "id"

@@ -67,7 +67,7 @@ class Schedule:
         settings = MODEL.model_copy(update=plan.settings)
         meters = Meters()
         registry = Registry(server, InMemoryRepository([settings]), self._load, meters)
-        dataplane = DataPlane(server, registry, Access("127.0.0.1", True))
+        dataplane = DataPlane(server, registry, Access(server))
         await registry.load("m")
         self.meters = meters.of("m", None)
         slots = free_slots(registry)

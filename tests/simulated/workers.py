@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from inferstream.dataplane.execution.local import Local
-from inferstream.dataplane.workers import frames
 from inferstream.dataplane.workers.client import WorkerClient
 from inferstream.dataplane.workers.instance import Instance, Models
 from inferstream.dataplane.workers.peer import Peer
@@ -72,12 +71,11 @@ class VirtualProcess(WorkerClient):
             super().__init__(requests, responses)
             ours, its = VirtualLink(ledger, random), VirtualLink(ledger, random)
             ours.other, its.other = its, ours
-            self._connect(pid, ours.connected)  # type: ignore[arg-type]
+            self._connect(pid, ours.connected, {}, self._lose)  # type: ignore[arg-type]
             models = Models()
             models.instances[INSTANCE] = Instance(local, models)
             self.peer = Peer(
                 its.connected,  # type: ignore[arg-type]
-                frames.FromFrontEnd,
                 (requests, responses),
                 models,
                 {},
@@ -95,7 +93,7 @@ class VirtualProcess(WorkerClient):
         self._lose()
 
 
-class VirtualGroup(Group[Any]):
+class VirtualGroup(Group):
     """Two workers. One that ends is replaced."""
 
     def __init__(self, ledger: Ledger, random: Random, make: Callable[[], Local]) -> None:

@@ -152,7 +152,7 @@ class RestApp:
         try:
             # The root is liveness for a probe, and the page for a browser.
             probe = is_probe(scope["path"], scope["headers"])
-            action = Action.HEALTH if probe else claim.action
+            action = Action.HEALTH if probe or method == "OPTIONS" else claim.action
             self._dataplane.access.check(action, caller, route.model or None)
             if claim.methods is None or method in claim.methods:
                 if isinstance(claim, ScopeClaim):

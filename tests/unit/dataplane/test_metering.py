@@ -1,0 +1,13 @@
+"""The tokens of calls with keys."""
+
+from inferstream.dataplane.metering import _tokens
+from inferstream.types import Parameters
+
+
+def test_items_count_where_the_model_tells_nothing() -> None:
+    assert _tokens(None, 3) == 3
+    assert _tokens(Parameters(), 3) == 3
+
+
+def test_the_models_own_usage_counts() -> None:
+    assert _tokens(Parameters(prompt_tokens=5, completion_tokens=7), 3) == 12
