@@ -184,7 +184,9 @@ def test_what_is_closed_is_closed_at_every_door(closed: Running) -> None:
 def test_credentials_are_compared_as_digests() -> None:
     """How long a comparison takes says nothing of a key, because a client does not choose the digest of its guess."""
     credentials = Credentials(["Authorization"])
-    near, far, own = (credentials.of({"authorization": f"Bearer {key}"}) for key in ("aaaa", "zzzz", "aaab"))
+    near, far, own = (
+        credentials.of({"authorization": f"Bearer {key}"}, None) for key in ("aaaa", "zzzz", "aaab")
+    )
     assert len({near, far, own}) == 3
     assert len(near) == len(far) == 32
     assert "aaa" not in near
