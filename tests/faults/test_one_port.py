@@ -72,7 +72,7 @@ def status_of(events: list[Event]) -> str:
 
 
 def test_a_preface_in_pieces_is_one_and_late_bodies_have_a_limit(one_port) -> None:
-    server = one_port(body_timeout=1)
+    server = one_port(body_timeout=4)
     client = Client(server.http_port)
     with closing(client.socket):
         body = json.dumps(fp32([1.5])).encode()
