@@ -285,12 +285,14 @@ class Conversation:
     ) -> None:
         running = self._running[request_id]
         running.begun = True
+        admission, requests, failure = running.admission, running.requests, running.failure
+        del running  # it has the task, whose end has this frame: a cycle
         if self._request_id is not None:
             enter(self._request_id)
         try:
-            if running.failure is not None:
-                raise running.failure
-            async with await running.admission.open(operation, request, running.requests) as reply:
+            if failure is not None:
+                raise failure
+            async with await admission.open(operation, request, requests) as reply:
                 last = await self._send_all(reply, messages)
             if last is None:
                 last = messages.end(self._model, self._version, request_id)
