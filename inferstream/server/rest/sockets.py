@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import cast
 from urllib.parse import unquote
@@ -12,6 +12,7 @@ from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
 
 from ...errors import InferstreamError
 from ..connections import address, identities
@@ -43,6 +44,14 @@ CLOSING = 1.0
 """Seconds that a client may take to close its side."""
 
 
+class _Protocol(ServerProtocol):
+    """Chooses the subprotocol by a method: a function that is given would be a cycle of references."""
+
+    def select_subprotocol(self, subprotocols: Sequence[Subprotocol]) -> Subprotocol | None:
+        name = chosen(subprotocols)
+        return None if name is None else Subprotocol(name)
+
+
 class WebSocket(asyncio.Protocol):
     """One connection, which its port hands over at the upgrade.
 
@@ -52,11 +61,7 @@ class WebSocket(asyncio.Protocol):
     def __init__(self, door: WebSocketDoor, lost: Callable[["WebSocket"], None]) -> None:
         self._door = door
         self._lost = lost
-        self._conn = ServerProtocol(
-            extensions=self._door.extensions,
-            max_size=self._door.max_message,
-            select_subprotocol=lambda _, offered: chosen(offered),  # type: ignore[arg-type, return-value]
-        )
+        self._conn = _Protocol(extensions=self._door.extensions, max_size=self._door.max_message)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._listener: Conversation | None = None
