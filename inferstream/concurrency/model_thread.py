@@ -1,12 +1,13 @@
-"""A thread with an event loop for one model, for coroutines that may block it."""
+"""A thread with an event loop for one model, whose code never runs on the loop that serves the ports."""
 
 import asyncio
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from inspect import isawaitable
 from time import perf_counter
 from typing import Any, Protocol
@@ -22,8 +23,33 @@ class ThreadJob(Protocol):
         """The thread ended before this work did."""
 
 
+class Crossing:
+    """Callbacks from another thread to an event loop. One wake-up of the loop carries all that are ready."""
+
+    __slots__ = ("_context", "_loop", "_ready", "_woken")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._ready: deque[Callable[[], object]] = deque()
+        self._woken = False
+        self._context = Context()  # the copied one of a request would live until the next wake-up
+
+    def send(self, callback: Callable[[], object]) -> None:
+        """Call `callback`, which must not raise, on the loop. Raises RuntimeError if the loop is closed."""
+        self._ready.append(callback)
+        if not self._woken:
+            self._woken = True  # before the call: the loop may wake at once
+            self._loop.call_soon_threadsafe(self._run, context=self._context)
+
+    def _run(self) -> None:
+        self._woken = False  # before the callbacks are taken, so that none is appended unseen
+        ready = self._ready
+        for _ in range(len(ready)):
+            ready.popleft()()
+
+
 class ModelThread:
-    """Runs the coroutines of one model away from the server's event loop.
+    """Runs the coroutines of one model away from the event loop that makes this object.
 
     A coroutine that blocks holds up only this thread. The thread is a daemon: model code that never returns must
     not keep the process alive.
@@ -31,6 +57,7 @@ class ModelThread:
 
     def __init__(self, name: str) -> None:
         self.loop = new_event_loop()
+        self.inwards, self.outwards = Crossing(self.loop), Crossing(asyncio.get_running_loop())
         self._running: set[ThreadJob] = set()
         self._lock = threading.Lock()
         self._closing = self._ended = False
@@ -42,12 +69,12 @@ class ModelThread:
         return len(self._running)
 
     def start(self, running: ThreadJob, begin: Callable[[], None]) -> None:
-        """Call `begin` in the thread, in a copy of this context. Raises RuntimeError after the thread has ended."""
+        """Call `begin` in the thread. Raises RuntimeError after the thread has ended."""
         with self._lock:
             if self._ended:
                 raise RuntimeError("the model's thread has ended")
             self._running.add(running)
-        self.loop.call_soon_threadsafe(begin, context=copy_context())
+        self.inwards.send(begin)
 
     def ended(self, running: ThreadJob) -> None:
         """Forget finished work. The event loop that started it calls this."""
@@ -58,14 +85,14 @@ class ModelThread:
         function: Callable[..., Any],
         *arguments: Any,
         request: RequestContext | None = None,
-        took: Callable[[float], None] | None = None,
+        ran: "Ran | None" = None,
     ) -> Any:
         """Call a function in the thread, in a copy of this context, and await its result.
 
         A cancelled call that has not begun never begins. A call that runs is cancelled at its next await.
-        `request.thread` is done when the call has left the thread. `took` gets the seconds.
+        `request.thread` is done when the call has left the thread. `ran` learns of its first stretch.
         """
-        call = _Call(self, function, arguments)
+        call = _Call(self, function, arguments, ran)
         if request is not None:
             request.thread = call.over
         self.start(call, call.begin)
@@ -76,8 +103,6 @@ class ModelThread:
                 request.cancelled = True
             call.leave()
             raise
-        if took is not None:
-            took(call.seconds)
         if call.error is None:
             return call.value
         error, call.error = call.error, None
@@ -117,51 +142,54 @@ class ModelThread:
             self.loop.close()
 
 
+Ran = Callable[[float | None], None]
+"""Called on the event loop of the caller with the seconds of a call that did not await; with None when one awaits."""
+
+
 class _Call:
     __slots__ = (
         "_arguments",
         "_begun",
+        "_context",
         "_function",
-        "_home",
         "_left",
+        "_ran",
+        "_started",
         "_task",
         "_thread",
         "ended",
         "error",
         "over",
-        "seconds",
         "value",
     )
 
-    def __init__(self, thread: ModelThread, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def __init__(
+        self, thread: ModelThread, function: Callable[..., Any], arguments: tuple[Any, ...], ran: Ran | None
+    ) -> None:
         self._thread = thread
         self._function = function
         self._arguments = arguments
-        self._home = asyncio.get_running_loop()
+        self._ran = ran
+        self._context = copy_context()
         self._begun = self._left = False
+        self._started = 0.0
         self._task: asyncio.Task[None] | None = None
         self.value: Any = None
         self.error: BaseException | None = None
-        self.seconds = 0.0
-        self.ended: asyncio.Future[None] = self._home.create_future()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.over: Future[None] = Future()
 
+    # In the model's thread.
+
     def begin(self) -> None:
-        self._task = self._thread.loop.create_task(self._run())
-
-    def leave(self) -> None:
-        """The caller no longer waits. A call checks this before it begins."""
-        self._left = True
-        with suppress(RuntimeError):  # the thread was closed meanwhile
-            self._thread.loop.call_soon_threadsafe(self._cancel)
-
-    def _cancel(self) -> None:
-        if self._begun and self._task is not None:
-            self._task.cancel()
+        loop = self._thread.loop
+        self._task = loop.create_task(self._run(), context=self._context)
+        if self._ran is not None:
+            loop.call_soon(self._look)  # runs after the first stretch of the task
 
     async def _run(self) -> None:
         self._begun = True
-        started = perf_counter()
+        self._started = perf_counter()
         try:
             if not self._left:
                 self.value = self._function(*self._arguments)
@@ -169,9 +197,21 @@ class _Call:
                     self.value = await self.value
         except BaseException as error:  # the caller gets every error
             self.error = error
-        self.seconds = perf_counter() - started
         self._task = None
         self._let_go()
+
+    def _look(self) -> None:
+        ran = self._ran
+        if ran is None:
+            return
+        seconds = None if self._task is not None else perf_counter() - self._started
+        self._ran = None
+        with suppress(RuntimeError):  # the loop was closed
+            self._thread.outwards.send(lambda: ran(seconds))
+
+    def _cancel(self) -> None:
+        if self._begun and self._task is not None:
+            self._task.cancel()
 
     def abandoned(self, error: Exception) -> None:
         if not self.over.done():  # otherwise `_end` is already scheduled
@@ -180,11 +220,17 @@ class _Call:
 
     def _let_go(self) -> None:
         self.over.set_result(None)
-        del self._function, self._arguments  # arguments must not outlive their call
-        try:
-            self._home.call_soon_threadsafe(self._end)
-        except RuntimeError:
-            return  # the loop was closed: the call outlived the shutdown grace
+        del self._function, self._arguments, self._context  # arguments must not outlive their call
+        with suppress(RuntimeError):  # the loop was closed: the call outlived the shutdown grace
+            self._thread.outwards.send(self._end)
+
+    # On the event loop of the caller.
+
+    def leave(self) -> None:
+        """The caller no longer waits. A call checks this before it begins."""
+        self._left = True
+        with suppress(RuntimeError):  # the thread was closed meanwhile
+            self._thread.inwards.send(self._cancel)
 
     def _end(self) -> None:
         self._thread.ended(self)

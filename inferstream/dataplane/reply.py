@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from time import perf_counter
 from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
 from ..concurrency.interruption import Interruption
@@ -69,8 +68,6 @@ class Direct(NamedTuple):
     """Makes the response of an item. It may raise."""
     failure: Callable[[BaseException], tuple[BaseException, BaseException | None]]
     """The error to raise for one of the model, and its cause."""
-    took: Callable[[float], None] | None = None
-    """Called with the seconds of each item, if the execution wants to know."""
 
 
 class Reply:
@@ -158,7 +155,6 @@ class StreamReply(Reply):
         "_reader",
         "_rest",
         "_told",
-        "_took",
         "_waiting",
         "_watchers",
     )
@@ -173,11 +169,9 @@ class StreamReply(Reply):
         self._direct = direct
         self._finish: Callable[[Any], InferenceResponse] | None = None
         self._next: Callable[[], Awaitable[Any]] = rest.__anext__
-        self._took: Callable[[float], None] | None = None
         if direct is not None:
             self._next = direct.next
             self._finish = direct.finish
-            self._took = direct.took
         self._told: Callable[[BaseException], BaseException] | None = None
         self._first_read = first is None
         self._watchers: list[Watcher] = []
@@ -211,8 +205,7 @@ class StreamReply(Reply):
             await self.aclose(error)
 
     def pace(self, interval: float) -> None:
-        self._next = paced(self._next, self._took, interval)
-        self._took = None
+        self._next = paced(self._next, interval)
 
     def tell(self, told: Callable[[BaseException], BaseException]) -> None:
         self._told = told
@@ -240,12 +233,7 @@ class StreamReply(Reply):
         assert reader is not None, "a reply is read inside `async with`"
         self._waiting = True
         try:
-            if self._took is None:
-                response: InferenceResponse = await self._next()
-            else:
-                started = perf_counter()
-                response = await self._next()
-                self._took(perf_counter() - started)
+            response: InferenceResponse = await self._next()
             if self._finish is not None:
                 response = self._finish(response)
         except StopAsyncIteration:

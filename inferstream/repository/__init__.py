@@ -2,11 +2,10 @@
 
 from .base import BrokenModel, InMemoryRepository, ModelRepository
 from .folder import FolderRepository
-from .loading import Awaiting, LoadedModel, load_model
+from .loading import LoadedModel, load_model
 from .uri import get_model_uri, to_absolute_path
 
 __all__ = [
-    "Awaiting",
     "BrokenModel",
     "FolderRepository",
     "InMemoryRepository",

@@ -3,52 +3,38 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..compat.finder import install
 from ..concurrency.interruption import is_own_cancel
 from ..concurrency.model_thread import ModelThread
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
-from ..functions.model import AppModel, implementation_of
+from ..functions.model import AppModel, FunctionModel, implementation_of
 from ..functions.steps import StepFunctionModel
 from ..handlers import get_custom_handlers
 from ..imports.folders import importing_alone
-from ..model import MLModel, StepModel
+from ..model import MLModel
 from ..settings import ModelSettings
 from ..telemetry.context import model_context
 from ..telemetry.tracebacks import passed_own_code
 from .classes import check_constructor, check_methods, check_object
-from .retention import keeps_nothing
-from .suspension import is_async, may_suspend, never_suspends
 
 logger = logging.getLogger("inferstream.repository")
+
+METHODS = ("load", "unload", "metadata", "predict", "predict_stream", "admit", "step", "release")
+"""Methods of a model's author, which the server awaits where they are `async def`."""
 
 UNLOAD_LIMIT = 5.0
 """Seconds that `unload` may wait for a call that still runs in the model's thread."""
 
 
-Awaiting = Callable[[Awaitable[Any]], Awaitable[Any]]
-"""A function that awaits a `load` or `unload` that may block the server's event loop."""
-
-
-def plainly(awaitable: Awaitable[Any]) -> Awaitable[Any]:
-    """Await it directly, where the event loop serves this model only."""
-    return awaitable
-
-
 class LoadedModel(NamedTuple):
-    """A loaded model and its own threads."""
+    """A loaded model and the thread of its own event loop."""
 
     model: MLModel
-    never_suspends: bool = False
-    """Whether its coroutines block their event loop from their first line to their last."""
     thread: ModelThread | None = None
-    """Runs such coroutines of a model that may keep objects bound to a thread."""
-    loader: ModelThread | None = None
-    """Ran `load` only. Tasks that `load` started still run there."""
-    awaiting: Awaiting = plainly
-    """Awaits a `load` or `unload` that runs in no thread."""
+    """Runs its coroutines, its constructor, `load` and `unload`; None where the server's event loop does."""
 
     @property
     def life(self) -> ModelThread | None:
@@ -56,9 +42,7 @@ class LoadedModel(NamedTuple):
 
         The hooks of an app run on the event loop: what they make serves all of its functions.
         """
-        if isinstance(self.model, AppModel | StepFunctionModel):
-            return None
-        return self.thread or self.loader
+        return None if isinstance(self.model, AppModel | StepFunctionModel) else self.thread
 
     async def unload(self) -> None:
         """Run the model's `unload` and log its errors. The model is removed in any case."""
@@ -75,17 +59,16 @@ class LoadedModel(NamedTuple):
                 self.close()
 
     def close(self) -> None:
-        """End the threads after the calls that run in them."""
-        for thread in (self.thread, self.loader):
-            if thread is not None:
-                thread.close()
+        """End the thread after the calls that run in it."""
+        if self.thread is not None:
+            self.thread.close()
 
     async def _unload(self) -> None:
         model, thread = self.model, self.life
         if thread is None or not thread.calls:
-            await _run(model.unload, thread, self.awaiting)
+            await _run(model.unload, thread)
             return
-        unloading = asyncio.ensure_future(_run(model.unload, thread, self.awaiting))
+        unloading = asyncio.ensure_future(_run(model.unload, thread))
         done, _ = await asyncio.wait([unloading], timeout=UNLOAD_LIMIT)
         if done:
             await unloading
@@ -94,12 +77,11 @@ class LoadedModel(NamedTuple):
             logger.error("model %s still runs a call; no longer waiting to unload it", model.name)
 
 
-async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting = plainly) -> LoadedModel:
+async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
     """Import the model's class, construct it and run its `load`, within `timeout` seconds.
 
-    If the coroutines of a class never suspend, it is constructed and loaded in the thread that will run them, so
-    that objects bound to a thread or an event loop work there. If such a class keeps no objects, it needs no thread
-    yet. For any other class, a `load` that is a coroutine runs on this event loop, and `awaiting` awaits it.
+    A class with an event loop of its own is constructed and loaded in the thread of that loop, so that objects bound to
+    a thread or an event loop work there.
     Models load in parallel threads, and their imports take turns, including those of `load`.
     Raises ModelLoadFailed with the reason in one line, after `unload`. Its cause is the original error, unless that is
     one of the server's own, of which the reason says all.
@@ -111,8 +93,7 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
             async with asyncio.timeout(timeout):
                 # Imports of frameworks take seconds. In a thread, they do not delay the health probes.
                 implementation = await asyncio.to_thread(_class_of, settings)
-                blocks, keeps = await asyncio.to_thread(_analysed, implementation)
-                if blocks and keeps:
+                if has_own_loop(implementation, settings):
                     thread = ModelThread(f"model-{settings.name}")
                 construct = asyncio.to_thread if thread is None else thread.call
                 model = _object_of(settings)
@@ -120,9 +101,8 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
                     check_constructor(implementation, settings)
                     model = await construct(implementation, settings)
                     check_object(model)
-                loader = ModelThread(f"load-{settings.name}") if _loads_apart(model, thread) else None
-                loaded = LoadedModel(model, blocks, thread, loader, awaiting)
-                if await _run(model.load, loaded.life, awaiting) is False:
+                loaded = LoadedModel(model, thread)
+                if await _run(model.load, loaded.life) is False:
                     raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
                 check_methods(model)
         except BaseException as error:  # model code may raise anything
@@ -143,21 +123,27 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
         return loaded
 
 
-def _analysed(model: type[MLModel]) -> tuple[bool, bool]:
-    """Whether its coroutines never suspend, and whether it may keep objects from call to call."""
-    return never_suspends(model), bool(get_custom_handlers(model)) or not keeps_nothing(model)
+def has_own_loop(kind: type[MLModel], settings: ModelSettings) -> bool:
+    """Whether the coroutines of a model run in an event loop of its own: those of every class, unless its settings say.
 
-
-def _loads_apart(model: MLModel, thread: ModelThread | None) -> bool:
-    """Whether `load` is a coroutine that blocks, and no inference of the model runs on the event loop."""
-    kind = type(model)
-    if thread is not None or kind.load is MLModel.load or "load" in vars(model):
+    Functions of an app share the server's loop with the hooks of their app.
+    """
+    if settings.loop is not None:
+        return settings.loop == "own"
+    if issubclass(kind, FunctionModel | StepFunctionModel):
         return False
-    names = ("admit", "step", "release") if isinstance(model, StepModel) else ("predict", "predict_stream")
-    written = [
-        getattr(kind, name) for name in names if getattr(kind, name) is not getattr(MLModel, name, None)
+    methods = [
+        method
+        for name in METHODS
+        if (method := getattr(kind, name, None)) is not getattr(MLModel, name, None)
     ]
-    return not any(map(is_async, written)) and not may_suspend(kind.load, kind)
+    return any(map(_is_async, [*methods, *(handler for _, handler in get_custom_handlers(kind))]))
+
+
+def _is_async(method: Any) -> bool:
+    """Whether a method, under its decorators, is `async def` or an async generator."""
+    method = inspect.unwrap(method)
+    return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
 
 
 def _class_of(settings: ModelSettings) -> type[MLModel]:
@@ -179,14 +165,14 @@ def _object_of(settings: ModelSettings) -> MLModel | None:
     return model
 
 
-async def _run(method: Callable[[], Any], thread: ModelThread | None, awaiting: Awaiting) -> Any:
+async def _run(method: Callable[[], Any], thread: ModelThread | None) -> Any:
     """Call `load` or `unload`, which may be sync or async."""
     if thread is not None:
         return await thread.call(method)
     if inspect.iscoroutinefunction(method):
-        return await awaiting(method())
+        return await method()
     result = await asyncio.to_thread(method)
-    return await awaiting(result) if inspect.isawaitable(result) else result
+    return await result if inspect.isawaitable(result) else result
 
 
 def _ignore(unloading: asyncio.Future[Any]) -> None:

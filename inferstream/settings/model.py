@@ -101,8 +101,12 @@ class ModelSettings(EnvironmentModel):
     threads: int | None = Field(
         None,
         ge=1,
-        description="Threads for blocking model code. If absent: 64 for `def`, one for `async def`, one for "
-        "each core for a runtime's.",
+        description="Threads for blocking model code written `def`. If absent: 64; one for each core for a runtime's.",
+    )
+    loop: Literal["own", "server"] | None = Field(
+        None,
+        description="The event loop of its `async def` code: one of its own, in a thread, or the server's. If absent: "
+        "its own for a class, the server's for a function of an app.",
     )
     worker_concurrency: int | None = Field(
         None, ge=1, description="Calls that may run at once in one worker process."

@@ -13,6 +13,7 @@ from ...types.values_request import InputsForm
 from ..call import Call
 from ..checks import Strictness
 from ..reply import Reply
+from ..slots import Slots
 
 BuildRouteHandler = Callable[[object], Awaitable[RouteHandler | None]]
 """Makes the handler of a model's REST routes, if it has any. The server provides it, because only it uses HTTP."""
@@ -50,10 +51,8 @@ class Execution(Protocol):
     routes: list[CustomHandler]
     """REST routes of the model."""
     capabilities: Capabilities
-
-    @property
-    def slots(self) -> int:
-        """The number of calls that may run at once."""
+    slots: Slots
+    """The number of calls that may run at once."""
 
     @property
     def ready(self) -> bool:

@@ -1,117 +1,143 @@
-"""Runs a model's coroutines on the server's event loop or in the model's own thread."""
+"""Runs a model's coroutines in the event loop of the model's own thread, or on the server's."""
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from time import perf_counter
+from types import coroutine
+from typing import Any, Protocol
 
 from ...concurrency.model_thread import ModelThread
 from ...context import request_context
 from ...model import MLModel
 from ...types import InferenceRequest, InferenceResponse
-from .stretches import Hold, NoHold, Turns, in_stretches
-from .threads import LIGHT, ModelThreadResponses
+from ..slots import Slots
+from .threads import ModelThreadResponses
 
 logger = logging.getLogger("inferstream.model")
 
+LIGHT = 0.0003
+"""Seconds of a call that is worth less than the way to its thread."""
+
 HEAVY = 0.001
-"""Seconds that a coroutine may hold the server's event loop."""
+"""Seconds of a call, or of a stretch between two awaits, that others notice while they wait behind it."""
+
+LIGHT_ENOUGH = 8
+"""Light calls in a row after which several calls cross at once."""
+
+CROSSING = 64
+"""Light calls that may cross to the thread at once: what comes behind them waits for a few milliseconds at most."""
+
+WATCHED = 32
+"""Calls, and streams, of a model on the server's loop that are timed."""
+
+WATCHED_ITEMS = 4
+"""Timed items of such a stream."""
+
+OFFENCES = 3
+"""Long stretches before the log says so; the machine may cause a single one."""
 
 LONG = 0.5
 """Seconds of a single stretch that are worth a warning, whatever the machine does meanwhile."""
 
-WATCHED = 32
-"""Calls, and streams, of a model that are watched for stretches that hold the loop."""
 
-WATCHED_ITEMS = 4
-"""Watched items of such a stream."""
+class Coroutines(Protocol):
+    """Where the coroutines of a model run."""
 
-OFFENCES = 3
-"""Long stretches before the server acts; the machine may cause a single one."""
+    @property
+    def predict(self) -> Callable[[InferenceRequest], Awaitable[Any]]:
+        """Await the result of `predict`."""
 
-IN_A_ROW = 5
-"""Consecutive long stretches before a model leaves the loop. Another thread or process may cause single ones."""
+    def stream(self, start: Callable[[], Any]) -> Any:
+        """An iterator for the stream that `start` makes; `start` may also return an awaitable of it."""
 
-ResponseIterator = AsyncIterator[InferenceResponse]
+
+class InThread:
+    """Runs coroutines in the event loop of the model's own thread.
+
+    Calls begin in turn. One that has not begun holds its slot, so the queue in front orders the calls behind it, and a
+    batch grows there. `slots` is therefore 1 until a call has awaited; from then on it is `most`. Calls that do not
+    await and are light cross together, at most `CROSSING`.
+    """
+
+    def __init__(self, model: MLModel, thread: ModelThread, slots: Slots | None, most: int) -> None:
+        """`slots` is None if their number is fixed."""
+        self._model = model
+        self._thread = thread
+        self._slots = slots
+        self._most = most
+        self._light = 0
+        """Light calls in a row."""
+        self._ran: Callable[[float | None], None] | None = None if slots is None else self._look
+
+    async def predict(self, request: InferenceRequest) -> Any:
+        return await self._thread.call(self._model.predict, request, request=request_context(), ran=self._ran)
+
+    def _look(self, seconds: float | None) -> None:
+        slots = self._slots
+        assert slots is not None
+        if seconds is None:
+            self._ran = None
+            slots.resize(self._most)
+        elif self._ran is None:
+            return
+        elif seconds > HEAVY:
+            self._light = 0
+            slots.resize(1)
+        elif seconds < LIGHT and self._light < LIGHT_ENOUGH:
+            self._light += 1
+            if self._light == LIGHT_ENOUGH:
+                slots.resize(min(CROSSING, self._most))
+
+    def stream(self, start: Callable[[], Any]) -> ModelThreadResponses:
+        return ModelThreadResponses(self._thread, start)
 
 
 class OnLoop:
-    """Runs coroutines that may await on the server's event loop.
+    """Runs coroutines on the server's event loop. The first ones are timed, and the log names a model that holds it."""
 
-    A coroutine that also blocks must stay, because its futures belong to this loop. So the first calls are watched.
-    A warning names a blocking model once, and then the loop turns between its stretches. `hold` learns of the stretches
-    that are watched or delayed.
-    """
-
-    def __init__(self, model: MLModel, hold: Hold | None = None) -> None:
+    def __init__(self, model: MLModel) -> None:
         self._model = model
-        self._hold = hold or NoHold()
-        self.turns: Turns | None = None
-        """Delays the stretches of a model that blocks."""
         self._calls = self._streams = WATCHED
-        self._watched = self._offences = 0
+        self._timed = self._offences = 0
         self._longest = 0.0
         self._warned = False
         self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._watching
 
     def _watching(self, request: InferenceRequest) -> Awaitable[Any]:
         self._calls -= 1
-        if not self._calls and self.turns is None:
+        if not self._calls:
             self.predict = self._model.predict
         return self.watch(self._model.predict(request))
 
-    def _in_turns(self, request: InferenceRequest) -> Awaitable[Any]:
-        assert self.turns is not None
-        return in_stretches(self._model.predict(request), self.turns)
-
     def watch(self, awaitable: Awaitable[Any]) -> Awaitable[Any]:
-        self._watched += 1
-        return in_stretches(awaitable, self)
+        self._timed += 1
+        return _timed(awaitable, self._ran)
 
-    def turn(self) -> None:
-        """Never delay a stretch."""
-
-    def began(self) -> None:
-        self._hold.began()
-
-    def ended(self, seconds: float) -> None:
-        self._hold.ended()
-        if seconds < HEAVY or self.turns is not None:
+    def _ran(self, seconds: float) -> None:
+        if seconds < HEAVY or self._warned:
             return
         self._offences += 1
         self._longest = max(self._longest, seconds)
-        if self._offences >= max(OFFENCES, self._watched / 2):
-            self.turns = Turns(self._hold)
-            self.predict = self._in_turns
-            self._warn()
-        elif seconds >= LONG:
-            self._warn()
-
-    def _warn(self) -> None:
-        if self._warned:
+        if seconds < LONG and self._offences < max(OFFENCES, self._timed / 2):
             return
         self._warned = True
         logger.warning(
-            "model %s: its code awaits and also blocks: it held the event loop for %.0f ms. Write what "
-            "blocks as `def`, call it with asyncio.to_thread, or set parallel_workers.",
+            "model %s: its code blocks: it held the server's event loop for %.0f ms. Write what blocks as `def`, "
+            "call it with asyncio.to_thread, or set loop to own.",
             self._model.name,
             self._longest * 1e3,
         )
 
     def stream(self, start: Callable[[], Any]) -> Any:
-        """An iterator for the stream that `start` makes; `start` may also return an awaitable of it."""
         responses = start()
-        if not isinstance(responses, AsyncGenerator):
+        if not self._streams or not isinstance(responses, AsyncGenerator):
             return responses
-        if self.turns is None:
-            if not self._streams:
-                return responses
-            self._streams -= 1
-        return DrivenResponses(responses, self)
+        self._streams -= 1
+        return _WatchedResponses(responses, self)
 
 
-class DrivenResponses(AsyncIterator[InferenceResponse]):
-    """An async generator. Its first items are watched; all are driven in turns if its model blocks."""
+class _WatchedResponses(AsyncIterator[InferenceResponse]):
+    """An async generator whose first items are timed."""
 
     def __init__(self, responses: AsyncGenerator[InferenceResponse], on_loop: OnLoop) -> None:
         self._responses = responses
@@ -119,9 +145,6 @@ class DrivenResponses(AsyncIterator[InferenceResponse]):
         self._left = WATCHED_ITEMS
 
     def __anext__(self) -> Awaitable[InferenceResponse]:
-        turns = self._on_loop.turns
-        if turns is not None:
-            return in_stretches(self._responses.__anext__(), turns)
         if not self._left:
             return self._responses.__anext__()
         self._left -= 1
@@ -131,85 +154,20 @@ class DrivenResponses(AsyncIterator[InferenceResponse]):
         await self._responses.aclose()
 
 
-class InThread:
-    """Runs coroutines that never suspend in threads of their model, one at a time.
-
-    `threads` holds the threads in which the model was loaded. A model without any has no state, so its coroutines may
-    run on the server's event loop, which is cheaper. They move there when they have been light enough, and move back
-    when one holds the loop. During a move, calls may run in both places. Threads are made on demand.
-    """
-
-    def __init__(self, model: MLModel, threads: list[ModelThread]) -> None:
-        self._model = model
-        self._threads = threads
-        self._resident = bool(threads)
-        self.away = True
-        """Whether coroutines run in a thread, because they were too heavy or have not been light yet."""
-        self.offences = 0
-        """Consecutive stretches that held the loop too long."""
-        self._seen = 0
-        self._needed = 8
-
-    def _free(self) -> ModelThread:
-        threads = self._threads
-        if not threads:
-            count = range(self._model.settings.threads or 1)
-            threads += (ModelThread(f"model-{self._model.name}") for _ in count)
-        return threads[0] if len(threads) == 1 else min(threads, key=lambda thread: thread.calls)
-
-    async def predict(self, request: InferenceRequest) -> Any:
-        """Run a coroutine in a thread."""
-        thread = self._free()
-        return await thread.call(self._model.predict, request, request=request_context(), took=self._took)
-
-    def _took(self, seconds: float) -> None:
-        self._ran(1, seconds < LIGHT)
-
-    def ran_on_loop(self, seconds: float) -> None:
-        """Count a coroutine that ran on the event loop, because it is not `away`."""
-        if seconds > HEAVY:
-            self.held()
-        elif self.offences:
-            self.offences = 0
-
-    def _ran(self, times: int, light: int) -> None:
-        """Count stretches in the thread, and how many of them would suit the loop."""
-        if self._resident or not self.away:
-            return
-        self._seen = self._seen + light if light * 8 >= times * 7 else max(0, self._seen - 8 * times)
-        if self._seen >= self._needed:
-            self.away = False
-            self.offences = 0
-            if not any(thread.calls for thread in self._threads):
-                self.close()
-
-    def held(self) -> None:
-        """Count a stretch that held the event loop too long."""
-        self.offences += 1
-        if self.offences >= IN_A_ROW and not self.away:
-            self.away = True
-            self._seen = 0
-            self._needed *= 8  # a model that is only sometimes light must not move often
-
-    def close(self) -> None:
-        """End the threads. New ones are made on demand."""
-        for thread in self._threads:
-            thread.close()
-        self._threads.clear()
-
-    def stream(self, start: Callable[[], Any]) -> Any:
-        return self._in_thread_from(start) if self.away else start()
-
-    def moved(self, responses: ResponseIterator) -> ResponseIterator:
-        """An iterator that continues `responses` in the thread."""
-        return responses if type(responses) is ModelThreadResponses else self._in_thread_from(None, responses)
-
-    def _in_thread_from(
-        self, start: Callable[[], Any] | None, begun: ResponseIterator | None = None
-    ) -> ModelThreadResponses:
-        responses = ModelThreadResponses(self._free(), start, begun)
-        if not self._resident:
-            asyncio.wrap_future(responses.over).add_done_callback(
-                lambda _: self._ran(responses.items, responses.light)
-            )
-        return responses
+@coroutine
+def _timed(awaitable: Awaitable[Any], ran: Callable[[float], None]) -> Generator[Any, Any, Any]:
+    """Await `awaitable`, and tell `ran` the seconds of each stretch between two awaits."""
+    steps = awaitable.__await__()
+    thrown: list[BaseException] = []  # emptied at once: an error in a local of this frame would be a cycle
+    while True:
+        started = perf_counter()
+        try:
+            waits_for = steps.throw(thrown.pop()) if thrown else next(steps)
+        except StopIteration as end:
+            return end.value
+        finally:
+            ran(perf_counter() - started)
+        try:
+            yield waits_for
+        except BaseException as error:  # the model gets every one
+            thrown.append(error)

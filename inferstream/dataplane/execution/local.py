@@ -7,10 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from time import perf_counter
 from typing import Any, cast
 
-from ...concurrency.model_thread import ModelThread
 from ...context import RequestContext, enter, request_context
 from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...functions.model import FunctionModel
@@ -18,7 +16,7 @@ from ...functions.steps import StepFunctionModel
 from ...handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 from ...model import MLModel, StepModel, signature_of
 from ...repository.classes import place_in
-from ...repository.loading import UNLOAD_LIMIT, Awaiting, LoadedModel, load_model, plainly
+from ...repository.loading import LoadedModel, load_model
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.context import model_name_var, model_version_var
@@ -29,13 +27,13 @@ from ..call import Call, Operation
 from ..checks import checks_of, strictness_of
 from ..outputs import finish_of
 from ..reply import Reply
+from ..slots import Slots
 from .base import BuildRouteHandler, Capabilities
-from .coroutines import InThread, OnLoop
+from .coroutines import Coroutines, InThread, OnLoop
 from .method_caller import is_async
 from .payloads import Payloads
 from .responses import ModelResponses, cause, open_reply, translated
 from .steps import Steps
-from .stretches import Hold
 from .threads import ThreadedResponses
 
 UNBLOCKED_SLOTS = 4096
@@ -46,17 +44,13 @@ THREADS = 64
 
 
 class Local:
-    """The innermost handler. `loaded` has the thread in which a model was loaded whose coroutines never suspend.
-
-    `hold` learns when coroutines hold this event loop, as far as they are watched.
-    """
+    """The innermost handler. `loaded` has the thread of the model's own event loop, if it has one."""
 
     def __init__(
         self,
         model: MLModel,
         route_handler: RouteHandler | None = None,
         loaded: LoadedModel | None = None,
-        hold: Hold | None = None,
     ) -> None:
         settings = model.settings
         self._loaded = loaded or LoadedModel(model)
@@ -89,7 +83,7 @@ class Local:
         predicts = type(model).predict is not MLModel.predict
         self._steps: Steps | None = None
         if isinstance(model, StepModel):
-            self._steps = Steps(model, settings.max_active, settings.priority_aging)
+            self._steps = Steps(model, settings.max_active, settings.priority_aging, self._loaded.thread)
         self._streams = signature.streams
         self._stream_only = self._streams and not predicts
         gathers = self._streams and isinstance(model, FunctionModel) and not model.described.streams
@@ -100,10 +94,13 @@ class Local:
         stream = inspect.unwrap(model.predict_stream)
         self._stream_blocks = self._streams and inspect.isgeneratorfunction(stream)
         self._stream_is_async = inspect.isasyncgenfunction(stream)
-        self._threads = self._own_threads(self._loaded.thread)
-        self._never_suspends = InThread(model, self._threads) if self._loaded.never_suspends else None
-        self._coroutines = self._never_suspends or OnLoop(model, hold)
-        self._stream_thread = self._never_suspends if self._streams and self._stream_is_async else None
+        self._thread = self._loaded.thread
+        self.slots, fixed = self._slots()
+        self._coroutines: Coroutines
+        if self._thread is None:
+            self._coroutines = OnLoop(model)
+        else:
+            self._coroutines = InThread(model, self._thread, None if fixed else self.slots, UNBLOCKED_SLOTS)
 
     @classmethod
     async def load(
@@ -111,44 +108,31 @@ class Local:
         settings: ModelSettings,
         timeout: float,
         build_route_handler: BuildRouteHandler,
-        awaiting: Awaiting = plainly,
-        hold: Hold | None = None,
     ) -> "Local":
-        """Load a model to run here. Raises ModelLoadFailed. After any failure the model is unloaded again.
-
-        `awaiting` awaits its `load` and `unload` where they run on this event loop.
-        """
-        loaded = await load_model(settings, timeout, awaiting)
+        """Load a model to run here. Raises ModelLoadFailed. After any failure the model is unloaded again."""
+        loaded = await load_model(settings, timeout)
         try:
-            return cls(loaded.model, await build_route_handler(loaded.model), loaded, hold)
+            return cls(loaded.model, await build_route_handler(loaded.model), loaded)
         except BaseException:  # a cancelled load too
             await loaded.unload()
             raise
 
-    def _own_threads(self, thread: ModelThread | None) -> list[ModelThread]:
-        """The thread in which the model was loaded, and more if its settings ask for them."""
-        if thread is None:
-            return []
-        more = range(1, self.settings.threads or 1)
-        return [thread, *(ModelThread(f"model-{self._name}-{number}") for number in more)]
+    def _slots(self) -> tuple[Slots, bool]:
+        """The number of calls that may run at once, and whether it is fixed: the setting, or the threads of `def`.
 
-    @property
-    def slots(self) -> int:
-        """The number of calls that may run at once: the setting, else one for each thread of a blocking model.
-
-        For steps, as many streams again may wait, so that no place stays empty.
+        For steps, as many streams again may wait, so that no place stays empty. In an event loop of its own the first
+        call says whether others may begin before it has ended.
         """
-        if self.settings.max_concurrency is not None:
-            return self.settings.max_concurrency
-        stepped = 0 if self._steps is None else 2 * self.settings.max_active
+        settings = self.settings
+        if settings.max_concurrency is not None:
+            return Slots(settings.max_concurrency), True
+        stepped = 0 if self._steps is None else 2 * settings.max_active
         if self._steps is not None and self._stream_only:
-            return stepped
-        serial = self._threads or (self._loaded.never_suspends and self.settings.max_batch_size > 1)
-        if serial and not self._streams:
-            # One call per thread: others wait in the queue by priority, or in a growing batch.
-            return self.settings.threads or 1
-        blocks = self._predict_blocks or self._stream_blocks
-        return max(stepped, (self.settings.threads or THREADS) if blocks else UNBLOCKED_SLOTS)
+            return Slots(stepped), True
+        if self._predict_blocks or self._stream_blocks:
+            return Slots(max(stepped, settings.threads or THREADS)), True
+        fixed = self._thread is None or self._streams
+        return Slots(max(stepped, UNBLOCKED_SLOTS) if fixed else 1), fixed
 
     @property
     def ready(self) -> bool:
@@ -190,27 +174,16 @@ class Local:
         if self._steps is not None:
             await self._steps.close()
         try:
-            await self._idle()
             await self._loaded.unload()
         finally:
             self._loaded.close()
-            for thread in self._threads:
-                thread.close()
             self._executor.shutdown(wait=False, cancel_futures=True)
-
-    async def _idle(self) -> None:
-        """Wait until the threads after the first are free, up to a limit."""
-        waits = [asyncio.ensure_future(thread.call(int)) for thread in self._threads[1:] if thread.calls]
-        if waits:
-            _, overdue = await asyncio.wait(waits, timeout=UNLOAD_LIMIT)
-            for wait in overdue:
-                wait.cancel()
 
     async def _in_model(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         """Await a coroutine of the model, not an inference, in the model's thread if it has one."""
-        if not self._threads:
+        if self._thread is None:
             return await function(*arguments)
-        return await self._threads[0].call(function, *arguments)
+        return await self._thread.call(function, *arguments)
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
         model_name_var.set(self._name)
@@ -228,21 +201,15 @@ class Local:
         payloads = Payloads(call, self._checks)
         if self._streams:
             start = partial(self._start, payloads)
-            return ModelResponses(start, call, self._finish, payloads, self._stream_thread)
-        return ModelResponses(partial(self._predict_each, payloads), call, self._finish, payloads)
+            return ModelResponses(start, call, self._finish)
+        return ModelResponses(partial(self._predict_each, payloads), call, self._finish)
 
     async def _predict(self, request: InferenceRequest, halved: bool = False) -> Reply:
         try:
             if self._predict_blocks:
                 response = await self._in_thread(self._model.predict, request)
-            elif (never_suspends := self._never_suspends) is None or never_suspends.away:
+            else:
                 response = await self._coroutines.predict(request)
-            else:  # here, because another coroutine costs as much as a stage
-                started = perf_counter()
-                try:
-                    response = await self._model.predict(request)
-                finally:
-                    never_suspends.ran_on_loop(perf_counter() - started)
             return Reply(self._finish(response, request))
         except RowErrors as error:
             raise self._checked(error, request) from error.__cause__

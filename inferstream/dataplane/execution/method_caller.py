@@ -1,4 +1,4 @@
-"""Calls a model's methods: `async def` on the loop, `def` in one thread."""
+"""Calls a model's methods: `async def` in the model's event loop, `def` in one thread."""
 
 import asyncio
 import inspect
@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from ...concurrency.interruption import is_own_cancel
+from ...concurrency.model_thread import ModelThread
 
 
 class Outcome(NamedTuple):
@@ -35,20 +36,25 @@ class Job(NamedTuple):
 class MethodCaller:
     """Calls the methods of one model, one at a time, while the event loop turns.
 
-    It has a thread and no executor, which would take twice as long (60 µs instead of 30). The thread is a daemon:
-    model code that never returns must not keep the process alive.
+    Methods that are `async def` run in the event loop of `own`, or in this one without it. For others it has a thread
+    and no executor, which would take twice as long (60 µs instead of 30). The thread is a daemon: model code that never
+    returns must not keep the process alive.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, own: ModelThread | None = None) -> None:
         self._name = name
+        self._own = own
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._turned = False
 
     async def once(self, method: ModelMethod, argument: Any, context: Context) -> Outcome:
-        """Call a method. An `async def` method runs in the current task and ignores `context`."""
+        """Call a method. An `async def` method runs in the context of the current task and ignores `context`."""
         if not method.is_async:
             return (await self._in_thread(method.call, [(argument, context)]))[0]
+        if self._own is not None:
+            outcome: Outcome = await self._own.call(_await, method.call, argument)
+            return outcome
         # Started now, so that its I/O runs while the loop turns.
         self._turned = False
         asyncio.get_running_loop().call_soon(self._turn)
@@ -61,11 +67,10 @@ class MethodCaller:
         """Call a method with each argument in turn, each in its context."""
         if not method.is_async:
             return await self._in_thread(method.call, arguments)
-        loop = asyncio.get_running_loop()
-        return [
-            await loop.create_task(_await(method.call, argument), context=context)
-            for argument, context in arguments
-        ]
+        if self._own is not None:
+            outcomes: list[Outcome] = await self._own.call(_await_each, method.call, arguments)
+            return outcomes
+        return await _await_each(method.call, arguments)
 
     async def _in_thread(
         self, method: Callable[[Any], Any], arguments: Sequence[tuple[Any, Context]]
@@ -114,6 +119,15 @@ def _outcome(method: Callable[[Any], Any], argument: Any, context: Context) -> O
 def _give(done: asyncio.Future[list[Outcome]], outcomes: list[Outcome]) -> None:
     if not done.done():
         done.set_result(outcomes)
+
+
+async def _await_each(
+    method: Callable[[Any], Any], arguments: Sequence[tuple[Any, Context]]
+) -> list[Outcome]:
+    loop = asyncio.get_running_loop()
+    return [
+        await loop.create_task(_await(method, argument), context=context) for argument, context in arguments
+    ]
 
 
 async def _await(method: Callable[[Any], Any], argument: Any) -> Outcome:

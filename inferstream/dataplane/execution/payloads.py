@@ -17,8 +17,6 @@ class Payloads:
         self._more = call.more
         self._checks = checks
         self._loop = asyncio.get_running_loop()
-        self.asked = 0
-        """Requested later requests. Their client may take any time to send them."""
 
     @property
     def more(self) -> bool:
@@ -39,7 +37,6 @@ class Payloads:
             return first
         if self._more is None:
             raise StopAsyncIteration
-        self.asked += 1
         if asyncio.get_running_loop() is not self._loop:  # called from a model in its own thread
             step = asyncio.run_coroutine_threadsafe(self._next_or_none(), self._loop)
             following = await asyncio.wrap_future(step)

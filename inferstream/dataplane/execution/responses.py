@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from time import perf_counter
 
 from ...concurrency.interruption import is_own_cancel
 from ...errors import InferenceFailed, InferstreamError
@@ -11,9 +10,6 @@ from ...types import InferenceResponse
 from ..call import Call
 from ..outputs import Finish
 from ..reply import Direct, Reply, StreamReply
-from .coroutines import HEAVY, InThread
-from .payloads import Payloads
-from .threads import ModelThreadResponses
 
 logger = logging.getLogger("inferstream.model")
 
@@ -26,37 +22,20 @@ StartStream = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
 class ModelResponses:
     """A model's stream; not a generator, so that `aclose` reaches the model at once."""
 
-    __slots__ = ("_asked", "_call", "_coroutines", "_finish", "_payloads", "_responses", "_start")
+    __slots__ = ("_call", "_finish", "_responses", "_start")
 
-    def __init__(
-        self,
-        start: StartStream,
-        call: Call,
-        finish: Finish,
-        payloads: Payloads,
-        coroutines: InThread | None = None,
-    ) -> None:
-        """`coroutines` decides whether a generator that never suspends stays on the event loop."""
+    def __init__(self, start: StartStream, call: Call, finish: Finish) -> None:
         self._start = start
         self._call = call
         self._finish = finish
-        self._payloads = payloads
-        self._coroutines = coroutines
         self._responses: AsyncIterator[InferenceResponse] | None = None
-        self._asked = 0
 
     async def __anext__(self) -> InferenceResponse:
         call = self._call
         try:
             if self._responses is None:
                 self._responses = await self._start()
-            if self._coroutines is None:
-                response = await self._responses.__anext__()
-            else:
-                started = perf_counter()
-                response = await self._step()
-                self._took(perf_counter() - started)
-            return self._finish(response, call.request)
+            return self._finish(await self._responses.__anext__(), call.request)
         except StopAsyncIteration:
             raise
         except BaseException as error:  # model code may raise anything
@@ -66,30 +45,7 @@ class ModelResponses:
         """How to read on without this object; None without responses."""
         if self._responses is None:
             return None
-        finish = self._finish.of(self._call.request)
-        if self._coroutines is None:
-            return Direct(self._responses.__anext__, finish, self._failure)
-        return Direct(self._step, finish, self._failure, self._took)
-
-    def _step(self) -> Awaitable[InferenceResponse]:
-        """The next item of a generator that never suspends, wherever its model runs by now."""
-        coroutines, responses = self._coroutines, self._responses
-        assert coroutines is not None
-        assert responses is not None
-        if coroutines.away:
-            responses = self._responses = coroutines.moved(responses)
-        self._asked = self._payloads.asked
-        return responses.__anext__()
-
-    def _took(self, seconds: float) -> None:
-        """Count how long an item held the event loop."""
-        coroutines = self._coroutines
-        assert coroutines is not None
-        if seconds < HEAVY:
-            if coroutines.offences:
-                coroutines.offences = 0
-        elif self._asked == self._payloads.asked and type(self._responses) is not ModelThreadResponses:
-            coroutines.held()
+        return Direct(self._responses.__anext__, self._finish.of(self._call.request), self._failure)
 
     def _failure(self, error: BaseException) -> tuple[BaseException, BaseException | None]:
         return translated(error, self._call.model, self._call.request.id), cause(error)

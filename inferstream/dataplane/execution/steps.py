@@ -7,6 +7,7 @@ from contextvars import Context
 from time import perf_counter
 from typing import Any
 
+from ...concurrency.model_thread import ModelThread
 from ...errors import InferenceFailed, InferstreamError, InvalidOutput, StepFailed
 from ...model import StepModel
 from ...telemetry.context import model_name_var, model_version_var
@@ -29,16 +30,17 @@ class Steps:
     """Admits streams while fewer than `most` are active, steps over all of them, and releases ended ones.
 
     One task does this while there are streams, and only it calls these methods of the model. `aging` is the worth of a
-    step of priority to waiting streams, in seconds.
+    step of priority to waiting streams, in seconds. `thread` has the event loop of the methods that are
+    `async def`; None for this one.
     """
 
-    def __init__(self, model: StepModel, most: int, aging: float) -> None:
+    def __init__(self, model: StepModel, most: int, aging: float, thread: ModelThread | None = None) -> None:
         self._model = model
         self._most = most
         self._admit_one, self._step_all = ModelMethod(model.admit), ModelMethod(model.step)
         self._release_one = ModelMethod(model.release)
         self._releases = type(model).release is not StepModel.release
-        self._caller = MethodCaller(f"steps-{model.name}")
+        self._caller = MethodCaller(f"steps-{model.name}", thread)
         self._context = Context()
         self._context.run(model_name_var.set, model.name)
         self._context.run(model_version_var.set, model.version or "")

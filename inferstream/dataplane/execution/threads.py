@@ -3,11 +3,10 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from contextvars import copy_context
-from time import perf_counter
 from typing import Any
 
 from ...concurrency.channel import ThreadChannel
@@ -17,9 +16,6 @@ from ...types import InferenceResponse
 
 AHEAD = 8
 """Responses that may be made before they are read: enough to hide the switch between threads."""
-
-LIGHT = 0.0003
-"""Seconds that a stretch of a coroutine may take on the server's event loop."""
 
 CLEANUP_LIMIT = 0.05
 """Seconds that closing waits for the `finally` of a generator, which may be blocking."""
@@ -72,30 +68,20 @@ class ThreadedResponses(ThreadChannel[InferenceResponse]):
 
 
 class ModelThreadResponses(ThreadChannel[InferenceResponse]):
-    """An async iterator on the server's loop over one in the model's thread.
+    """An async iterator on the server's loop over one in the model's thread, which `start` makes there.
 
-    `start` makes the generator there; `begun` is one from elsewhere. The generator is up to `AHEAD` items ahead of its
-    reader, and other calls of its model run after each item. `aclose` runs the generator's `finally` when the
-    generator does not block, and waits for that up to `CLEANUP_LIMIT`.
+    The generator is up to `AHEAD` items ahead of its reader, and other calls of its model run after each item. `aclose`
+    runs the generator's `finally` when the generator does not block, and waits for that up to `CLEANUP_LIMIT`.
     """
 
-    def __init__(
-        self,
-        thread: ModelThread,
-        start: Callable[[], Any] | None = None,
-        begun: AsyncIterator[InferenceResponse] | None = None,
-    ) -> None:
+    def __init__(self, thread: ModelThread, start: Callable[[], Any]) -> None:
         super().__init__(AHEAD)
         self._thread = thread
-        self._start = start
-        self._responses: Any = begun
+        self._start: Callable[[], Any] | None = start
+        self._context = copy_context()
         self._inside = False
         self._task: asyncio.Task[None] | None = None
         self._read = asyncio.Event()
-        self.items = 0
-        """Items so far."""
-        self.light = 0
-        """Items that would not have held the server's event loop noticeably."""
         self.over: Future[None] = Future()
         self._request = request_context()
         self._request.thread = self.over
@@ -104,7 +90,8 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
     # In the model's thread.
 
     def _begin(self) -> None:
-        self._task = self._thread.loop.create_task(self._run())
+        self._task = self._thread.loop.create_task(self._run(), context=self._context)
+        del self._context
 
     async def _run(self) -> None:
         try:
@@ -115,27 +102,25 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
             self._let_go(None)
 
     async def _drive(self) -> None:
+        start, self._start = self._start, None
+        if not self.open or start is None:
+            return
+        made = start()
+        responses = aiter(await made if inspect.isawaitable(made) else made)
         try:
-            if self._responses is None and self.open:
-                assert self._start is not None
-                made = self._start()
-                self._responses = aiter(await made if inspect.isawaitable(made) else made)
             while self.open:
                 self._inside = True
-                started = perf_counter()
                 try:
-                    response = await self._responses.__anext__()
+                    response = await responses.__anext__()
                 except StopAsyncIteration:
                     return
                 finally:
                     self._inside = False
-                self.items += 1
-                self.light += perf_counter() - started < LIGHT
                 self.put(response)
                 del response
                 await self._rest()
         finally:
-            close = getattr(self._responses, "aclose", None)
+            close = getattr(responses, "aclose", None)
             if close is not None:
                 await close()
 
@@ -161,6 +146,12 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
         self.over.set_result(None)
         self.end(error)
 
+    def _wake(self) -> None:
+        try:
+            self._thread.outwards.send(self._resume)
+        except RuntimeError:
+            self.open = False  # the loop was closed: the thread outlived the shutdown grace
+
     # On the server's loop.
 
     def _resume(self) -> None:
@@ -171,12 +162,12 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
     def _go_on(self) -> None:
         self._watched = False
         with suppress(RuntimeError):  # the thread and the generator have ended
-            self._thread.loop.call_soon_threadsafe(self._read.set)
+            self._thread.inwards.send(self._read.set)
 
     async def aclose(self) -> None:
         self._request.cancelled = True
         self.close()
         if not self.ended:
             with suppress(RuntimeError):
-                self._thread.loop.call_soon_threadsafe(self._leave)
+                self._thread.inwards.send(self._leave)
             await asyncio.wait([asyncio.wrap_future(self.over)], timeout=CLEANUP_LIMIT)

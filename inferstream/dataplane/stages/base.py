@@ -11,6 +11,7 @@ from ...types.values_request import InputsForm
 from ..checks import Checks, checks_of
 from ..execution.base import Execution
 from ..handler import Handler
+from ..slots import Slots
 
 if TYPE_CHECKING:
     from ...functions.app import App
@@ -54,7 +55,7 @@ class Pipeline:
     """The form of requests that need no tensors; None if a stage reads tensors, or the model does."""
     handler: Handler
     """The outermost stage so far."""
-    slots: int
+    slots: Slots
     """Calls that the handler runs at once."""
     refuse: Callable[[str], None] | None = None
     """Refuses a call for the queue before its request is parsed. Parsing costs more than the whole refusal.

@@ -16,6 +16,7 @@ from ..call import Call, MergedCall, Operation, new_id
 from ..checks import Checks
 from ..handler import Handler
 from ..reply import Reply
+from ..slots import Slots
 from .merging import BatchKey, deal, key_of, merge
 
 logger = logging.getLogger("inferstream.dataplane")
@@ -104,7 +105,7 @@ class Batching:
         self,
         inner: Handler,
         checks: Checks,
-        slots: int,
+        slots: Slots,
         size: int,
         wait: float,
         meters: BatchMeters,
@@ -113,6 +114,7 @@ class Batching:
         self._inner = inner
         self._checks = checks
         self._slots = slots
+        slots.watch(lambda _: self._send())
         self._size = size
         self._wait = wait
         self._meters = meters
@@ -133,7 +135,7 @@ class Batching:
         pending = self._pending.get(key)
         if pending is None:
             pending = self._pending[key] = Pending(key)
-            if self._running < self._slots:
+            if self._running < self._slots.count:
                 return await self._alone(pending, call)
         member = BatchedCall(call, asyncio.get_running_loop())
         pending.members[member] = None
@@ -184,7 +186,7 @@ class Batching:
         self._send()
 
     def _send(self) -> None:
-        while self._ready and self._running < self._slots:
+        while self._ready and self._running < self._slots.count:
             pending = next(iter(self._ready))
             del self._ready[pending]
             self._leave(pending)

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from functools import partial
 
 from ...telemetry.stages import BatchMeters
 from .base import Pipeline, Shared
@@ -32,8 +33,9 @@ def batching(model: Pipeline, shared: Shared) -> Pipeline:
         from .batches import Batching  # late: no import cost when it is off
 
         slots, meters = model.slots, model.meters
-        admitted = callers(slots, size)
-        inner = Limits(model.handler, slots, admitted, settings.priority_aging, meters.queue)
+        admitted = slots.through(partial(callers, size=size))
+        most = callers(MANY, size)  # of batches in the queue, which `admitted` bounds
+        inner = Limits(model.handler, slots, most, settings.priority_aging, meters.queue)
         handler = Batching(inner, model.checks, slots, size, wait, meters.of(BatchMeters), meters.queue)
         return replace(model, handler=handler, slots=admitted, form=None)
     logger.warning("model %s: max_batch_size has no effect%s", settings.name, why)

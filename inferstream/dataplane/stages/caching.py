@@ -49,7 +49,7 @@ def caching(model: Pipeline, shared: Shared) -> Pipeline:
         shared.long_calls.watch(computations, settings)
         inner = computations
     seconds = settings.cache_ttl or shared.store.seconds
-    most = model.slots + settings.max_queue
+    most = model.slots.count + settings.max_queue
     cache = Cache(inner, shared.store, seconds, most, model.meters.of(CacheMeters))
     at_retirement = (*model.at_retirement, cache.clear)
     # A cached response needs no place in the queue.

@@ -9,6 +9,7 @@ from ..call import Call
 from ..handler import Handler
 from ..queue import Queue
 from ..reply import Reply, Watcher
+from ..slots import Slots
 from .base import Pipeline, Shared
 
 Turn = asyncio.Future[None]
@@ -18,23 +19,24 @@ class Limits(Watcher):
     """At most `slots` calls run and `length` wait. A stream holds its slot to its end. `aging` is as in `Queue`."""
 
     def __init__(
-        self, inner: Handler, slots: int, length: int, aging: float, meters: QueueMeters | None = None
+        self, inner: Handler, slots: Slots, length: int, aging: float, meters: QueueMeters | None = None
     ) -> None:
         self._inner = inner
-        self.free = slots
-        """Calls that may begin now."""
+        self._slots = self.free = slots.count
+        """Calls that may begin now; less than none where more run than may now."""
+        slots.watch(self._resized)
         self._length = length
         self._waiting: Queue[Turn] = Queue(aging)
         self._meters = meters or QueueMeters()
 
     def refuse_if_full(self, model: str) -> None:
         """Raise Overloaded, and count it, if a new call would be refused."""
-        if not self.free and self._waiting.length >= self._length:
+        if self.free <= 0 and self._waiting.length >= self._length:
             self._meters.full += 1
             raise Overloaded(f"Model {model} is overloaded: {self._length} calls are waiting already.")
 
     async def __call__(self, call: Call) -> Reply:
-        if self.free and not self._waiting.length:
+        if self.free > 0 and not self._waiting.length:
             self.free -= 1
         else:
             await self._wait(call)
@@ -83,12 +85,17 @@ class Limits(Watcher):
         self._release()
 
     def _release(self) -> None:
-        while self._waiting.length:
+        self.free += 1
+        while self.free > 0 and self._waiting.length:
             turn = self._waiting.pop()
             if not turn.done():  # a call that was just cancelled is still queued
+                self.free -= 1
                 turn.set_result(None)
-                return
-        self.free += 1
+
+    def _resized(self, slots: int) -> None:
+        more, self._slots = slots - self._slots, slots
+        self.free += more - 1
+        self._release()
 
 
 def limits(model: Pipeline, shared: Shared) -> Pipeline:
@@ -96,7 +103,7 @@ def limits(model: Pipeline, shared: Shared) -> Pipeline:
     handler = Limits(model.handler, model.slots, settings.max_queue, settings.priority_aging, meters.queue)
 
     def refuse(name: str) -> None:
-        if handler.free:
+        if handler.free > 0:
             return
         try:
             handler.refuse_if_full(name)

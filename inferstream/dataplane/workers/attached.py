@@ -73,6 +73,7 @@ class AttachedGroup(Group):
     def add(self, pid: int, end: socket.socket, memory: tuple[int, int], load: WorkerLoad) -> AttachedWorker:
         """Add a worker. Raises OSError if its memory cannot be mapped."""
         process = AttachedWorker(pid, end, memory, load, self._news.set)
+        process.resized = self.resized
         self._slots.append(process)
         return process
 

@@ -60,6 +60,8 @@ class WorkerClient:
         self.pid = 0
         self.models: dict[int, bool] = {}
         """Instances loaded there, and whether each is ready."""
+        self.resized: Callable[[int, int], None] | None = None
+        """Called with an instance and the calls that it takes there at once."""
         self.completed = 0
         self.ended = asyncio.Event()
 
@@ -174,6 +176,8 @@ class WorkerClient:
 
     def _readiness(self, frame: frames.Readiness) -> None:
         self.models[frame.instance] = frame.ready
+        if self.resized is not None:
+            self.resized(frame.instance, frame.slots)
 
     def _lose(self) -> None:
         lost = f"The worker process that ran this request {self.how}."

@@ -165,10 +165,11 @@ class Unloaded(Frame):
 
 
 class Readiness(Frame):
-    """The model's `ready` has changed."""
+    """The model's `ready`, or the number of calls that it takes at once, has changed."""
 
     instance: int
     ready: bool
+    slots: int
 
 
 class Completed(Frame):

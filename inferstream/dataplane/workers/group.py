@@ -145,6 +145,7 @@ class WorkerGroup(Group):
     def _spawn(self, program: Program) -> WorkerProcess:
         shared = self._others is not None
         process = WorkerProcess(program, self._start, InstanceMeters(self._meters), shared=shared)
+        process.resized = self.resized
         if self._others is not None:
             self._others.introduce(self, process)
         return process

@@ -26,7 +26,20 @@ from ..handler import Handler
 from ..reply import Reply
 from ..stages.limits import Limits
 from ..stages.show_errors import ToldErrors, carried
-from .frames import MOST_FORMS, Completed, Ended, Failed, Form, Full, Item, ItemOf, Open, Partly, Wanted
+from .frames import (
+    MOST_FORMS,
+    Completed,
+    Ended,
+    Failed,
+    Form,
+    Full,
+    Item,
+    ItemOf,
+    Open,
+    Partly,
+    Readiness,
+    Wanted,
+)
 from .packing import pack_response, places_in, unencodable
 
 if TYPE_CHECKING:
@@ -56,6 +69,10 @@ class Instance:
             self.handler = _in_span(self.handler, models.tracing)
         if models.shows_errors:
             self.handler = ToldErrors(self.handler, carried, lambda call: True)
+
+    def readiness(self, number: int) -> Readiness:
+        """What front ends know about it; `number` is that of the instance."""
+        return Readiness(number, self.ready, self.local.slots.count)
 
 
 class Models:

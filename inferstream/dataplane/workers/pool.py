@@ -15,6 +15,7 @@ from ...types import MetadataModelResponse
 from ...types.values_request import InputsForm
 from ..call import Call
 from ..reply import Reply
+from ..slots import Slots
 from .client import NeverStarted, WorkerClient
 from .frames import Loaded
 
@@ -34,7 +35,15 @@ class Group:
 
     def __init__(self, meters: WorkerMeters) -> None:
         self.meters = meters
+        self.sized: dict[int, Slots] = {}
+        """Calls of each instance that may run at once in all workers, unless its settings have the number."""
         self._turn = 0
+
+    def resized(self, instance: int, slots: int) -> None:
+        """A worker takes this number of calls of a model at once from now on. So will the others."""
+        sized = self.sized.get(instance)
+        if sized is not None:
+            sized.resize(slots * self.size)
 
     def ready(self, instance: int) -> bool:
         """Whether at least one worker has this model ready."""
@@ -80,7 +89,9 @@ class Pool:
         self.capabilities = loaded.capabilities
         self.form: InputsForm | None = None  # values would cross as tensors
         self.routes = loaded.routes
-        self.slots = settings.max_concurrency or loaded.slots * group.size
+        self.slots = Slots(settings.max_concurrency or loaded.slots * group.size)
+        if settings.max_concurrency is None:
+            group.sized[instance] = self.slots
         self.loaded = loaded
         self.group = group
         self._instance = instance
@@ -134,4 +145,5 @@ class Pool:
         return await self._worker().ask(self._instance, request)
 
     async def unload(self) -> None:
+        self.group.sized.pop(self._instance, None)
         await self.group.unload(self._instance)

@@ -72,7 +72,7 @@ class Worker:
         front_end = Peer(link, memory, self._models, {}, lambda: self._left(front_end))
         self._front_ends.add(front_end)
         for number, instance in self._instances.items():
-            front_end.send(frames.Readiness(number, instance.ready))
+            front_end.send(instance.readiness(number))
 
     def _left(self, front_end: Peer) -> None:
         self._front_ends.discard(front_end)
@@ -116,14 +116,15 @@ class Worker:
             reason = f"Model {settings.name} did not load: {type(error).__name__}: {error}"
             raise ModelLoadFailed(reason) from None
         metadata = await _metadata_after_load(local)
-        self._instances[frame.instance] = Instance(local, self._models)
-        self._tell_front_ends(frames.Readiness(frame.instance, True))
+        instance = self._instances[frame.instance] = Instance(local, self._models)
+        self._tell_front_ends(instance.readiness(frame.instance))
+        local.slots.watch(lambda _: self._tell_readiness(frame.instance, instance))
         asyncio.get_running_loop().call_soon(settle)  # after the answer
         return frames.Loaded(
             frame.instance,
             signature,
             local.capabilities,
-            local.slots,
+            local.slots.count,
             local.routes,
             local.strictness,
             metadata,
@@ -155,10 +156,13 @@ class Worker:
             for number, instance in self._instances.items():
                 if instance.local.ready is not instance.ready:
                     instance.ready = not instance.ready
-                    changed = frames.Readiness(number, instance.ready)
-                    self._send(changed)
-                    self._tell_front_ends(changed)
+                    self._tell_readiness(number, instance)
                 self._tell_numbers(number, instance)
+
+    def _tell_readiness(self, number: int, instance: Instance) -> None:
+        changed = instance.readiness(number)
+        self._send(changed)
+        self._tell_front_ends(changed)
 
     def _tell_numbers(self, number: int, instance: Instance) -> None:
         for name, meters in instance.meters.items():

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from contextvars import ContextVar
 
 import pytest
@@ -14,7 +14,7 @@ caller: ContextVar[str] = ContextVar("caller", default="nobody")
 
 
 @pytest.fixture
-def thread() -> Iterator[ModelThread]:
+async def thread() -> AsyncIterator[ModelThread]:
     thread = ModelThread("model-m")
     yield thread
     thread.close()

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import itertools
 import logging
 import sqlite3
 import threading
@@ -17,7 +16,6 @@ from inferstream.concurrency.model_thread import ModelThread
 from inferstream.context import request_context
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution import coroutines
-from inferstream.dataplane.execution import local as execution
 from inferstream.dataplane.execution.local import UNBLOCKED_SLOTS, Local
 from inferstream.dataplane.reply import Reply
 from inferstream.errors import InferenceFailed, InferstreamError
@@ -38,7 +36,7 @@ def response(**parameters: object) -> InferenceResponse:
 
 
 class Light(MLModel):
-    """Never suspends, keeps nothing, and takes no time."""
+    """Never awaits, and takes no time."""
 
     async def predict(self, payload):
         return response(thread=here())
@@ -50,7 +48,7 @@ class Light(MLModel):
 
 
 class Blocking(MLModel):
-    """Never suspends, and holds whatever runs it until it is released."""
+    """Never awaits, and holds whatever runs it until it is released."""
 
     def __init__(self, settings):
         super().__init__(settings)
@@ -158,7 +156,7 @@ async def acquired(semaphore: threading.Semaphore) -> None:
     assert await asyncio.to_thread(semaphore.acquire, timeout=5)
 
 
-async def test_a_model_that_never_suspends_lives_in_its_own_thread(start: Start) -> None:
+async def test_a_class_lives_in_its_own_thread(start: Start) -> None:
     local = await start(Blocking)
     model = local._model
     for _ in range(20):
@@ -181,110 +179,6 @@ async def test_the_loop_turns_while_a_coroutine_blocks_and_no_two_run_at_once(st
     assert await asyncio.gather(*calls) == [AWAY] * 4
     assert await asyncio.gather(*streams) == [[AWAY] * 2] * 4
     assert model.most == 1
-
-
-async def test_as_many_run_at_once_as_the_settings_ask_for(start: Start) -> None:
-    local = await start(Blocking, threads=3)
-    model = local._model
-    calls = [asyncio.ensure_future(infer(local)) for _ in range(3)]
-    for _ in range(3):
-        await acquired(model.began)
-    assert model.inside == 3
-    for _ in range(3):
-        model.release.release()
-    assert len(set(await asyncio.gather(*calls))) == 3
-
-
-async def test_one_that_is_light_moves_to_the_loop_and_stays_there(start: Start) -> None:
-    local = await start(Light)
-    seen = [await infer(local) for _ in range(400)]
-    assert seen[0] == AWAY
-    assert HOME in seen
-    assert seen.index(HOME) >= 8
-
-
-async def test_one_that_keeps_nothing_has_a_thread_while_it_needs_one(start: Start) -> None:
-    local = await start(Light)
-    assert local._threads == []
-    await infer(local)
-    (thread,) = local._threads
-    while await infer(local) == AWAY:
-        pass
-    assert local._threads == []
-    await asyncio.to_thread(thread._thread.join, 5)
-    assert not thread._thread.is_alive()
-
-
-async def test_streams_that_are_light_move_to_the_loop(start: Start) -> None:
-    local = await start(Light)
-    seen = [set(await stream(local)) for _ in range(30)]
-    assert seen[0] == {AWAY}
-    assert {HOME} in seen
-
-
-async def test_one_that_is_held_up_now_and_then_stays_on_the_loop(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    local = await start(Light)
-    while await infer(local) == AWAY:
-        pass
-    late = itertools.cycle([0.0, 0.0, 1.0, 0.0])  # every other stretch takes a second
-    times = itertools.accumulate(late)
-    monkeypatch.setattr(execution, "perf_counter", lambda: next(times))
-    assert {await infer(local) for _ in range(50)} == {HOME}
-
-
-class Endless:
-    """Something that runs in a thread and does not end."""
-
-    def abandoned(self, error: Exception) -> None:
-        """The thread has ended first."""
-
-
-async def test_one_that_is_light_moves_to_the_loop_though_its_thread_is_never_free(start: Start) -> None:
-    local = await start(Light)
-    thread = local._coroutines._free()
-    running = Endless()
-    thread._running.add(running)
-    while await infer(local) == AWAY:
-        pass
-    assert local._threads == [thread]
-    assert set(await stream(local)) == {HOME}
-    thread.ended(running)
-
-
-async def test_a_stream_on_the_loop_moves_with_its_model(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    local = await start(Light)
-    while await infer(local) == AWAY:
-        pass
-    async with await local(call(Operation.STREAM)) as reply:
-        seen = [(await anext(reply)).parameters.thread for _ in range(2)]
-        monkeypatch.setattr(coroutines, "HEAVY", -1.0)
-        for _ in range(5):
-            await infer(local)
-        seen += [item.parameters.thread async for item in reply]
-    assert seen == [HOME] * 2 + [AWAY] * 14
-
-
-async def test_one_that_holds_the_loop_goes_back(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    local = await start(Light)
-    while await infer(local) == AWAY:
-        pass
-    monkeypatch.setattr(coroutines, "HEAVY", -1.0)  # whatever runs on the loop is too long from now on
-    assert [await infer(local) for _ in range(6)] == [HOME] * 5 + [AWAY]
-
-
-async def test_a_stream_that_holds_the_loop_goes_on_in_the_thread(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    local = await start(Light)
-    while await infer(local) == AWAY:
-        pass
-    monkeypatch.setattr("inferstream.dataplane.execution.responses.HEAVY", -1.0)
-    monkeypatch.setattr(coroutines, "HEAVY", -1.0)
-    assert await stream(local) == [HOME] * 5 + [AWAY] * 11
 
 
 async def test_a_call_that_is_cancelled_in_the_thread_leaves_at_once(start: Start) -> None:
@@ -352,7 +246,7 @@ async def test_a_generator_is_held_back_by_its_reader(start: Start) -> None:
 
 async def infer_beside(local: Local) -> int:
     """Something else that runs in the model's thread, so that its generator has had its chance."""
-    return await local._threads[0].call(lambda: 1)
+    return await local._thread.call(lambda: 1)
 
 
 async def test_later_requests_reach_a_generator_in_the_thread(start: Start) -> None:
@@ -436,7 +330,7 @@ async def test_a_blocking_load_of_a_model_written_def_does_not_hold_the_loop(loa
     assert await asyncio.to_thread(began.wait, 5)
     release.set()
     loaded = await ready
-    assert loaded.thread is None
+    assert loaded.thread is not None
     await loaded.unload()
 
 
@@ -588,56 +482,19 @@ async def test_what_belongs_to_a_thread_stays_in_it(start: Start, model: type[ML
     assert {await infer(local) for _ in range(40)} == {AWAY}
 
 
-async def test_a_generator_that_moves_is_closed_though_nobody_reads_on(start: Start) -> None:
-    closed = threading.Event()
-
-    class Closes(MLModel):
-        async def predict(self, payload):
-            return response(thread=here())
-
-        async def predict_stream(self, payloads):
-            try:
-                for _ in range(9):
-                    yield response(thread=here())
-            finally:
-                closed.set()
-
-    local = await start(Closes)
-    runs = local._coroutines
-    runs._resident, runs.away = False, False
-    release = threading.Event()
-    async with await local(call(Operation.STREAM)) as reply:
-        await anext(reply)
-        runs.away = True
-        busy = asyncio.ensure_future(local._threads[0].call(release.wait, 5))
-        await asyncio.sleep(0)
-        reading = asyncio.ensure_future(anext(reply))
-        await asyncio.sleep(0)
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-    release.set()
-    await busy
-    assert await asyncio.to_thread(closed.wait, 5)
-
-
-async def test_an_unload_that_is_cancelled_closes_every_thread(start: Start) -> None:
-    local = await start(Blocking, threads=3)
-    calls = [asyncio.ensure_future(infer(local)) for _ in range(3)]
-    for _ in range(3):
-        await acquired(local._model.began)
-    for waiting in calls:
-        waiting.cancel()
+async def test_an_unload_that_is_cancelled_closes_the_thread(start: Start) -> None:
+    local = await start(Blocking)
+    waiting = asyncio.ensure_future(infer(local))
+    await acquired(local._model.began)
+    waiting.cancel()
     unloading = asyncio.ensure_future(local.unload())
     await asyncio.sleep(0)
     unloading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await unloading
-    for _ in range(3):
-        local._model.release.release()
-    for thread in local._threads:
-        await asyncio.to_thread(thread._thread.join, 5)
-        assert not thread._thread.is_alive()
+    local._model.release.release()
+    await asyncio.to_thread(local._thread._thread.join, 5)
+    assert not local._thread._thread.is_alive()
 
 
 async def test_a_model_whose_routes_cannot_be_is_unloaded_again(
@@ -655,130 +512,6 @@ async def test_a_model_whose_routes_cannot_be_is_unloaded_again(
     with pytest.raises(ValueError, match="no such route"):
         await Local.load(loaded.model.settings, 10, refuses)
     assert loaded.model.unloaded == AWAY
-
-
-async def test_a_batch_waits_for_the_thread_where_it_can_still_grow(start: Start) -> None:
-    class Predicts(MLModel):
-        async def predict(self, payload):
-            return response()
-
-    assert (await start(Predicts, max_batch_size=8)).slots == 1
-    assert (await start(Predicts, max_batch_size=8, threads=2)).slots == 2
-    assert (await start(Predicts)).slots == UNBLOCKED_SLOTS
-    assert (await start(Only)).slots == 1
-
-
-async def test_one_that_awaits_runs_on_the_loop_unwatched_after_a_while(start: Start) -> None:
-    local = await start(Awaiting)
-    assert {await infer(local) for _ in range(coroutines.WATCHED + 1)} == {HOME}
-    assert {*await stream(local)} == {HOME}
-    if local._coroutines.turns is None:  # a machine that stalls may have been taken for the model
-        assert local._coroutines.predict == local._model.predict
-
-
-@pytest.mark.parametrize("ask", [infer, stream])
-async def test_one_that_awaits_and_blocks_is_named_once(
-    start: Start, ask: Callable, caplog: pytest.LogCaptureFixture
-) -> None:
-    local = await start(Awaiting)
-    local._model.holds = True
-    with caplog.at_level(logging.WARNING, "inferstream.model"):
-        for _ in range(5):
-            await ask(local)
-    (warning,) = caplog.records
-    assert warning.getMessage().startswith("model m: its code awaits and also blocks")
-
-
-async def test_the_loop_turns_between_the_stretches_of_one_that_blocks(start: Start) -> None:
-    local = await start(Awaiting)
-    local._model.holds = True
-    for _ in range(5):
-        await infer(local)
-    assert local._coroutines.turns is not None
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    counting = asyncio.ensure_future(count())
-    calls = [asyncio.ensure_future(infer(local)) for _ in range(10)]
-    calls[3].cancel()
-    capabilities = await asyncio.gather(*calls, return_exceptions=True)
-    counting.cancel()
-    assert [isinstance(answer, str) for answer in capabilities] == [True] * 3 + [False] + [True] * 6
-    assert turns >= 18  # two stretches each, and a turn between any two
-
-
-class Holds:
-    """Counts the stretches of which the server learns, and knows whether one is in progress."""
-
-    def __init__(self) -> None:
-        self.count = self.inside = 0
-
-    def began(self) -> None:
-        self.count += 1
-        self.inside += 1
-
-    def ended(self) -> None:
-        self.inside -= 1
-
-
-@pytest.fixture
-def holds() -> Holds:
-    return Holds()
-
-
-@pytest.fixture
-def on_loop(holds: Holds) -> Local:
-    model = Awaiting(ModelSettings(implementation=Awaiting, name="m"))
-    return Local(model, None, LoadedModel(model), holds)
-
-
-@pytest.mark.parametrize("blocks", [False, True])
-@pytest.mark.parametrize("ask", [infer, stream])
-async def test_the_server_learns_of_the_stretches_of_one_that_blocks(
-    on_loop: Local, holds: Holds, ask: Callable, blocks: bool
-) -> None:
-    on_loop._model.holds = blocks
-    for _ in range(coroutines.WATCHED + 1):
-        await ask(on_loop)
-    assert holds.inside == 0
-    before = holds.count
-    await ask(on_loop)
-    if blocks:  # each stretch, beyond the calls that are watched
-        assert holds.count - before == (2 if ask is infer else 17)
-    elif on_loop._coroutines.turns is None:  # a machine that stalls may have been taken for the model
-        assert holds.count == before
-
-
-async def test_a_stream_that_has_begun_takes_turns_when_its_model_is_found_to_block(
-    on_loop: Local, holds: Holds
-) -> None:
-    async with await on_loop(call(Operation.STREAM)) as reply:
-        for _ in range(coroutines.WATCHED_ITEMS):
-            await anext(reply)
-        on_loop._model.holds = True
-        for _ in range(10):
-            await infer(on_loop)
-        assert on_loop._coroutines.turns is not None
-        before = holds.count
-        await anext(reply)
-        assert holds.count > before
-
-
-async def test_the_server_learns_of_the_end_of_a_stretch_that_fails(holds: Holds) -> None:
-    class Fails(MLModel):
-        async def predict(self, payload):
-            await asyncio.sleep(0)
-            raise ValueError("no")
-
-    model = Fails(ModelSettings(implementation=Fails, name="m"))
-    with pytest.raises(InferenceFailed):
-        await infer(Local(model, None, LoadedModel(model), holds))
-    assert (holds.count, holds.inside) == (2, 0)
 
 
 @pytest.mark.parametrize("operation", Operation)
@@ -800,7 +533,7 @@ async def test_nothing_is_left_to_the_collector(operation: Operation, fails: boo
 
     model = Model(ModelSettings(implementation=Model, name="m"))
     thread = ModelThread("model-m")
-    local = Local(model, None, LoadedModel(model, True, thread))
+    local = Local(model, None, LoadedModel(model, thread))
 
     async def ask() -> None:
         try:
@@ -829,15 +562,112 @@ async def test_nothing_is_left_to_the_collector(operation: Operation, fails: boo
         await local.unload()
 
 
-def test_the_first_stretch_of_seconds_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    """It may be the first call that loads what it needs, so later calls are not delayed for it."""
+class Meets(MLModel):
+    """Calls that wait for each other."""
+
+    async def load(self):
+        self.inside, self.all_in = 0, asyncio.Event()
+        return True
+
+    async def predict(self, payload):
+        self.inside += 1
+        if self.inside == 3:
+            self.all_in.set()
+        await self.all_in.wait()
+        return response(thread=here())
+
+
+async def test_calls_that_await_run_at_once_in_their_own_loop(start: Start) -> None:
+    local = await start(Meets)
+    assert await asyncio.gather(*(infer(local) for _ in range(3))) == [AWAY] * 3
+
+
+async def test_a_call_holds_its_slot_until_the_first_one_awaits(start: Start) -> None:
+    local = await start(Meets)
+    seen: list[int] = []
+    local.slots.watch(seen.append)
+    assert local.slots.count == 1
+    await asyncio.gather(*(infer(local) for _ in range(3)))
+    await infer(local)
+    assert seen == [UNBLOCKED_SLOTS]
+
+
+@pytest.mark.parametrize(
+    ("settings", "slots"), [({"max_concurrency": 5}, 5), ({"loop": "server"}, UNBLOCKED_SLOTS)]
+)
+async def test_slots_that_are_known_stay(start: Start, settings: dict[str, object], slots: int) -> None:
+    local = await start(Light, **settings)
+    for _ in range(20):
+        await infer(local)
+    assert local.slots.count == slots
+
+
+class Predicts(MLModel):
+    async def predict(self, payload):
+        return response(thread=here())
+
+
+async def test_light_calls_cross_together_until_one_is_heavy(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coroutines, "LIGHT", 60.0)
+    monkeypatch.setattr(coroutines, "HEAVY", 60.0)
+    local = await start(Predicts)
+    counts = []
+    for _ in range(coroutines.LIGHT_ENOUGH + 1):
+        counts.append(local.slots.count)
+        await infer(local)
+        await infer_beside(local)
+    assert counts == [1] * coroutines.LIGHT_ENOUGH + [coroutines.CROSSING]
+    monkeypatch.setattr(coroutines, "HEAVY", -1.0)
+    await infer(local)
+    await infer_beside(local)
+    assert local.slots.count == 1
+
+
+async def test_a_class_runs_here_where_its_settings_say_so(start: Start) -> None:
+    local = await start(Awaiting, loop="server")
+    assert {await infer(local) for _ in range(coroutines.WATCHED + 1)} == {HOME}
+    assert {*await stream(local)} == {HOME}
+    assert local._coroutines.predict == local._model.predict  # no longer timed
+
+
+@pytest.mark.parametrize("ask", [infer, stream])
+async def test_one_that_holds_the_servers_loop_is_named_once(
+    start: Start, ask: Callable, caplog: pytest.LogCaptureFixture
+) -> None:
+    local = await start(Awaiting, loop="server")
+    local._model.holds = True
+    with caplog.at_level(logging.WARNING, "inferstream.model"):
+        for _ in range(5):
+            await ask(local)
+    (warning,) = caplog.records
+    assert warning.getMessage().startswith("model m: its code blocks: it held the server's event loop for")
+    assert "asyncio.to_thread" in warning.getMessage()
+
+
+async def test_the_first_stretch_of_seconds_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     on_loop = coroutines.OnLoop(Light(ModelSettings(implementation=Light, name="m")))
-    on_loop.ended(0.002)
+    on_loop._ran(0.002)
     assert not caplog.text
-    on_loop.ended(2.6)
-    assert on_loop.turns is None
-    on_loop.ended(2.6)
-    assert (
-        caplog.text.count("model m: its code awaits and also blocks: it held the event loop for 2600 ms") == 1
-    )
-    assert "asyncio.to_thread" in caplog.text
+    on_loop._ran(2.6)
+    on_loop._ran(2.6)
+    assert caplog.text.count("it held the server's event loop for 2600 ms") == 1
+
+
+async def test_an_error_that_is_thrown_into_a_timed_call_reaches_it(start: Start) -> None:
+    class Catches(MLModel):
+        async def predict(self, payload):
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                self.caught = True
+                raise
+
+    local = await start(Catches, loop="server")
+    waiting = asyncio.ensure_future(infer(local))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert local._model.caught
