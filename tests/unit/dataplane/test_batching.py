@@ -14,6 +14,7 @@ from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.checks import checks_of
 from inferstream.dataplane.handler import Handler
 from inferstream.dataplane.reply import Reply
+from inferstream.dataplane.slots import Slots
 from inferstream.dataplane.stages.batches import Batching
 from inferstream.dataplane.stages.batching import callers
 from inferstream.dataplane.stages.limits import Limits
@@ -122,7 +123,7 @@ class Caller:
 def around(
     model: Handler, size: int = 4, wait: float = NEVER, slots: int = 2, queue: QueueMeters | None = None
 ) -> Batching:
-    return Batching(model, checks_of(Signature(), "declared"), slots, size, wait, BatchMeters(), queue)
+    return Batching(model, checks_of(Signature(), "declared"), Slots(slots), size, wait, BatchMeters(), queue)
 
 
 async def turns(count: int = 10) -> None:
@@ -493,7 +494,7 @@ async def test_members_that_leave_before_the_model_begins_have_left_the_queue_an
 
 async def test_each_member_of_a_batch_that_waits_for_a_slot_is_counted_when_it_leaves() -> None:
     queue = QueueMeters()
-    limits = Limits(model := Model(), 1, 100, 1.0, queue)
+    limits = Limits(model := Model(), Slots(1), 100, 1.0, queue)
     stage = around(limits, size=2, slots=2, queue=queue)
     found = [Caller(stage, [0.0]), *(Caller(stage, [float(i)]) for i in (1, 2))]
     await turns()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.reply import Reply, StreamReply
+from inferstream.dataplane.slots import Slots
 from inferstream.dataplane.stages import flight
 from inferstream.dataplane.stages.cache import Cache
 from inferstream.dataplane.stages.deadline import Deadline
@@ -522,7 +523,7 @@ async def test_a_computation_left_in_the_queue_ends_for_the_reason_of_its_last_c
     queue = QueueMeters()
     store = Store(100, 2**20, EVER, lambda: 0.0, StoreMeters())
     model = Model()
-    handler = Live(Cache(Limits(model, 1, 100, 1.0, queue), store, EVER, 100, CacheMeters()))
+    handler = Live(Cache(Limits(model, Slots(1), 100, 1.0, queue), store, EVER, 100, CacheMeters()))
 
     calls = [Call(Operation.INFER, "m", None, request(value), {}) for value in (1.0, 2.0)]
     asking = [asyncio.ensure_future(handler(call)) for call in calls]

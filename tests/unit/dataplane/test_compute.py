@@ -10,6 +10,7 @@ from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution.local import Local
 from inferstream.dataplane.pipeline import build_pipeline, build_shared
 from inferstream.dataplane.reply import Reply, StreamReply
+from inferstream.dataplane.slots import Slots
 from inferstream.dataplane.stages.base import Shared
 from inferstream.dataplane.stages.compute import Compute
 from inferstream.dataplane.stages.limits import Limits
@@ -111,7 +112,7 @@ async def test_waiting_for_a_turn_is_no_computing() -> None:
         await asyncio.sleep(0)
         return Reply(RESPONSE)
 
-    handler = Metrics(Limits(turns, 1, 8, 1.0, meters.queue), meters)
+    handler = Metrics(Limits(turns, Slots(1), 8, 1.0, meters.queue), meters)
     await asyncio.gather(*map(handler, calls))
     assert [call.waited > 0 for call in calls] == [False, True, True]
     assert meters.waited == pytest.approx(sum(call.waited for call in calls))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.queue import Queue
 from inferstream.dataplane.reply import Reply, StreamReply
+from inferstream.dataplane.slots import Slots
 from inferstream.dataplane.stages.deadline import Deadline
 from inferstream.dataplane.stages.limits import Limits
 from inferstream.dataplane.stages.live import Live
@@ -63,7 +64,7 @@ class Stage:
     def __init__(self, slots: int = 1, length: int = 100, aging: float = 10.0) -> None:
         self.model = Model()
         self.meters = QueueMeters()
-        self.limits = Limits(self.model, slots, length, aging, self.meters)
+        self.limits = Limits(self.model, Slots(slots), length, aging, self.meters)
         self.handler = Live(Deadline(self.limits, None))
 
     def ask(
