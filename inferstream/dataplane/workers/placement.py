@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ... import processors
 from ...errors import ModelLoadFailed
 from ...repository.environments import environment_of, python_in
-from ...repository.loading import Awaiting, plainly
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from ..execution.base import BuildRouteHandler, Execution
 from ..execution.local import Local
-from ..execution.stretches import Hold
 from ..stages.deadline import limit_of
 
 if TYPE_CHECKING:
@@ -44,16 +42,12 @@ class Placements:
         build_route_handler: BuildRouteHandler,
         worker_script: str,
         others: "WorkerSharing | None" = None,
-        awaiting: Awaiting = plainly,
-        hold: Hold | None = None,
     ) -> None:
         self._settings = settings
         self._worker_script = worker_script
         self._build_route_handler = build_route_handler
         self._meters = meters
         self._others = others
-        self._awaiting = awaiting
-        self._hold = hold
         self._groups: dict[Placement, WorkerGroup] = {}
 
     async def load(self, settings: ModelSettings) -> Execution:
@@ -71,7 +65,7 @@ class Placements:
             )
         if workers == 0:
             timeout = self._settings.model_load_timeout
-            return await Local.load(settings, timeout, self._build_route_handler, self._awaiting, self._hold)
+            return await Local.load(settings, timeout, self._build_route_handler)
         from .pool import Pool  # late: only workers need it
 
         placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))
