@@ -6,17 +6,15 @@ from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.execution.base import Execution
-from ..dataplane.execution.stretches import Hold
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
-from ..repository import Awaiting, ModelRepository
-from ..repository.loading import plainly
+from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
 from ..telemetry.files import MetricFiles, ModelMetrics
 from ..telemetry.gpu import GpuMemory
@@ -40,16 +38,6 @@ WITHOUT_PORTS = {"host": "0.0.0.0", "frontends": 1}
 """Settings of an application that another server gives its ports: those may be open to everybody."""
 
 
-class Hosting(NamedTuple):
-    """What a server with ports of its own adds to its application."""
-
-    front_ends: "Callable[[Settings, Meters, MetricFiles], Supervisor | None]" = lambda *_: None
-    awaiting: Awaiting = plainly
-    """How to await a `load` that may block the event loop."""
-    hold: Hold | None = None
-    """Learns when code of a model holds the event loop."""
-
-
 class Application:
     """Serves models in this process, and in workers if their settings name any; it opens no port.
 
@@ -66,23 +54,21 @@ class Application:
         served: Served = ".",
         *,
         repository: ModelRepository | None = None,
-        hosting: Hosting | None = None,
+        supervise: "Callable[[Settings, Meters, MetricFiles], Supervisor | None] | None" = None,
         **settings: Any,
     ) -> None:
+        """A server with ports of its own gives `supervise`, which makes the supervisor of its front ends."""
         own, repository = resolve(served, settings, repository)
-        if hosting is None:
+        if supervise is None:
             own = own.model_copy(update=WITHOUT_PORTS)
-            hosting = Hosting()
         self.settings = own
         self.meters = Meters(own.metrics_rest_server_prefix, Buckets(**own.metrics_buckets))
         workers = WorkerMeters(MetricFiles(own.metrics_dir))
         self.meters.add(workers)
         self.meters.add(ModelMetrics(workers.files))
         self.meters.add(GpuMemory())  # not in further front ends, whose numbers are added to these
-        self.front_ends = hosting.front_ends(own, self.meters, workers.files)
-        self.placements = Placements(
-            own, workers, build_route_handler, WORKER, self.front_ends, hosting.awaiting, hosting.hold
-        )
+        self.front_ends = None if supervise is None else supervise(own, self.meters, workers.files)
+        self.placements = Placements(own, workers, build_route_handler, WORKER, self.front_ends)
         self.tracing = build_tracing(own)
         self._push = build_push(own, self.meters)
         self.registry = Registry(

@@ -12,10 +12,8 @@ from .grpc.native.port import NativePort
 from .grpc.services import build_services
 from .grpc.web.door import build_web
 from .rest.asgi import build_rest_app
-from .rest.liveness import Liveness
 from .rest.origins import Origins
 from .rest.server import HttpServer, rest_service
-from .standin import StandIn
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
@@ -25,24 +23,18 @@ class Doors:
     """The ports of one front end. Raises InvalidSettings for wrong options of a port."""
 
     def __init__(
-        self,
-        dataplane: DataPlane,
-        settings: Settings,
-        meters: Meters,
-        tracing: "Tracer | None",
-        stand_in: StandIn,
+        self, dataplane: DataPlane, settings: Settings, meters: Meters, tracing: "Tracer | None"
     ) -> None:
         rpcs = build_services(dataplane, settings, meters, tracing)
         web = build_web(rpcs, settings, Origins(settings).check)
         service = rest_service(build_rest_app(dataplane, settings, meters, tracing, web), settings)
-        self.rest = HttpServer(service, settings, "rest", Liveness(stand_in))
+        self.rest = HttpServer(service, settings, "rest")
         if settings.one_port:
             check_certificate(settings, self.rest.encrypted)
-            beside = self.rest.over_http2(service).accept
-            self.grpc = NativePort(rpcs, settings, None if self.rest.encrypted else stand_in, beside)
+            self.grpc = NativePort(rpcs, settings, self.rest.over_http2(service).accept)
             self.rest.speak_http2(self.grpc.guest)
         else:
-            self.grpc = NativePort(rpcs, settings, stand_in)
+            self.grpc = NativePort(rpcs, settings)
 
     async def start(self, sock: socket.socket) -> None:
         """Serve REST at this socket, and gRPC at the port that it is bound to."""

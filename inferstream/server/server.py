@@ -15,13 +15,12 @@ from ..repository import ModelRepository
 from ..settings import Settings
 from ..telemetry.files import MetricFiles
 from ..telemetry.metrics import Meters
-from .application import Application, Hosting
+from .application import Application
 from .doors import Doors
 from .grpc.options import check_engine
 from .ports import bind, share
 from .reload import reload_on_change
 from .rest.server import HttpServer, metrics_service
-from .standin import StandIn
 from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, longest_stop, within
 
 if TYPE_CHECKING:
@@ -38,9 +37,7 @@ class Server:
         check_engine(settings)
         self.settings = settings
         processors.divide(settings.frontends)
-        self._stand_in = StandIn(settings.model_load_timeout)
-        hosting = Hosting(_front_ends, self._stand_in.during, self._stand_in)
-        self.application = Application(settings, repository=repository, hosting=hosting)
+        self.application = Application(settings, repository=repository, supervise=_front_ends)
         self.front_ends = self.application.front_ends
         self.ports: dict[str, int] = {}
         self._kafka = _kafka(self.application) if settings.kafka_enabled else None
@@ -71,7 +68,7 @@ class Server:
         with ExitStack() as taken:
             sockets = self._bind(taken)
             app = self.application
-            doors = Doors(app.dataplane, self.settings, app.meters, app.tracing, self._stand_in)
+            doors = Doors(app.dataplane, self.settings, app.meters, app.tracing)
             self.ports["gRPC"] = self._bind_grpc(doors)
             try:
                 await self._serve(doors, sockets, started, watch)
@@ -199,7 +196,6 @@ class Server:
             closing.append(app.end(others.stop(FRONT_ENDS - SPARE)))
         await within(PORTS if others is None else FRONT_ENDS, "closing the ports", *closing)
         await app.close(over - loop.time(), *([] if self._loading is None else [_ended(self._loading)]))
-        self._stand_in.close()
         logger.info("stopped")
 
 

@@ -227,19 +227,6 @@ def release(state: Count) -> None:
 
 
 @app.model
-async def sleepy(seconds: float) -> float:
-    time.sleep(seconds)  # blocks, and never awaits
-    return seconds
-
-
-@app.model
-async def sleepy_stream(seconds: float, n: int = 1) -> AsyncIterator[str]:
-    for index in range(n):
-        time.sleep(seconds)
-        yield f"{index}"
-
-
-@app.model
 def dozing(seconds: float, n: int = 1) -> Iterator[str]:
     yield threading.current_thread().name
     for index in range(n):
@@ -251,15 +238,6 @@ def dozing(seconds: float, n: int = 1) -> Iterator[str]:
 async def on_loop() -> str:
     await asyncio.sleep(0)
     return threading.current_thread().name
-
-
-@app.model
-async def sleepy_total(xs: AsyncIterator[int], seconds: float) -> int:
-    found = 0
-    async for x in xs:
-        time.sleep(seconds)
-        found += x
-    return found
 
 
 @app.model

@@ -18,6 +18,7 @@ from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.serving import Running, eventually, fp32, text, write_model
 
 CODE = """
+import asyncio
 import os
 import time
 from pathlib import Path
@@ -55,6 +56,16 @@ class AsyncBlocking(Blocking):
     async def unload(self):
         block(f"unloads {self.name}")
         return True
+
+
+class Awaiting(AsyncBlocking):
+    async def load(self):
+        await asyncio.sleep(0)
+        return await super().load()
+
+    async def predict(self, payload):
+        await asyncio.sleep(0)
+        return super().predict(payload)
 """
 
 PATIENCE = 5
@@ -69,7 +80,7 @@ def write_models(folder: Path, kind: str, *names: str) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["Blocking", "AsyncBlocking"])
+@pytest.fixture(scope="module", params=["Blocking", "AsyncBlocking", "Awaiting"])
 def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 

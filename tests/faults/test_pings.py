@@ -1,4 +1,4 @@
-"""Clients of gRPC with short ping time-outs, while code of a model holds the event loop for longer than those."""
+"""Clients of gRPC with short ping time-outs, while code of a class blocks for longer than those."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -23,13 +23,13 @@ from inferstream import MLModel
 from inferstream.types import InferenceResponse
 
 LOADED = Path(os.environ["TEST_LOG"] + ".loaded")
-HELD = 6
+BLOCKED = 6
 
 
 class Loading(MLModel):
     async def load(self):
         if LOADED.exists():
-            time.sleep(HELD)
+            time.sleep(BLOCKED)
         LOADED.touch()
         return True
 
@@ -41,7 +41,7 @@ class Loading(MLModel):
 class Predicting(MLModel):
     async def predict(self, payload):
         await asyncio.sleep(0)
-        time.sleep(HELD)
+        time.sleep(BLOCKED)
         return InferenceResponse(model_name=self.name, outputs=[])
 
 
@@ -50,7 +50,7 @@ class Streaming(MLModel):
         async for _ in payloads:
             for _ in range(2):
                 await asyncio.sleep(0)
-                time.sleep(HELD)
+                time.sleep(BLOCKED)
                 yield InferenceResponse(model_name=self.name, outputs=[])
 
 
@@ -138,12 +138,12 @@ def stream(server: Running) -> None:
     assert len(call(server, "streaming")) == 2
 
 
-@pytest.mark.parametrize(("hold", "frontends"), [(load, 1), (infer, 1), (stream, 1), (infer, 2)])
-def test_streams_go_on_after_model_code_has_held_the_event_loop(
+@pytest.mark.parametrize(("blocks", "frontends"), [(load, 1), (infer, 1), (stream, 1), (infer, 2)])
+def test_streams_go_on_after_code_of_a_class_has_blocked(
     start: Callable[..., Running],
     tmp_path: Path,
     ticking: Callable[[Running], Ticks],
-    hold: Callable[[Running], None],
+    blocks: Callable[[Running], None],
     frontends: int,
 ) -> None:
     folder = tmp_path / "models"
@@ -153,6 +153,6 @@ def test_streams_go_on_after_model_code_has_held_the_event_loop(
     streams = [ticking(server) for _ in range(2 * frontends)]
     for each in streams:
         assert each.go_on(), each.error
-    hold(server)
+    blocks(server)
     for each in streams:
         assert each.go_on(), each.error

@@ -39,7 +39,6 @@ from ...telemetry.workers import WorkerMeters
 from ..doors import Doors
 from ..ports import bind
 from ..spans import build_push, build_tracing
-from ..standin import StandIn
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
 from .registry import FrontEndRegistry, Loading
@@ -105,9 +104,8 @@ class FrontEnd:
             self._metric_push.start()
         self._registry = FrontEndRegistry(settings, self._meters, self._tracing, self._ask, self._send)
         loads = WorkerLoads(self._loads, frame.index, frame.count)
-        self._stand_in = StandIn(settings.model_load_timeout)
         which = (frame.index, frame.count)
-        self._loading = Loading(settings, which, self._workers, self._send, loads, self._stand_in)
+        self._loading = Loading(settings, which, self._workers, self._send, loads)
         Intake(self._intake, self._loading.arrived)
         counters = None
         if keys_configured(settings):
@@ -120,7 +118,7 @@ class FrontEnd:
 
     async def _open(self) -> None:
         settings = self._settings
-        doors = Doors(self._dataplane, settings, self._meters, self._tracing, self._stand_in)
+        doors = Doors(self._dataplane, settings, self._meters, self._tracing)
         sock = bind(settings.host, self._ports["REST"], "REST", shared=True)
         if not settings.one_port:
             doors.grpc.join(settings.host, self._ports["gRPC"])

@@ -23,7 +23,6 @@ from ...telemetry.metrics import Meters
 from ...telemetry.workers import WorkerMeters
 from ...types import RepositoryIndexResponseItem, State
 from ..custom import build_route_handler
-from ..standin import StandIn
 from . import frames
 from .access_log import RecordSender
 from .models import divide
@@ -151,14 +150,12 @@ class Loading:
         meters: WorkerMeters,
         send: Callable[[Frame], object],
         loads: WorkerLoads,
-        stand_in: StandIn,
     ) -> None:
         self._settings = settings
         self._index, self._count = which
         self._meters = meters
         self._send = send
         self._loads = loads
-        self._stand_in = stand_in
         self._groups: dict[int, AttachedGroup] = {}
         self._workers: dict[int, tuple[AttachedGroup, AttachedWorker]] = {}
 
@@ -170,8 +167,7 @@ class Loading:
         timeout = self._settings.model_load_timeout
         workers = frame.workers
         if workers is None:
-            stand_in = self._stand_in
-            return await Local.load(settings, timeout, build_route_handler, stand_in.during, stand_in)
+            return await Local.load(settings, timeout, build_route_handler)
         group = self._group(workers.group)
         group.size = workers.size
         try:

@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from .connection import Connection
@@ -57,16 +58,13 @@ class Http1Port:
                 "ssl_handshake_timeout": HANDSHAKE,
                 "ssl_shutdown_timeout": float(LAST_WORDS),
             }
-        self._server = await loop.create_server(self.connection, sock=sock, backlog=self._backlog, **options)
+        connection = partial(Connection, self._shared)
+        self._server = await loop.create_server(connection, sock=sock, backlog=self._backlog, **options)
         self._looking = loop.create_task(self._look())
 
     def speak_http2(self, guest: Callable[[Callable[[Guest], None], bool], Successor]) -> None:
         """Let a client that begins with HTTP/2 go on with the protocol that `guest` makes, as of `Shared.http2`."""
         self._shared.http2 = guest
-
-    def connection(self) -> Connection:
-        """The protocol of one connection."""
-        return Connection(self._shared)
 
     async def _look(self) -> None:
         """Enforce the time limits, without a timer for each connection."""

@@ -37,7 +37,7 @@ class Openings:
         self.renew()
 
     def renew(self) -> None:
-        """Take the date of this second; any thread may do it."""
+        """Take the date of this second."""
         dated = [(b"date", formatdate(usegmt=True).encode())] if self._dated else []
         pairs = [*dated, *self._headers]
         if pairs != self.pairs:

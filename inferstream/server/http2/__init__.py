@@ -1,7 +1,6 @@
 """HTTP/2 (RFC 9113) as an asyncio protocol, for a server that streams. It knows nothing of gRPC.
 
-It imports nothing of the package around it. What it needs from there is given to it: `Accept` and `TooLarge`, which
-take requests, and `Lateness`.
+It imports nothing of the package around it, which gives it `Accept` and `TooLarge` to take requests.
 
 What a `Connection` promises to the application above it:
 
@@ -15,5 +14,5 @@ What a `Connection` promises to the application above it:
 
 Reading order: `frames` (bytes), `reader` (from bytes to frames), `hpack` (header blocks), `request` (a valid head),
 `settings`, `limits`, `stream`, `sending` and `receiving` (the two halves of a connection), `connection`, `abuse`
-(frames without use), `port` (sockets, time limits, the end), `pings` (PINGs while the event loop is held).
+(frames without use), `port` (sockets, time limits, the end).
 """

@@ -11,7 +11,7 @@ from .abuse import Allowance, Pings
 from .errors import ConnectionFault, ErrorCode, StreamFault
 from .limits import Limits
 from .receiving import Receiving
-from .sending import LARGEST_FRAME, Lateness
+from .sending import LARGEST_FRAME
 from .stream import Accept, TooLarge
 
 logger = logging.getLogger("inferstream.http2")
@@ -50,12 +50,11 @@ class Connection(Receiving, asyncio.Protocol):
         accept: Accept,
         too_large: TooLarge,
         limits: Limits,
-        lateness: Lateness,
         made: Callable[["Connection"], bool],
         lost: Callable[["Connection"], None],
     ) -> None:
         """`made` may refuse a connection, by False; `lost` gets it when it has ended."""
-        super().__init__(accept, too_large, limits, lateness)
+        super().__init__(accept, too_large, limits)
         self._made = made
         self._lost = lost
         self.drain_began: float | None = None
@@ -176,10 +175,6 @@ class Connection(Receiving, asyncio.Protocol):
         _require(not id, "PING belongs to the connection")
         _require_size(len(payload) == 8)
         if not flags & frames.ACK:
-            if self.answered_pings:
-                # Sent while the event loop was held, so the client may not be blamed for it.
-                self.answered_pings -= 1
-                return
             self.control(frames.ping(payload, ack=True))
             self._pings.received(self.sent, len(self.streams))
         elif payload == _DRAINING:

@@ -12,7 +12,6 @@ from typing import Any
 from .connection import Connection
 from .errors import ErrorCode
 from .limits import Limits
-from .sending import Lateness
 from .stream import Accept, TooLarge
 
 logger = logging.getLogger("inferstream.http2")
@@ -36,17 +35,13 @@ STOPS = "the server stops"
 
 
 class Http2Port:
-    """Serves HTTP/2 on one socket: over TLS if `context` is given, else with prior knowledge.
-
-    `lateness` makes what a connection learns about its gathering.
-    """
+    """Serves HTTP/2 on one socket: over TLS if `context` is given, else with prior knowledge."""
 
     def __init__(
         self,
         accept: Accept,
         too_large: TooLarge,
         limits: Limits,
-        lateness: Callable[[], Lateness],
         *,
         max_connections: int,
         context: ssl.SSLContext | None = None,
@@ -54,7 +49,6 @@ class Http2Port:
         self._accept = accept
         self._too_large = too_large
         self._limits = limits
-        self._lateness = lateness
         self._most = max_connections
         self._context = context
         self.connections: set[Connection] = set()
@@ -82,8 +76,7 @@ class Http2Port:
 
     def connection(self) -> Connection:
         """The protocol of one connection."""
-        lateness = self._lateness()
-        return Connection(self._accept, self._too_large, self._limits, lateness, self._made, self._lost)
+        return Connection(self._accept, self._too_large, self._limits, self._made, self._lost)
 
     def guest(self, lost: Callable[[Connection], None], full: bool) -> Connection:
         """The protocol of a connection that another port has accepted, and that tells it so when it is lost.
@@ -98,7 +91,7 @@ class Http2Port:
             self._lost(connection)
             lost(connection)
 
-        return Connection(self._accept, self._too_large, self._limits, self._lateness(), made, leave)
+        return Connection(self._accept, self._too_large, self._limits, made, leave)
 
     def _made(self, connection: Connection) -> bool:
         ssl_object = connection.transport.get_extra_info("ssl_object")

@@ -56,10 +56,6 @@ class FrameReader(ABC):
         """Whether the preface, a header block or a frame except DATA is incomplete."""
         return bool(self._rest or self._block or not self._configured)
 
-    def unread_frame(self) -> tuple[bytes, int] | None:
-        """The bytes of a frame that has begun, or how many its payload still has; None before the first SETTINGS."""
-        return (bytes(self._rest), self._data_left + self._padding_left) if self._configured else None
-
     def read(self, data: bytes) -> bool:
         """Read the next bytes. False if they do not begin with the preface. Raises ConnectionFault."""
         if self._rest:

@@ -11,7 +11,7 @@ from .hpack import Decoder, Header, HeaderListTooLarge, HpackError, TooManyHeade
 from .limits import Limits
 from .reader import FrameReader
 from .request import Request, check_fields
-from .sending import Lateness, Sender
+from .sending import Sender
 from .settings import DEFAULT_WINDOW
 from .stream import Accept, Stream, TooLarge
 
@@ -30,9 +30,9 @@ KNOWN_RESETS = 1024
 class Receiving(Sender, FrameReader):
     """The receiving half of a connection, over the sending half, which its streams need."""
 
-    def __init__(self, accept: Accept, too_large: TooLarge, limits: Limits, lateness: Lateness) -> None:
+    def __init__(self, accept: Accept, too_large: TooLarge, limits: Limits) -> None:
         FrameReader.__init__(self, limits)
-        Sender.__init__(self, lateness)
+        Sender.__init__(self)
         self._accept = accept
         self._too_large = too_large
         self._decoder = Decoder(max_list_size=limits.max_header_list)

@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from . import frames
 from .limits import Limits
@@ -31,25 +30,8 @@ TOGETHER = 32 * 1024
 LONGEST_WAIT = 0.001
 """Seconds after which they leave with the next frame. A turn of the event loop is long where much is due at once."""
 
-SLOW = 0.001
-"""Seconds for each of these frames after which they were late, because code of a model held the event loop."""
-
-SLOWEST = 0.025
-"""Seconds after which they were late however many there are."""
-
 UNIT = 1024
 """Bytes of a response that let a client send as many frames of control as one write does."""
-
-
-class Lateness(Protocol):
-    """Learns from frames that came late whether to gather frames at all. Times are of `monotonic`."""
-
-    def apart(self, now: float) -> bool:
-        """Whether each frame is to leave at once."""
-
-    def late(self, now: float) -> None: ...
-
-    def punctual(self) -> None: ...
 
 
 class Sender:
@@ -59,7 +41,7 @@ class Sender:
     transport: asyncio.Transport
     streams: "dict[int, Stream]"
 
-    def __init__(self, lateness: Lateness) -> None:
+    def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.clock = self.loop.time
         self.no_wait: asyncio.Future[None] = self.loop.create_future()
@@ -85,21 +67,15 @@ class Sender:
         self._unsent_control = 0
         self._turn_bytes = TURN
         """Bytes of the next write for a stream that waits alone."""
-        self._beside = False
-        """Whether another thread writes."""
         self._later: list[Callable[[], object]] = []
         """What streams do at the end of this turn of the event loop."""
         self._turning = False
         """Whether `_turned` is about to be called."""
         self._gathering = False
         """Whether frames of responses wait for the end of this turn."""
-        self._gathered = self._gathered_bytes = 0
-        self._gathered_since = 0.0
+        self._gathered_bytes = 0
         self._left_at = 0.0
         """When gathered frames last left in this turn, or the first of them came."""
-        self._lateness = lateness
-        self.answered_pings = 0
-        """PINGs that are acknowledged and have not been read."""
         self.table_update = b""
         """What goes before the next header block, to tell a client with a smaller table that ours is empty."""
         self.beginning: dict[Stream, None] = {}
@@ -113,11 +89,14 @@ class Sender:
         """Write frames of a response: at once, or with those of other streams in this turn of the event loop."""
         size = len(data)
         self.sent += 1 + size // UNIT
-        if len(self.streams) > 1 and (self._gathering or self._gather()):
-            self._unwritten.append(data)
-            self._gathered += 1
-            self._gathered_bytes += size
+        if len(self.streams) > 1:
             now = monotonic()
+            if not self._gathering:
+                self._gathering = True
+                self._left_at = now
+                self._turn_soon()
+            self._unwritten.append(data)
+            self._gathered_bytes += size
             if self._gathered_bytes < TOGETHER and now - self._left_at < LONGEST_WAIT:
                 return
             self._left_at = now
@@ -132,17 +111,6 @@ class Sender:
         self._later.append(send)
         self._turn_soon()
 
-    def _gather(self) -> bool:
-        """Begin to gather frames. False if they would come late, because code of a model holds the event loop."""
-        now = monotonic()
-        if self._lateness.apart(now):
-            return False
-        self._gathering = True
-        self._gathered = self._gathered_bytes = 0
-        self._gathered_since = self._left_at = now
-        self._turn_soon()
-        return True
-
     def _turn_soon(self) -> None:
         if not self._turning:
             self._turning = True
@@ -151,14 +119,7 @@ class Sender:
     def _turned(self) -> None:
         """The event loop has turned: write what this connection has gathered."""
         self.send_later()
-        self._turning = False
-        if self._gathering:
-            self._gathering = False
-            now = monotonic()
-            if now - self._gathered_since > min(SLOW * self._gathered, SLOWEST):
-                self._lateness.late(now)
-            else:
-                self._lateness.punctual()
+        self._turning = self._gathering = False
         if self._unwritten and not self.ended:
             self.transport.write(self._take())
 
@@ -170,10 +131,11 @@ class Sender:
                 send()
 
     def _take(self) -> bytes:
-        """What waits to be written. Another thread may take it too, or add a frame, so the list is exchanged."""
-        taken, self._unwritten = self._unwritten, []
+        """What waits to be written."""
+        taken = b"".join(self._unwritten)
+        self._unwritten.clear()
         self._gathered_bytes = 0
-        return b"".join(taken)
+        return taken
 
     def control(self, data: bytes) -> None:
         """Write a frame that is no part of a response. While frames are read it waits for the last of them."""
@@ -187,9 +149,6 @@ class Sender:
         """Write the frames that wait."""
         if not self._unwritten or self.ended:
             return
-        if self._beside:  # the rest of what the other thread writes comes first
-            self._turn_soon()
-            return
         data = self._take()
         if self.paused:
             self._unsent_control += len(data)
@@ -198,42 +157,6 @@ class Sender:
                 self.abort()
                 return
         self.transport.write(data)
-
-    @property
-    def between_frames(self) -> bool:
-        """Whether the client has every byte that was written, and no frame is being read."""
-        return not self._unwritten and self._idle
-
-    @property
-    def _idle(self) -> bool:
-        return not (
-            self.ended or self.corked or self.transport.is_closing() or self.transport.get_write_buffer_size()
-        )
-
-    @property
-    def has_gathered(self) -> bool:
-        """Whether frames wait to be written."""
-        return bool(self._unwritten)
-
-    def write_beside(self, sock: socket.socket) -> None:
-        """Write what waits from another thread, while the event loop is held."""
-        if not self._idle:
-            return
-        self._beside = True
-        data = self._take()
-        try:
-            sent = sock.send(data, socket.MSG_DONTWAIT)
-        except OSError:  # the client has left, or does not read
-            sent = 0
-        if sent < len(data):
-            self._unwritten.insert(0, data[sent:])
-        self._beside = False
-
-    def answered(self, pings: int, unsent: bytes) -> None:
-        """So many of the next PINGs are acknowledged, and nothing may be sent before these bytes."""
-        self.answered_pings += pings
-        if unsent:
-            self._unwritten.append(unsent)
 
     def flush(self, stream: "Stream") -> None:
         """Send what the windows allow of a stream that waits."""

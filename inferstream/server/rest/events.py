@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from ...errors import InferstreamError
 from ...protos import sse
-from ..lateness import HELD, Lateness
 from .exchange import Exchange
 from .messages import RawHeaders, wrap
 
@@ -60,7 +59,6 @@ class EventStream:
 
     Events that a model makes without waiting leave together, because the system call is most of what
     an event costs; as soon as the model waits for anything, whatever is there has left. The first leaves alone.
-    A model that holds the event loop would keep the others: it may do so a few times.
     A single timer watches the stream: it sends a comment when the model is silent for `heartbeat`
     seconds, and drops a client that has read nothing for `stall` seconds.
     `headers` go beside those that make the answer a stream of events.
@@ -74,7 +72,6 @@ class EventStream:
         self._events: list[bytes] = []
         self._size = 0
         self._waited = False
-        self._lateness = Lateness()
         self._sending_since: float | None = None
         self._loop = asyncio.get_running_loop()
         self._last_sent = self._loop.time()
@@ -100,7 +97,6 @@ class EventStream:
     async def _run(self, reply: Source, asked: Writing) -> None:
         writer = asked.events()
         write = writer.__call__  # a method, because a call of an object costs 40 ns more
-        lateness = self._lateness
         last, turned = 0.0, perf_counter()  # the first event leaves alone, for the client waits for it
         async for response in reply:
             event = write(response)
@@ -113,19 +109,13 @@ class EventStream:
                 await self._leave(reply, writer)
                 return
             now = perf_counter()
-            took = now - last
-            if took > SLOW or self._size > BATCH_BYTES or lateness.apart(now):
-                if took > HELD and len(self._events) > 1:
-                    lateness.late(now)
-                if (full := self._flush()) is not None:
-                    await full
+            if (now - last > SLOW or self._size > BATCH_BYTES) and (full := self._flush()) is not None:
+                await full
             if self._waited:
                 self._waited, turned = False, now
             elif now - turned > TURN_AFTER:
                 # A generator that never waits would otherwise keep the loop, and nobody could
                 # notice that its client has left.
-                if self._events:
-                    lateness.punctual()
                 if (full := self._flush()) is not None:
                     await full
                 await asyncio.sleep(0)
@@ -157,11 +147,8 @@ class EventStream:
             finally:
                 error = None  # its traceback refers to this frame, which would be a cycle
             try:
-                if self._events:
-                    if len(self._events) > 1:
-                        self._lateness.punctual()
-                    if (full := self._flush()) is not None:
-                        yield from full.__await__()
+                if self._events and (full := self._flush()) is not None:
+                    yield from full.__await__()
                 yield waited_for
                 self._waited = True
             except BaseException as interruption:  # `running` gets every one

@@ -22,7 +22,6 @@ from ..options import http_options
 from ..request_ids import HEADER, enter
 from ..tls import certificates
 from .app import PROBES, RestApp
-from .liveness import Listener, Liveness
 from .messages import COUNT_ON_ARRIVAL, JSON, Head, Receive, Scope, Send, error_response, respond
 from .origins import Origins
 from .sockets import WebSocket
@@ -37,17 +36,10 @@ METRICS_CONNECTIONS = 128
 class HttpServer:
     """One HTTP port.
 
-    The settings of the port `name` hold its options and name certificates. `liveness` answers probes while a
-    model's `load` blocks the event loop. Raises InvalidSettings.
+    The settings of the port `name` hold its options and name certificates. Raises InvalidSettings.
     """
 
-    def __init__(
-        self,
-        service: Service,
-        settings: Settings,
-        name: Literal["rest", "metrics"],
-        liveness: Liveness | None = None,
-    ) -> None:
+    def __init__(self, service: Service, settings: Settings, name: Literal["rest", "metrics"]) -> None:
         source = f"_custom_{name}_server_settings"
         custom: dict[str, Any] | None = getattr(settings, source[1:])
         self._certificates = certificates(custom or {}, settings.model_repository_root, source)
@@ -64,7 +56,6 @@ class HttpServer:
         openings = Openings(options.common, options.date_header)
         self._port = Http1Port(service, limits, openings, backlog=options.backlog, context=context)
         self.speak_http2 = self._port.speak_http2
-        self._liveness = liveness if context is None else None
         self._renewing: asyncio.Task[None] | None = None
 
     @property
@@ -84,13 +75,9 @@ class HttpServer:
         await self._port.start(sock)
         if self._certificates is not None:
             self._renewing = asyncio.create_task(self._certificates.keep_renewed(logger))
-        if self._liveness is not None:
-            self._liveness.open(Listener(sock, self._port.connection, self._port.openings))
 
     async def stop(self) -> None:
         """Stop accepting, let responses that are being written finish, and close."""
-        if self._liveness is not None:
-            self._liveness.close()
         if self._renewing is not None:
             self._renewing.cancel()
         await self._port.stop()

@@ -8,13 +8,10 @@ from functools import partial
 from ....settings import Settings
 from ...http2.frames import LAST_STREAM
 from ...http2.limits import Limits
-from ...http2.pings import PingResponder
 from ...http2.port import Http2Port
 from ...http2.request import Request
 from ...http2.stream import Accept, Receiver, Stream
-from ...lateness import Lateness
 from ...ports import bind, share
-from ...standin import StandIn
 from ...tls import certificates
 from ..options import SOURCE, GrpcOptions, channel_arguments, options_of
 from ..rpc import Rpcs
@@ -78,14 +75,12 @@ class Calls:
 
 
 class NativePort:
-    """One gRPC port; `stand_in` answers its PINGs while the event loop is held. Raises InvalidSettings.
+    """One gRPC port. Raises InvalidSettings.
 
     `beside` begins the requests that are no calls, where the port of HTTP/1 is that of gRPC too.
     """
 
-    def __init__(
-        self, rpcs: Rpcs, settings: Settings, stand_in: StandIn | None = None, beside: Accept | None = None
-    ) -> None:
+    def __init__(self, rpcs: Rpcs, settings: Settings, beside: Accept | None = None) -> None:
         options = options_of(channel_arguments(settings))
         custom = settings.custom_grpc_server_settings or {}
         found = certificates(custom, settings.model_repository_root, SOURCE)
@@ -101,13 +96,10 @@ class NativePort:
             calls.accept if beside is None else partial(accept, calls, beside),
             calls.too_large,
             limits_of(options, settings),
-            Lateness,
             max_connections=settings.max_connections,
             context=None if found is None else found.context,
         )
         self.guest = self._port.guest
-        if found is None and stand_in is not None:  # TLS belongs to the event loop
-            stand_in.add(PingResponder(self._port.connections))
 
     def bind(self, host: str, port: int) -> int:
         """Bind the port and return its number. Raises InvalidSettings if it is in use."""

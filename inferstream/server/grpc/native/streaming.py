@@ -8,7 +8,6 @@ from time import perf_counter
 from ....concurrency.interruption import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
-from ...lateness import HELD, Lateness
 from ..messages import PREFIX, MessageBuffer, decompressed
 from ..rpc import Rpc
 from ..statuses import StatusCode
@@ -35,14 +34,12 @@ class StreamingCall(Call):
     """Messages in both directions, or many in one.
 
     Messages that the RPC writes without waiting leave together, because the system call is most of what a small
-    message costs. The first leaves alone, and the others by the end of this turn of the event loop. A model that holds
-    the event loop would keep them: it may do so a few times.
+    message costs. The first leaves alone, and the others by the end of this turn of the event loop.
     """
 
     __slots__ = (
         "_half_closed",
         "_last",
-        "_lateness",
         "_messages",
         "_owed",
         "_plain",
@@ -66,7 +63,6 @@ class StreamingCall(Call):
         self._unsent_size = 0
         self._last = 0.0
         """When the RPC wrote its last message, on the clock of `perf_counter`."""
-        self._lateness = Lateness()
         self._without_wait = 0
         self._plain = self._encoding is None and limits.max_send is None
         """Whether messages are sent as they are, however large."""
@@ -174,15 +170,12 @@ class StreamingCall(Call):
         turns = self._without_wait >= WITHOUT_WAIT
         if turns:
             self._without_wait = 0
-            self._lateness.punctual()
-        elif took <= SLOW and self._unsent_size + len(body) <= TOGETHER and not self._lateness.apart(now):
+        elif took <= SLOW and self._unsent_size + len(body) <= TOGETHER:
             if not unsent:
                 stream.connection.later(self._send)
             unsent += prefix, body
             self._unsent_size += len(body)
             return stream.connection.no_wait
-        elif took > HELD and unsent:
-            self._lateness.late(now)
         if unsent:
             if len(body) <= TOGETHER:
                 unsent += prefix, body

@@ -1,15 +1,12 @@
-"""The gRPC port: how it is bound, and what answers its PINGs while the event loop is held."""
+"""The gRPC port: how it is bound."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inferstream.errors import InvalidSettings
 from inferstream.server.grpc.native.port import NativePort
-from inferstream.server.standin import StandIn
 from inferstream.settings import Settings
-from tests.certificates import Authority
 
 
 class NoRpcs:
@@ -17,15 +14,8 @@ class NoRpcs:
         return None
 
 
-def port(custom: dict[str, Any] | None = None, stand_in: StandIn | None = None) -> NativePort:
-    return NativePort(NoRpcs(), Settings(_custom_grpc_server_settings=custom), stand_in)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("tls", [False, True])
-async def test_nothing_is_sent_beside_the_event_loop_over_tls(tmp_path: Path, tls: bool) -> None:
-    stand_in = StandIn(60)
-    port(Authority(tmp_path).issue("server") if tls else None, stand_in)
-    assert len(stand_in._responders) == (0 if tls else 1)
+def port(custom: dict[str, Any] | None = None) -> NativePort:
+    return NativePort(NoRpcs(), Settings(_custom_grpc_server_settings=custom))  # type: ignore[arg-type]
 
 
 async def test_a_port_in_use_is_refused_unless_both_servers_reuse_it() -> None:

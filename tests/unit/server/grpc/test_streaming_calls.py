@@ -20,7 +20,6 @@ from inferstream.server.http2.limits import Limits
 from inferstream.server.http2.request import Request
 from inferstream.server.http2.settings import DEFAULT_WINDOW, INITIAL_WINDOW_SIZE, settings_frame
 from inferstream.server.http2.stream import Stream
-from inferstream.server.lateness import Lateness
 
 from ..http2.conversations import FakeTransport, read_frames
 
@@ -81,9 +80,7 @@ class Served:
         self._wrong: AssertionError | None = None
         self.wire = Wire()
         self.done = asyncio.Event()
-        self.connection = Connection(
-            self._accept, lambda _: None, Limits(), Lateness(), lambda _: True, lambda _: None
-        )
+        self.connection = Connection(self._accept, lambda _: None, Limits(), lambda _: True, lambda _: None)
         self.connection.connection_made(self.wire)
         self.connection.data_received(
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -264,44 +261,6 @@ async def test_messages_wait_for_a_client_that_does_not_read(clock: Clock) -> No
     served.connection.data_received(frames.window_update(1, 10_000))
     words = " ".join(await served.ended()).split()
     assert words == ["head", *(f"{number:05d}" for number in range(100)), "end"]
-
-
-async def test_messages_leave_at_once_where_the_model_holds_the_loop(clock: Clock) -> None:
-    async def behaviour(call: StreamingCall) -> None:
-        for burst in range(5):
-            clock.now += 2 * streaming.HELD
-            await call.write(b"%d" % burst)
-            await call.write(b"-")
-
-    found = await Served(behaviour).ended()
-    assert found == ["head 0", "- 1", "- 2", "- 3", "-", "4", "-", "end"]
-
-
-async def test_messages_that_waited_for_a_large_one_were_late_too(clock: Clock) -> None:
-    large = "l" * (streaming.TOGETHER + 1)
-
-    async def behaviour(call: StreamingCall) -> None:
-        for _ in range(4):
-            await call.write(b"a")
-            await call.write(b"b")
-            clock.now += 2 * streaming.HELD
-            await call.write(large.encode())
-
-    served = Served(behaviour, 1 << 20)
-    served.connection.data_received(frames.window_update(0, 1 << 20))
-    found = [write.replace(large, "large") for write in await served.ended()]
-    assert found == ["head a", "b", "large", "a b", "large", "a b", "large", "a", "b", "large", "end"]
-
-
-async def test_a_long_stream_that_is_held_up_now_and_then_goes_on_gathering(clock: Clock) -> None:
-    async def behaviour(call: StreamingCall) -> None:
-        for _ in range(10):
-            for _ in range(3 * streaming.WITHOUT_WAIT + 4):  # the last ones wait
-                await call.write(b"-")
-            clock.now += 2 * streaming.HELD
-
-    found = await Served(behaviour).ended()
-    assert len(found) < 60
 
 
 async def test_metadata_do_not_follow_the_end(clock: Clock) -> None:

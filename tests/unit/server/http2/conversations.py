@@ -9,7 +9,6 @@ from inferstream.server.http2.hpack import encode
 from inferstream.server.http2.limits import Limits
 from inferstream.server.http2.request import Request
 from inferstream.server.http2.stream import Stream
-from inferstream.server.lateness import Lateness
 
 HEAD = encode([(b":status", b"200"), (b"content-type", b"application/grpc")])
 TRAILERS = encode([(b"grpc-status", b"0")])
@@ -125,7 +124,7 @@ class Served:
         self.transport = FakeTransport()
         self.ends = 0
         self.connection = Connection(
-            self._accept, self._too_large, limits or Limits(), Lateness(), lambda connection: True, self._lost
+            self._accept, self._too_large, limits or Limits(), lambda connection: True, self._lost
         )
         self.connection.connection_made(self.transport)
 

@@ -9,7 +9,6 @@ from inferstream.server.http2.connection import Connection
 from inferstream.server.http2.hpack import encode
 from inferstream.server.http2.limits import Limits
 from inferstream.server.http2.stream import Stream
-from inferstream.server.lateness import Lateness
 
 from .conversations import Served, read_frames
 from .test_fuzz import START
@@ -183,9 +182,7 @@ async def test_a_client_that_goes_on_sending_reads_why_its_connection_ended() ->
     lost = loop.create_future()
 
     def connection() -> Connection:
-        return Connection(
-            lambda *_: None, lambda _: None, Limits(), Lateness(), lambda _: True, lost.set_result
-        )
+        return Connection(lambda *_: None, lambda _: None, Limits(), lambda _: True, lost.set_result)
 
     server = await loop.create_server(connection, "127.0.0.1", 0)
     transport, sink = await loop.create_connection(Sink, *server.sockets[0].getsockname())

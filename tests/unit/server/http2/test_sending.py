@@ -1,12 +1,10 @@
 """What is written when several streams write, and when a client does not read, resets, or has less room than most."""
 
 import asyncio
-import socket
 
 import hpack
 import pytest
 
-from inferstream.server import lateness
 from inferstream.server.http2 import frames, sending, settings
 from inferstream.server.http2.errors import ErrorCode
 from inferstream.server.http2.hpack import encode
@@ -274,29 +272,6 @@ async def test_nothing_is_written_to_a_client_that_has_left() -> None:
     await asyncio.sleep(0)
 
 
-async def test_streams_write_on_their_own_where_code_holds_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1.0]
-    monkeypatch.setattr(sending, "monotonic", lambda: clock[0])
-    served = opened()
-    one, _ = streams_of(served, 2)
-    one.open(HEAD)
-
-    async def turn(seconds: float) -> bool:
-        """Whether a write in a turn of so many seconds waits for its end."""
-        one.send(b"", b"x")
-        waits = not served.transport.written
-        clock[0] += seconds
-        await asyncio.sleep(0)
-        assert served.transport.take()
-        return waits
-
-    slow = 2 * sending.SLOW
-    assert [await turn(seconds) for seconds in (slow, slow, 0, slow, slow)] == [True] * 5
-    assert not await turn(slow)
-    clock[0] += lateness.APART
-    assert await turn(0)
-
-
 async def test_frames_do_not_wait_for_the_end_of_a_long_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1.0]
     monkeypatch.setattr(sending, "monotonic", lambda: clock[0])
@@ -322,54 +297,6 @@ async def test_frames_do_not_wait_for_the_end_of_a_long_turn(monkeypatch: pytest
     assert kinds(served.transport.take()) == [(frames.DATA, 3)]
 
 
-@pytest.mark.parametrize("after", [1, 40])
-async def test_a_turn_that_is_held_counts_once_however_much_follows(
-    monkeypatch: pytest.MonkeyPatch, after: int
-) -> None:
-    clock = [1.0]
-    monkeypatch.setattr(sending, "monotonic", lambda: clock[0])
-    served = with_room(1 << 22)
-    one, two = streams_of(served, 2)
-
-    async def turn(holds: int) -> bool:
-        """Whether the first frame of a turn waits while code holds the loop so many times, and others follow."""
-        one.send(b"", b"x")
-        waits = not served.transport.take()
-        for _ in range(holds):
-            clock[0] += 2 * sending.SLOWEST
-            for _ in range(after):
-                two.send(b"", b"x" * 8_000)
-        await asyncio.sleep(0)
-        served.transport.take()
-        return waits
-
-    assert [await turn(holds) for holds in (3, 1, 1)] == [True] * 3
-    assert not await turn(1)
-
-
-async def test_many_frames_in_a_turn_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1.0]
-    monkeypatch.setattr(sending, "monotonic", lambda: clock[0])
-    served = opened()
-    one, _ = streams_of(served, 2)
-
-    async def turn(frames: int, seconds: float) -> bool:
-        waits = True
-        for index in range(frames):
-            one.send(b"", b"x")
-            waits = waits and (index > 0 or not served.transport.written)
-            clock[0] += seconds
-        await asyncio.sleep(0)
-        served.transport.take()
-        return waits
-
-    assert all([await turn(20, 0.9 * sending.SLOW) for _ in range(10)])
-    assert [await turn(20, 1.1 * sending.SLOW) for _ in range(4)] == [True] * 3 + [False]
-    clock[0] += lateness.APART
-    most = int(sending.SLOWEST / sending.SLOW)
-    assert [await turn(2 * most, 0.6 * sending.SLOW) for _ in range(4)] == [True] * 3 + [False]
-
-
 @pytest.mark.parametrize("size", [16_000, 100_000])  # written at once, and in turns
 async def test_a_client_that_gives_its_windows_back_often_is_no_flood(size: int) -> None:
     served = with_room()
@@ -381,42 +308,6 @@ async def test_a_client_that_gives_its_windows_back_often_is_no_flood(size: int)
         for _ in range(size // 4_000):
             served.feed(frames.window_update(0, 4_000) + frames.window_update(1, 4_000))
         assert not served.connection.ended
-
-
-async def test_a_frame_of_the_event_loop_follows_what_another_thread_writes() -> None:
-    served = opened()
-    one, _ = streams_of(served, 2)
-    one.open(HEAD)
-    one.send(b"", b"x")
-
-    class Sock:
-        def send(self, data: bytes, flags: int) -> int:
-            served.connection.control(frames.window_update(0, 1))  # of a model that reads its next request
-            assert not served.transport.written
-            sent.append(data[:10])
-            return 10
-
-    sent: list[bytes] = []
-    served.connection.write_beside(Sock())  # type: ignore[arg-type]
-    await asyncio.sleep(0)
-    found = kinds(sent[0] + served.transport.take())
-    assert found == [(frames.HEADERS, 1), (frames.DATA, 1), (frames.WINDOW_UPDATE, 0)]
-
-
-async def test_what_was_gathered_leaves_beside_the_event_loop() -> None:
-    served = opened()
-    one, _ = streams_of(served, 2)
-    one.open(HEAD)
-    one.send(b"", b"x")
-    client, ours = socket.socketpair()
-    with client, ours:
-        served.connection.write_beside(ours)
-        assert kinds(client.recv(1000)) == [(frames.HEADERS, 1), (frames.DATA, 1)]
-        one.send(b"", b"y")
-        ours.shutdown(socket.SHUT_WR)
-        served.connection.write_beside(ours)
-    await asyncio.sleep(0)
-    assert kinds(served.transport.take()) == [(frames.DATA, 1)]
 
 
 async def test_a_large_response_is_one_write_from_its_head_to_its_end() -> None:

@@ -8,10 +8,8 @@ import pytest
 
 from inferstream.dataplane.call import Operation
 from inferstream.dataplane.reply import StreamReply
-from inferstream.server.lateness import HELD, LATE, MOST
-from inferstream.server.rest import events
 from inferstream.server.rest.dialects.v2 import V2Request
-from inferstream.server.rest.events import BATCH_BYTES, SLOW, TURN_AFTER, EventStream
+from inferstream.server.rest.events import BATCH_BYTES, TURN_AFTER, EventStream
 from inferstream.types import InferenceRequest, InferenceResponse
 
 Model = Callable[[], AsyncIterator[InferenceResponse]]
@@ -107,45 +105,6 @@ async def test_all_there_is_has_left_before_the_model_waits() -> None:
     await streamed(model, client)
     assert before == ["a b ", "a b c "]
     assert "".join(client.pieces) == "a b c d "
-
-
-async def test_events_leave_alone_where_code_of_the_model_keeps_them_waiting() -> None:
-    client = Client()
-    waited: list[bool] = []
-
-    async def model():
-        yield response("first")
-        for name in "abcdefghij":
-            yield response(name)
-            waited.append(f"{name} " not in client.pieces)
-            end = time.perf_counter() + 2 * HELD
-            while time.perf_counter() < end:
-                pass
-            yield response(name.upper())
-
-    await streamed(model, client)
-    assert waited.count(True) <= MOST // LATE
-    assert "".join(client.pieces) == "first " + "".join(f"{each} {each.upper()} " for each in "abcdefghij")
-
-
-async def test_a_long_stream_that_is_held_up_now_and_then_goes_on_gathering(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = 1.0
-    monkeypatch.setattr(events, "perf_counter", lambda: now)
-    quick = SLOW / 5
-
-    async def model():
-        nonlocal now
-        for _ in range(10):
-            for _ in range(int(3 * TURN_AFTER / quick)):
-                yield response("-")
-                now += quick
-            now += 2 * HELD
-
-    client = Client()
-    await streamed(model, client)
-    assert len(client.pieces) < 60
 
 
 async def test_much_leaves_in_pieces() -> None:
