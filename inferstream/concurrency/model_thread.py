@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from ..context import RequestContext
 from .event_loop import new_event_loop
+from .interruption import Interruption
 
 logger = logging.getLogger("inferstream.model")
 
@@ -210,8 +211,9 @@ class _Call:
             self._thread.outwards.send(lambda: ran(seconds))
 
     def _cancel(self) -> None:
-        if self._begun and self._task is not None:
-            self._task.cancel()
+        task = self._task
+        if self._begun and task is not None:
+            Interruption(task, lambda: not task.done())
 
     def abandoned(self, error: Exception) -> None:
         if not self.over.done():  # otherwise `_end` is already scheduled

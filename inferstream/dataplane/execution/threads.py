@@ -10,6 +10,7 @@ from contextvars import copy_context
 from typing import Any
 
 from ...concurrency.channel import ThreadChannel
+from ...concurrency.interruption import Interruption
 from ...concurrency.model_thread import ModelThread
 from ...context import request_context
 from ...types import InferenceResponse
@@ -134,8 +135,9 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
 
     def _leave(self) -> None:
         self._read.set()
-        if self._inside and self._task is not None:
-            self._task.cancel()  # it is awaiting: a blocking generator would not let this run
+        task = self._task
+        if self._inside and task is not None:  # it is awaiting: a blocking generator would not let this run
+            Interruption(task, lambda: not task.done())
 
     def abandoned(self, error: Exception) -> None:
         if not self.over.done():

@@ -1,6 +1,7 @@
 """Several calls as one reply."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -146,7 +147,7 @@ async def test_more_calls_than_a_queue_takes_begin_one_after_another():
 
 async def test_a_model_that_swallows_the_cancel_does_not_outlive_its_client(monkeypatch):
     monkeypatch.setattr("inferstream.concurrency.interruption.PATIENCE", 0.01)
-    ended = asyncio.Event()
+    ended = threading.Event()
 
     class Stubborn(MLModel):
         async def predict_stream(self, payloads):
@@ -163,7 +164,7 @@ async def test_a_model_that_swallows_the_cancel_does_not_outlive_its_client(monk
         both = SeveralReplies(admission).open(Operation.STREAM, [request(id) for id in "ab"])
         async with asyncio.timeout(5), await both as reply:
             await anext(reply)
-        assert ended.is_set()
+        assert await asyncio.to_thread(ended.wait, 5)
 
 
 async def test_a_call_that_fails_before_the_others_have_opened_keeps_its_responses():

@@ -1,6 +1,7 @@
 """The model of a request for a text that names none."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -44,16 +45,16 @@ async def test_of_several_the_settings_name_one():
 
 
 async def test_while_models_load_it_is_not_ready():
-    begun, end = asyncio.Event(), asyncio.Event()
+    begun, end = threading.Event(), threading.Event()
 
     class Slow(Words):
         async def load(self):
             begun.set()
-            await end.wait()
+            await asyncio.to_thread(end.wait)
 
     application = Application([made(Slow, "slow")])
     starting = asyncio.create_task(application.start())
-    await begun.wait()
+    await asyncio.to_thread(begun.wait)
     with pytest.raises(ModelNotReady, match="slow is not ready yet"):
         application.dataplane.default_text_model()
     end.set()

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from inferstream.repository.retention import keeps_nothing
+from inferstream.repository.suspension import never_suspends
 
 from inferstream import App, Depends, RequestContext, State
 from inferstream.functions.function import Function
 from inferstream.functions.model import FunctionModel, model_class
-from inferstream.repository.retention import keeps_nothing
-from inferstream.repository.suspension import never_suspends
 
 app = App()
 kept: list[int] = []

@@ -317,4 +317,4 @@ def test_one_prediction_runs_for_each_processor_unless_the_settings_say_otherwis
     ]
     for given, threads, slots in cases:
         model = SKLearnModel(ModelSettings(name="m", implementation=SKLearnModel, **given))
-        assert (model.settings.threads, Local(model).slots) == (threads, slots), given
+        assert (model.settings.threads, Local(model).slots.count) == (threads, slots), given

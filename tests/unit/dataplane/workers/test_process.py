@@ -74,7 +74,7 @@ async def test_a_report_that_comes_with_the_end_of_a_load_counts(tmp_path: Path)
         loading = asyncio.create_task(process.load(LoadInstance(1, b"", None, 1)))
         await asyncio.sleep(0)
         loaded = Loaded(1, b"", Capabilities(True, False, False), 1, [], "declared")
-        for frame in (Answer(1, msgspec.to_builtins(loaded)), Readiness(1, False)):
+        for frame in (Answer(1, msgspec.to_builtins(loaded)), Readiness(1, False, 1)):
             process._endpoint._received(frame)  # as if read at once
         assert await loading == loaded
         assert process.models == {1: False}

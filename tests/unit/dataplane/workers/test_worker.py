@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import threading
 import weakref
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -55,12 +56,15 @@ class Echo(MLModel):
 class Waiting(Echo):
     """Answers once the test lets it."""
 
-    may: ClassVar[asyncio.Event]
+    may: ClassVar[threading.Event]
+    began: ClassVar[list[str]] = []
     ended: ClassVar[list[str]] = []
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        self.began.append("")
         try:
-            await self.may.wait()
+            while not self.may.is_set():
+                await asyncio.sleep(0.001)
         except asyncio.CancelledError:
             self.ended.append("cancelled")
             raise
@@ -173,6 +177,8 @@ class Inside:
         """The answer to a question, or its failure."""
         self.tell(question)
         answer = await self.next()
+        while isinstance(answer, Readiness | Numbers):  # whenever something has changed
+            answer = await self.next()
         assert isinstance(answer, Answer)
         assert answer.number == question.number
         return answer.failure or answer.value
@@ -302,7 +308,7 @@ async def test_an_unloaded_model_leaves_no_memory_behind(inside: Inside) -> None
 async def test_another_front_end_calls_what_is_loaded_and_learns_what_comes_and_goes(inside: Inside) -> None:
     await inside.load(Echo)
     other = Another(inside.worker)
-    assert other.sent == [Readiness(1, True)]
+    assert other.sent == [Readiness(1, True, 1)]
     other.tell(Open(7, 1, False, 8, False, None, 5, inside.request(memory=other.arena)))
     inside.open()  # of the same number, which is another call
     assert isinstance(await inside.next(), Completed)
@@ -320,12 +326,14 @@ async def test_another_front_end_changes_nothing(inside: Inside, frame: Frame) -
 
 
 async def test_the_calls_of_a_front_end_that_is_gone_end_and_no_others(inside: Inside) -> None:
-    Waiting.may, Waiting.ended = asyncio.Event(), []
+    Waiting.may, Waiting.began, Waiting.ended = threading.Event(), [], []
     await inside.load(Waiting)
     other = Another(inside.worker)
     inside.open()
     other.tell(Open(7, 1, False, 8, False, None, 5, inside.request(memory=other.arena)))
-    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        while len(Waiting.began) < 2:
+            await asyncio.sleep(0)
     assert await inside.answer(Ping()) == 1
     other.lost()
     async with asyncio.timeout(5):
