@@ -80,7 +80,8 @@ async def test_one_call_can_be_left_alone():
 
 
 async def test_a_refusal_of_one_ends_all_before_the_first_response():
-    async with run(Counting) as app:
+    settings = ModelSettings(name="Counting", implementation=Counting, loop="server")  # which orders the two
+    async with run(Counting(settings)) as app:
         with pytest.raises(ModelError, match="refused"):
             await opened(app, request("a", most=10**9), request("b", refuse=True))
         assert sorted(model(app).closed) == ["a", "b"]
