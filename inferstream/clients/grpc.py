@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, 
 from contextlib import aclosing, contextmanager
 from typing import TypeVar, cast
 
-from ..concurrency.interruption import is_own_cancel
+from ..concurrency.scope import is_own_cancel
 from ..errors import CallFailed, ConnectionFailed, InvalidRequest, MissingExtra
 from ..protos.converters import (
     ModelMetadataResponseConverter,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ..concurrency.interruption import Interruption
+from ..concurrency.scope import Interruption
 from ..concurrency.tasks import Tasks
 from ..errors import DeadlineExceeded
 from ..types import InferenceRequest, Parameters

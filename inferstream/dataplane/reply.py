@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from time import perf_counter
 from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
-from ..concurrency.interruption import Interruption
+from ..concurrency.scope import Interruption
 from ..errors import Abandoned
 from ..types import InferenceResponse
 from .pacing import paced

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Self
 
 from ..concurrency.channel import Channel
-from ..concurrency.interruption import Interruption
+from ..concurrency.scope import Interruption
 from ..errors import Abandoned
 from ..types import InferenceRequest, InferenceResponse
 from .admission import Admission

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from ..compat.finder import install
-from ..concurrency.interruption import is_own_cancel
 from ..concurrency.model_thread import ModelThread
+from ..concurrency.scope import is_own_cancel
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
 from ..functions.model import AppModel, implementation_of
 from ..functions.steps import StepFunctionModel

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from ..concurrency.interruption import Interruption
+from ..concurrency.scope import Interruption
 
 SCOPE_KEY = "inferstream.connection"
 """The key of a connection of ours in an ASGI scope."""

@@ -4,7 +4,7 @@ import asyncio
 import weakref
 from functools import partial
 
-from inferstream.concurrency.interruption import Interruption
+from inferstream.concurrency.scope import Interruption
 from inferstream.dataplane.call import Operation
 from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.dataplane import DataPlane

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 from itertools import islice
 
-from ...concurrency.interruption import Interruption
+from ...concurrency.scope import Interruption
 from ...context import request_id_var
 from ...errors import Code, InferenceFailed, InferstreamError, InvalidOutput, ModelError
 from ...rows import RowErrors

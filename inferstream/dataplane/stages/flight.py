@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ...concurrency.interruption import Interruption
+from ...concurrency.scope import Interruption
 from ...types import InferenceResponse
 from ..call import Call
 from ..reply import Reply, StreamReply

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ...concurrency.channel import Channel, SizedChannel
-from ...concurrency.interruption import Interruption
+from ...concurrency.scope import Interruption
 from ...context import RequestContext, enter, request_context, request_id_var
 from ...errors import InferenceFailed, InferstreamError
 from ...processes.frames import UNENCODABLE, pack_failure

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 
-from ...concurrency.interruption import ClientLeft
+from ...concurrency.scope import ClientLeft
 from ...context import request_id_var
 from ...errors import InvalidRequest
 from ..request_ids import NAME, RequestIds, enter

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Any, cast
 
-from ...concurrency.interruption import Interruption
+from ...concurrency.scope import Interruption
 from ..connections import address, identities
 from .bodies import AT_ONCE
 from .cycle import Cycle, scope_of

@@ -7,7 +7,7 @@ import orjson
 from fastapi import Depends, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from ...concurrency.interruption import ClientLeft
+from ...concurrency.scope import ClientLeft
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, InvalidRequest

@@ -9,7 +9,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
-from ...concurrency.interruption import Interruption
+from ...concurrency.scope import Interruption
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
 from ...dataplane.call import Operation

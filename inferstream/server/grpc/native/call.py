@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol
 
-from ....concurrency.interruption import ClientLeft, Interruption
+from ....concurrency.scope import ClientLeft, Interruption
 from ....errors import InferstreamError, PayloadTooLarge
 from ...connections import address, identities
 from ...http2.stream import Stream

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable
 from time import perf_counter
 
-from ....concurrency.interruption import FAILURES, ClientLeft
+from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
 from ...lateness import HELD, Lateness

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import NamedTuple, cast
 
-from ....concurrency.interruption import ClientLeft
+from ....concurrency.scope import ClientLeft
 from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ...compression import DEFLATE, GZIP, inflate
 from ...connections import ScopeClient

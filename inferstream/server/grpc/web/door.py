@@ -7,7 +7,7 @@ from typing import cast
 
 import orjson
 
-from ....concurrency.interruption import ClientLeft
+from ....concurrency.scope import ClientLeft
 from ....errors import InferstreamError, Unsupported
 from ....settings import Settings
 from ...status import Profile

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from ....concurrency.interruption import Interruption
+from ....concurrency.scope import Interruption
 from ...connections import address, identities
 from ...http2.errors import ErrorCode
 from ...http2.stream import Stream

@@ -6,8 +6,8 @@ import weakref
 
 import pytest
 
-from inferstream.concurrency import interruption
-from inferstream.concurrency.interruption import Interruption
+from inferstream.concurrency import scope
+from inferstream.concurrency.scope import Interruption
 
 
 class Payload:
@@ -31,7 +31,7 @@ async def test_a_task_that_has_ended_is_not_kept() -> None:
 
 
 async def test_a_task_that_lingers_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interruption, "PATIENCE", 0.001)
+    monkeypatch.setattr(scope, "PATIENCE", 0.001)
     cancelled = 0
 
     async def lingers() -> None:
@@ -50,7 +50,7 @@ async def test_a_task_that_lingers_is_cancelled_again(monkeypatch: pytest.Monkey
 
 
 async def test_a_task_continues_after_its_cancels_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interruption, "PATIENCE", 0.001)
+    monkeypatch.setattr(scope, "PATIENCE", 0.001)
     cancelled = asyncio.Event()
     go = asyncio.Event()
 
