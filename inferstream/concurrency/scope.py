@@ -1,13 +1,16 @@
-"""Cancelling a task that may run model code. Model code may linger in its `finally`, or swallow the cancel."""
+"""Scopes: work of a task that other code may end, with a reason. The one place that cancels a task of a request.
+
+Model code may linger in its `finally`, swallow the cancel, or raise one of its own.
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from typing import Self
 
 logger = logging.getLogger("inferstream.model")
 
 PATIENCE = 5.0
-"""Seconds between two cancels of a task that does not end."""
+"""Seconds between two cancels of a task whose work does not end."""
 
 
 class ClientLeft(Exception):
@@ -26,38 +29,88 @@ def is_own_cancel(error: BaseException) -> bool:
     return task is not None and task.cancelling() > 0
 
 
-class Interruption:
-    """Cancels `task` now, and again every `PATIENCE` seconds while `lingers()` is true."""
+def swallowed() -> BaseException:
+    """The cancel of this task that model code has swallowed, to be raised again."""
+    return asyncio.CancelledError()
 
-    def __init__(self, task: asyncio.Task[object], lingers: Callable[[], bool]) -> None:
-        self._task = task
-        self._lingers = lingers
+
+class Scope:
+    """Work of `task` that other code may end. Without a task the work does not wait, and gets the reason later.
+
+    `with scope:` raises the reason in place of the cancel. A cancel by other code passes, also where both came: it is
+    for the code around the scope. The paths of each call use `over` and `taken`, because `with` costs 0.3 µs.
+    """
+
+    __slots__ = ("_cancels", "_timer", "reason", "task")
+
+    _cancels: int
+    _timer: asyncio.Handle | None
+    """Both are set by `end`, because most scopes end by themselves."""
+
+    def __init__(self, task: asyncio.Task[object] | None) -> None:
+        self.task = task
+        self.reason: Exception | None = None
+
+    def end(self, reason: Exception) -> None:
+        """Cancel the task now, and again every `PATIENCE` seconds until the work is over. The first reason counts."""
+        if self.reason is not None:
+            return
+        self.reason = reason
         self._cancels = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._strike()
-        if self._timer is not None:
-            # The timer would keep the task, and with it the request, for seconds after its end.
-            task.add_done_callback(self._ended)
-
-    def _strike(self) -> None:
         self._timer = None
-        if self._task.done() or not self._lingers():
+        if (task := self.task) is None:
+            return
+        # The timer would keep the task, and with it the request, for seconds after its end.
+        task.add_done_callback(self._stop)
+        loop = task.get_loop()
+        if asyncio.current_task(loop) is task:
+            self._timer = loop.call_soon(self._cancel)  # a cancel that comes now could outlive the work
+        else:
+            self._cancel()
+
+    def _cancel(self) -> None:
+        task = self.task
+        if task is None or task.done():
             return
         if self._cancels:
-            logger.error("model code lingers %g s after it was cancelled; cancelling it again", PATIENCE)
+            why = type(self.reason).__name__
+            logger.error(
+                "model code lingers %g s after it was cancelled (%s); cancelling it again", PATIENCE, why
+            )
         self._cancels += 1
-        self._task.cancel()
-        self._timer = self._task.get_loop().call_later(PATIENCE, self._strike)
+        task.cancel()
+        self._timer = task.get_loop().call_later(PATIENCE, self._cancel)
 
-    def _ended(self, _: object) -> None:
+    def _stop(self, _: object = None) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def take_back(self) -> None:
-        """Undo the cancels of a task that continues with other work."""
-        self._ended(None)
-        self._task.remove_done_callback(self._ended)
-        for _ in range(self._cancels):
-            self._task.uncancel()
-        self._cancels = 0
+    def over(self, error: BaseException | None = None) -> bool:
+        """The work is over, with `error` or without. Take the cancels back, because the task continues with other work.
+
+        Whether the reason is to be raised in place of `error`. A result of work that was ended comes too late.
+        """
+        task, self.task = self.task, None
+        if self.reason is None:
+            return False
+        if task is not None:
+            self._stop()
+            task.remove_done_callback(self._stop)
+            for _ in range(self._cancels):
+                task.uncancel()
+            self._cancels = 0
+        return error is None or (isinstance(error, asyncio.CancelledError) and not is_own_cancel(error))
+
+    def taken(self) -> Exception:
+        """Take the reason to raise it. One that stays would keep its frames alive, and these the scope."""
+        reason, self.reason = self.reason, None
+        assert reason is not None
+        return reason
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if self.over(error):
+            raise self.taken() from None

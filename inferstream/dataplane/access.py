@@ -1,7 +1,6 @@
 """Which operations are open, and to whom: every route, RPC and message asks `Access.check`."""
 
 import asyncio
-from contextlib import suppress
 from enum import Enum
 from ipaddress import ip_address
 from time import time
@@ -117,8 +116,7 @@ class Access:
         timer, self._timer = self._timer, None
         if self.keys is not None and timer is not None:
             timer.cancel()
-            with suppress(asyncio.CancelledError):
-                await timer
+            await asyncio.wait([timer])
             await self.keys.close()
 
 

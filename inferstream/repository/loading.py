@@ -130,9 +130,7 @@ async def load_model(settings: ModelSettings, timeout: float, awaiting: Awaiting
                 await loaded.unload()
             elif thread is not None:
                 thread.close()
-            if is_own_cancel(error):
-                raise
-            if isinstance(error, ModelLoadFailed):
+            if is_own_cancel(error) or isinstance(error, ModelLoadFailed):
                 raise
             if isinstance(error, TimeoutError):
                 raise ModelLoadFailed(f"Model {settings.name} did not load within {timeout:g} s.") from None

@@ -4,7 +4,7 @@ import asyncio
 import weakref
 from functools import partial
 
-from inferstream.concurrency.scope import Interruption
+from inferstream.concurrency.scope import ClientLeft, Scope
 from inferstream.dataplane.call import Operation
 from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.dataplane import DataPlane
@@ -88,7 +88,7 @@ class Client:
             return
         self._seen.cancelled = how
         if how == "interruption":
-            Interruption(task, lambda: not task.done())
+            Scope(task).end(ClientLeft())
         else:
             task.cancel()
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ...concurrency.channel import Channel, SizedChannel
-from ...concurrency.scope import Interruption
+from ...concurrency.scope import ClientLeft, is_own_cancel
 from ...context import RequestContext, enter, request_context, request_id_var
-from ...errors import InferenceFailed, InferstreamError
+from ...errors import DeadlineExceeded, InferenceFailed, InferstreamError
 from ...processes.frames import UNENCODABLE, pack_failure
 from ...processes.link import Link
 from ...processes.shared_memory import Outgoing
@@ -163,14 +163,14 @@ class ResponseSender:
         enter(RequestContext())  # for a call that ends before its model runs
         try:
             await self._run(handler)
-        except asyncio.CancelledError:
-            self._end_cancelled()
-        except InferstreamError as error:
+        except BaseException as error:  # the front end waits for an end, whatever it is
+            if self.call.over(error) or is_own_cancel(error):
+                self._end_cancelled()
+                return
+            if not isinstance(error, InferstreamError):
+                logger.exception("request %s failed", self.call.request.id)
+                error = InferenceFailed("The worker failed; the server's log says why.")
             self._fail(error)
-        except BaseException:  # the front end waits for an end, whatever it is
-            logger.exception("request %s failed", self.call.request.id)
-            failed = InferenceFailed("The worker failed; the server's log says why.")
-            self._link.send(Failed(self.number, pack_failure(failed)))
 
     def _end_cancelled(self) -> None:
         """Report the end. Code in a thread cannot be interrupted, and may run on."""
@@ -254,10 +254,7 @@ class ResponseSender:
 
     def cancel(self, expired: bool = False) -> None:
         """End the call, because its deadline passed if `expired`."""
-        self.call.expired = expired
-        task = self.call.task
-        if task is not None:
-            Interruption(task, lambda: not task.done())
+        self.call.end(DeadlineExceeded() if expired else ClientLeft())
 
 
 class RemoteRequests(Channel[InferenceRequest]):

@@ -97,13 +97,13 @@ class WorkerProcess(WorkerClient):
         loading = self._endpoint.ask(frame)
         try:
             loaded = await self._changed(asyncio.shield(loading))
-        except asyncio.CancelledError:
-            loading.add_done_callback(lambda _: self._endpoint.ask(frames.UnloadInstance(frame.instance)))
-            raise
         except WorkerLost:
             raise
         except InferstreamError as error:
             raise ModelLoadFailed(error.message, own_status(error)) from error.__cause__
+        except BaseException:  # cancelled, and the worker goes on loading
+            loading.add_done_callback(lambda _: self._endpoint.ask(frames.UnloadInstance(frame.instance)))
+            raise
         self.models.setdefault(frame.instance, True)  # it may have become unready meanwhile
         return loaded
 

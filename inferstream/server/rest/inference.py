@@ -11,6 +11,7 @@ from time import perf_counter
 
 import orjson
 
+from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
 from ...dataplane.call import Operation
@@ -151,9 +152,9 @@ class InferenceDoor:
                 if not opened:
                     self._dataplane.refused(caller, route.operation.value, route.model, failure, started)
                 await _sent(exchange.respond(status, headers, text))
-        except asyncio.CancelledError:
-            # Ours when the client has left: there is nobody to tell, and nothing went wrong.
-            if not exchange.left:
+        except BaseException as error:
+            # When the client has left, a cancel is for that: there is nobody to tell, and nothing went wrong.
+            if not (exchange.left and is_own_cancel(error)):
                 raise
         finally:
             meters.in_progress -= 1

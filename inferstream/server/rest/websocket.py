@@ -9,7 +9,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
-from ...concurrency.scope import Interruption
+from ...concurrency.scope import ClientLeft, Scope
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
 from ...dataplane.call import Operation
@@ -125,8 +125,8 @@ class SocketCall:
     begun: bool = False
     failure: Exception | None = None
 
-    def cancel(self) -> None:
-        Interruption(self.task, lambda: not self.task.done())
+    def cancel(self, reason: Exception) -> None:
+        Scope(self.task).end(reason)
 
 
 class Conversation:
@@ -175,7 +175,7 @@ class Conversation:
         self._meters.rest.in_progress -= 1
         self._meters.rest.ended("GET", self._template, "101", perf_counter() - self._opened)
         for running in list(self._running.values()):
-            running.cancel()
+            running.cancel(ClientLeft())
 
     def received(self, message: bytes, text: bool) -> None:
         """Handle a message; an error in it is sent as a message and does not end the conversation."""
@@ -232,7 +232,7 @@ class Conversation:
         running = None if frame.id is None else self._running.get(frame.id)
         if frame.cancel:
             if running is not None:
-                running.cancel()
+                running.cancel(Cancelled())
         elif frame.part in ("next", "last"):
             # A call may end while its client still sends parts; its response has told the client.
             if running is not None:

@@ -113,7 +113,7 @@ async def test_a_failure_from_outside_while_waiting() -> None:
     reading = asyncio.create_task(read(watched.reply))
     while not watched.reply._waiting:
         await asyncio.sleep(0)
-    watched.reply.fail(DeadlineExceeded())
+    watched.reply.end(DeadlineExceeded())
     with pytest.raises(DeadlineExceeded):
         await reading
     assert watched.source.finished
@@ -125,7 +125,7 @@ async def test_a_failure_from_outside_between_items() -> None:
     with pytest.raises(DeadlineExceeded):
         async with watched.reply as reply:
             async for _ in reply:
-                reply.fail(DeadlineExceeded())
+                reply.end(DeadlineExceeded())
     assert len(watched.ends) == 1
 
 
@@ -192,7 +192,7 @@ async def test_a_watcher_may_end_the_reply_at_an_item() -> None:
     class Stops(Watcher):
         def item(self, response: InferenceResponse) -> None:
             if response.model_name == "1":
-                reply.fail(limit)
+                reply.end(limit)
 
     source = Source(99)
     reply = StreamReply(response(0), source.responses()).watch(Ends(log)).watch(Stops())
@@ -221,7 +221,9 @@ async def test_a_reply_ends_while_its_reader_is_elsewhere() -> None:
     async with StreamReply(None, rest()).watch(AtEnd(ends.append)) as reply:
         await anext(reply)
         error = Cancelled()
-        await asyncio.create_task(reply.end(error))
+        reply.end(error)
+        await closed.wait()
+        await asyncio.sleep(0)
         assert closed.is_set()
         assert ends == [error]
         with pytest.raises(Cancelled):

@@ -99,7 +99,7 @@ class StreamingCall(Call):
             self._fail_by(error)
             return
         if self._over:
-            self._interrupt()
+            self._end_task(ClientLeft())
         elif self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
