@@ -128,10 +128,9 @@ class SeveralReplies(Reply):
         self._unbegun.clear()
         running = [(id, task) for id, task in self._tasks.items() if not task.done()]
         for id, task in running:
-            if error is None:
-                self.leave_one(id)
-            else:
-                Scope(task).end(ClientLeft())
+            if error is None and id in self._replies:
+                self._replies[id].leave()
+            Scope(task).end(ClientLeft())
         if running:
             await asyncio.wait([task for _, task in running])
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ...concurrency.channel import Channel, SizedChannel
-from ...concurrency.scope import ClientLeft, is_own_cancel
+from ...concurrency.scope import is_own_cancel
 from ...context import RequestContext, enter, request_context, request_id_var
-from ...errors import DeadlineExceeded, InferenceFailed, InferstreamError
+from ...errors import InferenceFailed, InferstreamError
 from ...processes.frames import UNENCODABLE, pack_failure
 from ...processes.link import Link
 from ...processes.shared_memory import Outgoing
@@ -251,10 +251,6 @@ class ResponseSender:
             self._unread.pop()
         if not self._unread.has_room():
             self._link.send(Full(self.number))
-
-    def cancel(self, expired: bool = False) -> None:
-        """End the call, because its deadline passed if `expired`."""
-        self.call.end(DeadlineExceeded() if expired else ClientLeft())
 
 
 class RemoteRequests(Channel[InferenceRequest]):

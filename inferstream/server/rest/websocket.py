@@ -125,9 +125,6 @@ class SocketCall:
     begun: bool = False
     failure: Exception | None = None
 
-    def cancel(self, reason: Exception) -> None:
-        Scope(self.task).end(reason)
-
 
 class Conversation:
     """The requests and responses of one socket."""
@@ -175,7 +172,7 @@ class Conversation:
         self._meters.rest.in_progress -= 1
         self._meters.rest.ended("GET", self._template, "101", perf_counter() - self._opened)
         for running in list(self._running.values()):
-            running.cancel(ClientLeft())
+            Scope(running.task).end(ClientLeft())
 
     def received(self, message: bytes, text: bool) -> None:
         """Handle a message; an error in it is sent as a message and does not end the conversation."""
@@ -232,7 +229,7 @@ class Conversation:
         running = None if frame.id is None else self._running.get(frame.id)
         if frame.cancel:
             if running is not None:
-                running.cancel(Cancelled())
+                Scope(running.task).end(Cancelled())
         elif frame.part in ("next", "last"):
             # A call may end while its client still sends parts; its response has told the client.
             if running is not None:
