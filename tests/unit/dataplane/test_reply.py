@@ -231,3 +231,49 @@ async def test_a_reply_ends_while_its_reader_is_elsewhere() -> None:
         with pytest.raises(StopAsyncIteration):
             await anext(reply)
     assert ends == [error]
+
+
+async def swallowing(goes_on: bool) -> AsyncIterator[InferenceResponse]:
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        if not goes_on:
+            return
+    while True:
+        yield response(1)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("end", DeadlineExceeded), ("cancel", asyncio.CancelledError), ("both", asyncio.CancelledError)],
+)
+async def test_a_model_that_swallows_a_cancel_does_not_succeed(
+    goes_on: bool, how: str, expected: type[BaseException]
+) -> None:
+    ends: list[BaseException | None] = []
+    reply = StreamReply(None, swallowing(goes_on)).watch(AtEnd(ends.append))
+    reading = asyncio.create_task(read(reply))
+    while not reply._waiting:
+        await asyncio.sleep(0)
+    if how != "cancel":
+        reply.end(DeadlineExceeded())
+    if how != "end":
+        reading.cancel()
+    with pytest.raises(expected):
+        await reading
+    assert [type(end) for end in ends] == [expected]
+    assert reading.cancelling() == (how != "end")
+
+
+async def test_a_cancel_of_the_reader_at_the_moment_of_an_end_is_not_lost() -> None:
+    watched = Watched(Source(99, pause=60))
+    reading = asyncio.create_task(read(watched.reply))
+    while not watched.reply._waiting:
+        await asyncio.sleep(0)
+    watched.reply.end(DeadlineExceeded())
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert watched.source.finished
+    assert len(watched.ends) == 1
