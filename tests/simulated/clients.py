@@ -87,7 +87,7 @@ class Client:
             self._ledger.tasks.append(asyncio.get_running_loop().create_task(self._cancel_by_id()))
             return
         self._seen.cancelled = how
-        if how == "interruption":
+        if how == "scope":
             Scope(task).end(ClientLeft())
         else:
             task.cancel()
