@@ -9,8 +9,7 @@ from typing import Any
 from ...errors import InvalidSettings
 from ...functions.app import App
 from ...functions.arguments import Argument
-from ...functions.function import Function, pascal
-from ...functions.steps import StepFunction
+from ...functions.function import Function, ModelFunction, pascal
 from .types import TypeSource, literal, quoted
 
 BASES = ("AsyncStub", "Stub")
@@ -58,7 +57,7 @@ def _imports(lines: set[str]) -> list[str]:
     return ["\n".join(sorted(found, key=lambda line: (line.startswith("from"), line)))] if found else []
 
 
-Methods = dict[str, Function | StepFunction]
+Methods = dict[str, ModelFunction]
 
 
 def _methods(app: App) -> Methods:
@@ -85,7 +84,7 @@ def _class(name: str, base: str, doc: str, types: TypeSource, methods: Methods) 
     return "\n\n".join([f'class {name}({base}):\n    """{doc}"""', *written])
 
 
-def _method(name: str, function: Function | StepFunction, types: TypeSource, awaits: bool) -> str:
+def _method(name: str, function: ModelFunction, types: TypeSource, awaits: bool) -> str:
     result = types.written(Any if function.results.free else function.results.hint)
     if function.streams:
         result = f"{'AsyncIterator' if awaits else 'Iterator'}[{result}]"
@@ -102,7 +101,7 @@ def _method(name: str, function: Function | StepFunction, types: TypeSource, awa
     return "\n".join([*lines, "        raise NotImplementedError"])
 
 
-def _parameters(function: Function | StepFunction, types: TypeSource, awaits: bool) -> Iterator[str]:
+def _parameters(function: ModelFunction, types: TypeSource, awaits: bool) -> Iterator[str]:
     """The parameters of a method in their order. If one without a default follows one with, these go by name."""
     arguments = function.arguments
     known: dict[str, str] = {argument.name: _written(argument, types) for argument in arguments.arguments}
