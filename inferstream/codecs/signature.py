@@ -10,8 +10,6 @@ from ..errors import CodecError, CodecNotFound, InputsNotFound, InvalidOutput, O
 from ..signature import Signature
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
 from .annotations import (
-    ASYNC_STREAMS,
-    STREAMS,
     codec_of,
     input_codec_of,
     input_tensors,
@@ -22,7 +20,7 @@ from .annotations import (
 )
 from .base import OUTPUT_PREFIX, InputCodecLike, RequestCodecLike, response_of
 from .registry import find_request_codec
-from .values.hints import shown, without_none
+from .values.hints import ASYNC_STREAMS, STREAMS, shown, without_none
 
 _SIGNATURE = "_inferstream_signature"
 """The attribute of a decorated method that holds its `Signature`."""

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from ..codecs.values.arrays import Array
-from ..codecs.values.base import DESCRIPTION, NULLABLE, STREAM, Value, fault_of, reason
+from ..codecs.values.base import DESCRIPTION, NULLABLE, STREAM, Value, fault_of, reason, taken
 from ..codecs.values.constraints import description_of
 from ..codecs.values.hints import shown, value_of, without_none
 from ..codecs.values.scalars import Boolean, Number, Text
@@ -185,11 +185,7 @@ class Arguments:
             raise InvalidRequest(fault_of(tensor.name, error)) from None
 
     def _known(self) -> str:
-        names = ", ".join(
-            name if argument.required or argument is self.stream else f"{name} (optional)"
-            for name, argument in self._values.items()
-        )
-        return f"it takes {names}" if names else "it takes no arguments"
+        return taken((name, argument.required) for name, argument in self._values.items())
 
     def _add(self, parameter: inspect.Parameter, hint: Any) -> None:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):

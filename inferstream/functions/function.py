@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..codecs.values.hints import ASYNC_STREAMS, item_of
 from ..errors import InvalidSettings
 from ..signature import Signature
 from .arguments import Arguments, hints_of
 from .batches import check_batch
 from .errors import ErrorMap
-from .results import ASYNC, Results, item_hint
+from .results import Results
 
 if TYPE_CHECKING:
     from .app import App
@@ -102,16 +103,16 @@ class Function(ModelFunction):
             returned = hints_of(self.function).get("return", inspect.Signature.empty)
             if returned is inspect.Signature.empty:
                 raise TypeError(f"it has no annotation; {self._advice()}")
-            item, self.annotated_stream = item_hint(returned)
+            item, self.annotated_stream = item_of(returned)
             self.results = Results(item, self.batching.rows > 1)
         except TypeError as error:
             said = str(error)
             where = "" if said.startswith("return value: ") else "return value: "
             raise InvalidSettings(f"{self.place}: {where}{said}") from None
-        if inspect.isgeneratorfunction(bare) and typing.get_origin(returned) in ASYNC:
+        if inspect.isgeneratorfunction(bare) and typing.get_origin(returned) in ASYNC_STREAMS:
             raise InvalidSettings(f"{self.place}: return value: a `def` that yields returns Iterator[T]")
         self.streams = self.annotated_stream or self.yields
-        self.blocks = not (self.is_async or typing.get_origin(returned) in ASYNC)
+        self.blocks = not (self.is_async or typing.get_origin(returned) in ASYNC_STREAMS)
         """Whether its stream must be read in a thread."""
         injection = self.arguments.injection
         self.awaits = bool(injection.coroutines or (self.is_async and injection.dependencies))

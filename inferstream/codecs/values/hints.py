@@ -3,7 +3,15 @@
 import enum
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from datetime import date, datetime, time
 from typing import Any, Literal, Union
 
@@ -31,6 +39,10 @@ SINGLE: dict[Any, Single] = {
     time: Time(time),
 }
 
+
+ASYNC_STREAMS = (AsyncIterator, AsyncGenerator, AsyncIterable)
+STREAMS = (*ASYNC_STREAMS, Iterator, Generator, Iterable)
+"""Annotations of streams."""
 
 FRAMEWORKS = {
     "torch": "torch.from_numpy(x) or y.numpy()",
@@ -105,6 +117,19 @@ def _annotated(hint: Any) -> Value:
     if not constrains(hint):
         return value
     return Json(hint) if isinstance(value, Json) else Constrained(value, hint)
+
+
+def item_of(hint: Any) -> tuple[Any, bool]:
+    """The annotation of one item of a stream, or the hint itself; and whether it is that of a stream.
+
+    Raises TypeError for a stream of unknown items.
+    """
+    origin = typing.get_origin(hint)
+    if origin not in STREAMS and hint not in STREAMS:
+        return hint, False
+    if not typing.get_args(hint):
+        raise TypeError(f"the type of its items is missing: write {(origin or hint).__name__}[str]")
+    return typing.get_args(hint)[0], True
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from .....codecs.values.base import CHOICES, DEFAULT, FORMAT, OPTIONAL, SCHEMA
+from .....codecs.values.base import CHOICES, DEFAULT, FORMAT, OPTIONAL, SCHEMA, fact
 from .....types import MetadataTensor
 
 Schema = dict[str, Any]
@@ -29,7 +29,7 @@ DOCUMENTS = ("json", "pd_json")
 def example_arguments(inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
     """A flat object with a value of each argument that has no default."""
     return {
-        tensor.name: _nested(_value(tensor), tensor.shape) for tensor in inputs if not _says(tensor, OPTIONAL)
+        tensor.name: _nested(_value(tensor), tensor.shape) for tensor in inputs if not fact(tensor, OPTIONAL)
     }
 
 
@@ -51,13 +51,9 @@ def example_request(inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
     return {"inputs": tensors}
 
 
-def _says(tensor: MetadataTensor, parameter: str) -> Any:
-    return tensor.parameters.get(parameter) if tensor.parameters is not None else None
-
-
 def _json(tensor: MetadataTensor, parameter: str) -> Any:
     """A parameter that holds JSON; None without it, or if its author wrote something else there."""
-    said = _says(tensor, parameter)
+    said = fact(tensor, parameter)
     try:
         return orjson.loads(said) if isinstance(said, str) else None
     except orjson.JSONDecodeError:
@@ -82,7 +78,7 @@ def _value(tensor: MetadataTensor) -> Any:
     if isinstance(choices, list) and choices:
         return choices[0]
     if content in CODED:
-        return TIMES.get(_says(tensor, FORMAT), CODED[content])
+        return TIMES.get(fact(tensor, FORMAT), CODED[content])
     if tensor.datatype == "BYTES":
         return "text"
     return True if tensor.datatype == "BOOL" else _least(_json(tensor, SCHEMA) or {})
