@@ -53,13 +53,13 @@ def run(
 
 def headers_of(given: Sequence[str]) -> dict[str, str]:
     """Headers from texts of the form `Name: value`. Raises InvalidSettings."""
-    found = {}
+    headers = {}
     for header in given:
         name, colon, value = header.partition(":")
         if not colon or not name.strip():
             raise InvalidSettings(f"header {header!r} is not of the form 'Name: value'")
-        found[name.strip()] = value.strip()
-    return found
+        headers[name.strip()] = value.strip()
+    return headers
 
 
 def _log(verbosity: int) -> None:

@@ -39,8 +39,8 @@ class Scrape:
             for sample in family.samples:
                 model = (sample.labels.get("model", ""), sample.labels.get("version", ""))
                 if (bound := sample.labels.get("le")) is not None and sample.name.endswith("_bucket"):
-                    found = self.buckets[sample.name.removesuffix("_bucket")][model]
-                    found[float(bound)] = found.get(float(bound), 0.0) + sample.value
+                    bucket = self.buckets[sample.name.removesuffix("_bucket")][model]
+                    bucket[float(bound)] = bucket.get(float(bound), 0.0) + sample.value
                 else:
                     self.values[sample.name][model] += sample.value
 
@@ -114,11 +114,11 @@ def increase(before: float, after: float) -> float:
 
 def _between(before: Scrape | None, after: Scrape, name: str, model: Model) -> Buckets:
     """The observations of a histogram between two scrapes."""
-    found = after.buckets[name].get(model, {})
+    later = after.buckets[name].get(model, {})
     past = {} if before is None else before.buckets[name].get(model, {})
-    if past.get(math.inf, 0.0) > found.get(math.inf, 0.0):
+    if past.get(math.inf, 0.0) > later.get(math.inf, 0.0):
         past = {}  # a restart
-    return {bound: count - past.get(bound, 0.0) for bound, count in found.items()}
+    return {bound: count - past.get(bound, 0.0) for bound, count in later.items()}
 
 
 def _mean(before: Scrape | None, after: Scrape, name: str, model: Model) -> float | None:

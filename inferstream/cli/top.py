@@ -149,9 +149,9 @@ def view(url: str, before: Scrape, after: Scrape, since: Scrape | None, states: 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:
         table.add_column(column, justify="left" if column in COLUMNS[:2] else "right", overflow="fold")
-    found = {row.model: row for row in rows(before, after, since)}
-    for model in sorted({*found, *states}):
-        table.add_row(*_cells(model, found.get(model), states.get(model, "")))
+    by_model = {row.model: row for row in rows(before, after, since)}
+    for model in sorted({*by_model, *states}):
+        table.add_row(*_cells(model, by_model.get(model), states.get(model, "")))
     of = "since the start" if since is None else f"of the last {WINDOW:.0f} s"
     return Group(Text(_line(url, before, after)), table, Text(f"quantiles {of}", style="dim"))
 

@@ -53,8 +53,8 @@ def _imports(lines: set[str]) -> list[str]:
     for line in sorted(lines):
         module, _, name = line.removeprefix("from ").partition(" import ")
         names.setdefault(module, []).extend([name] if name else [])
-    found = [f"from {module} import {', '.join(of)}" if of else module for module, of in names.items()]
-    return ["\n".join(sorted(found, key=lambda line: (line.startswith("from"), line)))] if found else []
+    imports = [f"from {module} import {', '.join(of)}" if of else module for module, of in names.items()]
+    return ["\n".join(sorted(imports, key=lambda line: (line.startswith("from"), line)))] if imports else []
 
 
 Methods = dict[str, ModelFunction]
@@ -63,7 +63,7 @@ Methods = dict[str, ModelFunction]
 def _methods(app: App) -> Methods:
     """The functions of an app by the names of their methods."""
     names = [function.name for function in app]
-    found: Methods = {}
+    methods: Methods = {}
     for function in app:
         name = function.name
         if function.version is not None and names.count(name) > 1:
@@ -73,10 +73,10 @@ def _methods(app: App) -> Methods:
             name = f"_{name}"
         if keyword.iskeyword(name) or name in TAKEN or name.startswith("__"):
             name = f"{name}_"
-        if name in found:
+        if name in methods:
             raise InvalidSettings(f'{function.place}: a stub would have two methods of the name "{name}"')
-        found[name] = function
-    return found
+        methods[name] = function
+    return methods
 
 
 def _class(name: str, base: str, doc: str, types: TypeSource, methods: Methods) -> str:

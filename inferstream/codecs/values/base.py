@@ -212,13 +212,13 @@ class Single(Value):
 
 def each(convert: Callable[[Any], Any], elements: Sequence[Any]) -> list[Any]:
     """Convert each element. Errors name its index."""
-    found = []
+    values = []
     for index, element in enumerate(elements):
         try:
-            found.append(convert(element))
+            values.append(convert(element))
         except (TypeError, ValueError) as error:
             raise ValueError(f"element {index} {reason(error)}") from None
-    return found
+    return values
 
 
 UNWRITTEN = ("str", "base64")

@@ -105,8 +105,8 @@ class Number(Single):
 
     def read_all(self, tensor: RequestInput | ResponseOutput) -> list[Any]:
         self._expect(tensor)
-        found: list[Any] = tensor.data.to_numpy(self.datatype).reshape(-1).tolist()
-        return found
+        numbers: list[Any] = tensor.data.to_numpy(self.datatype).reshape(-1).tolist()
+        return numbers
 
     def element(self, value: Any) -> Any:
         return self._exact(value.item() if isinstance(value, np.generic) else value)
@@ -119,12 +119,12 @@ class Number(Single):
             ):
                 return None
         try:
-            found: list[Any] = [*map(int if integer else float, values)]
+            numbers: list[Any] = [*map(int if integer else float, values)]
             if self.datatype != "FP64":
-                array_from_values(found, self.datatype)
+                array_from_values(numbers, self.datatype)
         except (ValueError, OverflowError):  # the look at each number says which one
             return None
-        return found
+        return numbers
 
     def from_json(self, value: Any) -> Any:
         if type(value) is self._plain and (not self._integer or LEAST <= value <= LARGEST):

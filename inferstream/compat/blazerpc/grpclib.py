@@ -84,8 +84,8 @@ def status_named(name: str) -> Any:
 def installed_error() -> type[Exception] | None:
     """grpclib's own class of errors, if the program has imported it."""
     library = sys.modules.get("grpclib.exceptions")
-    found: type[Exception] | None = getattr(library, "GRPCError", None)
-    return None if found is GRPCError else found
+    installed: type[Exception] | None = getattr(library, "GRPCError", None)
+    return None if installed is GRPCError else installed
 
 
 class GrpcErrors(ErrorMap):

@@ -48,9 +48,9 @@ def _penalise(scores: torch.Tensor, stream: Stream) -> None:
     sampling = stream.sampling
     if sampling.repetition_penalty != 1:
         seen = torch.tensor(stream.tokens, device=scores.device).unique()
-        found = scores[seen]
+        before = scores[seen]
         penalty = sampling.repetition_penalty
-        scores[seen] = torch.where(found < 0, found * penalty, found / penalty)
+        scores[seen] = torch.where(before < 0, before * penalty, before / penalty)
     written = stream.tokens[stream.prompt_length :]
     if written and (sampling.presence_penalty or sampling.frequency_penalty):
         tokens, counts = torch.tensor(written, device=scores.device).unique(return_counts=True)
@@ -105,8 +105,8 @@ def _of_top_p(scores: torch.Tensor, samplings: Sequence[Sampling]) -> torch.Tens
 
 def _with_logprobs(logits: torch.Tensor, token: int, top: int) -> Choice:
     logprobs = logits.log_softmax(-1)
-    found = logprobs.topk(top) if top else None
-    likely = [] if found is None else list(zip(found.indices.tolist(), found.values.tolist(), strict=True))
+    best = logprobs.topk(top) if top else None
+    likely = [] if best is None else list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
     return Choice(token, float(logprobs[token]), likely)
 
 

@@ -153,9 +153,9 @@ class Texts:
 
     def unended(self) -> list[int]:
         """The numbers of the texts that have not ended; their models have."""
-        found = sorted(self._open)
+        unended = sorted(self._open)
         self._open.clear()
-        return found
+        return unended
 
 
 class TextEvents:

@@ -100,8 +100,8 @@ def _value_of_schema(schema: Schema, root: Schema | None = None, depth: int = 0)
         return None
     root = root or schema
     if isinstance(reference := schema.get("$ref"), str):
-        found = root.get("$defs", {}).get(reference.rsplit("/", 1)[-1])
-        schema = found if isinstance(found, dict) else {}
+        target = root.get("$defs", {}).get(reference.rsplit("/", 1)[-1])
+        schema = target if isinstance(target, dict) else {}
     for key in ("default", "const"):
         if key in schema:
             return schema[key]

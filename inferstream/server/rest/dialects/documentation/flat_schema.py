@@ -90,7 +90,7 @@ def _shaped(tensor: MetadataTensor, schema: Schema) -> Schema:
 def _hoisted(name: str, text: str, components: dict[str, Schema]) -> Schema:
     """A schema of pydantic's, whose definitions become components of the document."""
     schema: Schema = orjson.loads(text.replace('"#/$defs/', f'"#/components/schemas/{name}.'))
-    components.update({f"{name}.{key}": found for key, found in schema.pop("$defs", {}).items()})
+    components.update({f"{name}.{key}": definition for key, definition in schema.pop("$defs", {}).items()})
     return schema
 
 

@@ -60,12 +60,12 @@ def _logprobs(reader: TextReader) -> dict[str, Any] | None:
 
 def token_logprobs(reader: TextReader) -> list[dict[str, Any]]:
     """The log probability of each token read so far, and the reader's list emptied."""
-    found = [
+    logprobs = [
         {**_one(each.token, each.logprob), "top_logprobs": [_one(*other) for other in each.top.items()]}
         for each in reader.logprobs
     ]
     reader.logprobs.clear()
-    return found
+    return logprobs
 
 
 def _one(token: str, logprob: float) -> dict[str, Any]:

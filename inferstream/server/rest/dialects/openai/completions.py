@@ -46,16 +46,16 @@ class CompletionFormat(ChunkFormat):
         """The log probabilities read so far, and the reader's list emptied."""
         if not reader.logprobs:
             return None
-        tokens = [found.token for found in reader.logprobs]
+        tokens = [each.token for each in reader.logprobs]
         *offsets, self._offsets[index] = accumulate(map(len, tokens), initial=self._offsets[index])
-        found = {
+        logprobs = {
             "tokens": tokens,
             "token_logprobs": [each.logprob for each in reader.logprobs],
             "top_logprobs": [each.top for each in reader.logprobs],
             "text_offset": offsets,
         }
         reader.logprobs.clear()
-        return found
+        return logprobs
 
 
 def read_completions(fields: Fields, admission: Admission, name: str) -> TextRequest:

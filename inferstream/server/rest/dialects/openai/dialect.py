@@ -98,11 +98,11 @@ class OpenAI(InferenceDialect):
             if not (model and version) or route.version is not None:
                 raise
             ready = self._dataplane.model_ready(model, version)
-        found = {"name": name, "ready": ready}
+        state = {"name": name, "ready": ready}
         if not ready:
-            return 503, orjson.dumps(found)
+            return 503, orjson.dumps(state)
         created = self._dataplane.created(model, version)
-        return 200, orjson.dumps(_described(name, created) | found)
+        return 200, orjson.dumps(_described(name, created) | state)
 
 
 def _described(name: str, created: int) -> dict[str, Any]:

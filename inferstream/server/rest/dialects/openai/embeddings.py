@@ -90,11 +90,11 @@ class EmbeddingRequest(ParsedRequest):
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
         """The body of the response, of the model's responses in the order of the texts."""
-        found = {str(response.id): response for response in responses}
+        by_id = {str(response.id): response for response in responses}
         data: list[dict[str, Any]] = []
         tokens = 0
         for request in self._requests:
-            response = found[str(request.id)]
+            response = by_id[str(request.id)]
             for vector in self._vectors(response, len(request.inputs[0].data.flat())):
                 written = (
                     base64.b64encode(vector.astype("<f4").tobytes()).decode() if self._base64 else vector
@@ -108,7 +108,7 @@ class EmbeddingRequest(ParsedRequest):
 
     def _vectors(self, response: InferenceResponse, count: int) -> npt.NDArray[np.float32]:
         """A matrix with one row for each text."""
-        array = next((found for each in response.outputs if (found := _floats(each)) is not None), None)
+        array = next((floats for each in response.outputs if (floats := _floats(each)) is not None), None)
         if array is None or array.size % count:
             raise InvalidOutput(f"Model {self._name} answered no vector for each of {count} texts.")
         vectors = np.ascontiguousarray(array.reshape(count, -1))

@@ -48,11 +48,11 @@ class Tokens:
         if reader.logprobs:
             _, logprob, top = reader.logprobs[-1]
             reader.logprobs.clear()
-        found = Decided(text, reader.token_id, logprob, top, now - self._turned)
+        decided = Decided(text, reader.token_id, logprob, top, now - self._turned)
         self._turned = now
         if not held and text:
-            return [found]
-        held.append(found)
+            return [decided]
+        held.append(decided)
         if not text and len(held) < MOST_HELD:
             return []
         self._held = []
