@@ -54,7 +54,7 @@ class Scrape:
         return self.values[name].get(model) if name in self.values else None
 
 
-class Row(NamedTuple):
+class ModelRates(NamedTuple):
     """One model. Rates are per second, times in seconds; None is not known, as without any call."""
 
     model: Model
@@ -71,7 +71,7 @@ class Row(NamedTuple):
     """Streams in a step, or requests in a batch, on average."""
 
 
-def rows(before: Scrape, after: Scrape, since: Scrape | None) -> list[Row]:
+def rows(before: Scrape, after: Scrape, since: Scrape | None) -> list[ModelRates]:
     """A row for each model: rates between `before` and `after`, quantiles between `since` and `after`.
 
     Without `since` the quantiles are those since the start of the server.
@@ -79,7 +79,7 @@ def rows(before: Scrape, after: Scrape, since: Scrape | None) -> list[Row]:
     return [_row(model, before, after, since) for model in after.models]
 
 
-def _row(model: Model, before: Scrape, after: Scrape, since: Scrape | None) -> Row:
+def _row(model: Model, before: Scrape, after: Scrape, since: Scrape | None) -> ModelRates:
     seconds = max(after.time - before.time, 1e-9)
 
     def rate(*names: str) -> float:
@@ -92,7 +92,7 @@ def _row(model: Model, before: Scrape, after: Scrape, since: Scrape | None) -> R
         )
 
     latency, first = (_between(since, after, name, model) for name in (LATENCY, FIRST))
-    return Row(
+    return ModelRates(
         model,
         rate(SUCCESSES, FAILURES),
         rate(FAILURES),

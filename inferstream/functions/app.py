@@ -15,7 +15,7 @@ from ..settings.sources import unknown_fields, validated
 from ..settings.versions import newest
 from ..signature import Rpc
 from .errors import ErrorMap
-from .function import Batching, Function, ModelFunction, pascal, place_of
+from .function import BatchBounds, Function, ModelFunction, pascal, place_of
 from .hooks import Hook, Hooks, check_hook
 from .injection import State
 from .lock import Lock, Locked, TypeChanged, lock_path, merged, read_lock
@@ -101,7 +101,7 @@ class App:
             return name
 
         def decorate(function: F) -> F:
-            batching = Batching(batch, within_ms)
+            batching = BatchBounds(batch, within_ms)
             own = name or _name_of(function)
             self._add(Function(function, own, version, settings, self, batching, streaming))
             return function

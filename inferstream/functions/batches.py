@@ -31,7 +31,7 @@ def check_batch(place: str, arguments: "Arguments", results: "Results") -> None:
         raise InvalidSettings(f"{place}: return value: a function of batches returns lists: write list[T]")
 
 
-class Rows:
+class BatchItems:
     """Checks that a function of lists returned as many items as it got, and splits off the items that failed."""
 
     def __init__(self, function: "Function") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..types import InferenceRequest
 from .arguments import Sizes
-from .batches import Rows
+from .batches import BatchItems
 from .dimensions import returned_sizes
 from .errors import Method
 from .event import Event
@@ -20,13 +20,13 @@ Begun = tuple[dict[str, Any], Sizes]
 """The arguments of a call, and the sizes of their named dimensions."""
 
 
-class Calls:
+class FunctionCalls:
     """Begins calls of one function, and checks what it returns or yields."""
 
     def __init__(self, function: "Function") -> None:
         self._awaits = function.awaits
         self._arguments = function.arguments
-        self._rows = Rows(function) if function.batching.rows > 1 else None
+        self._rows = BatchItems(function) if function.batching.rows > 1 else None
         self._sizes = returned_sizes(function)
         self.check = self._rows if self._sizes is None else self._checked
         """The check of what the function returns; None if there is none beside its type."""
@@ -76,7 +76,7 @@ class Calls:
 
 def predict_method(function: "Function") -> Method:
     """The `predict` of a function with one response."""
-    call, calls, arguments = function.function, Calls(function), function.arguments
+    call, calls, arguments = function.function, FunctionCalls(function), function.arguments
     read, fill = arguments.read, arguments.injection.fill
 
     def filled(model: Any, payload: InferenceRequest) -> Any:
@@ -104,7 +104,12 @@ def predict_method(function: "Function") -> Method:
 
 def stream_method(function: "Function") -> Method:
     """The `predict_stream` of a function that yields, or that reads a stream."""
-    call, calls, errors, arguments = function.function, Calls(function), function.errors, function.arguments
+    call, calls, errors, arguments = (
+        function.function,
+        FunctionCalls(function),
+        function.errors,
+        function.arguments,
+    )
 
     def start(model: Any, payloads: Any) -> Any:
         first = payloads.take()

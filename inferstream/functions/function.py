@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Batching:
+class BatchBounds:
     """Rows that one call of a function may take, and the milliseconds to wait for them."""
 
     rows: int = 0
@@ -36,7 +36,7 @@ class ModelFunction:
     version: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     app: "App | None" = None
-    batching: Batching = field(default_factory=Batching)
+    batching: BatchBounds = field(default_factory=BatchBounds)
 
     streams = True
     """Whether its response is a stream."""

@@ -176,7 +176,7 @@ class Value(ABC):
         return fields
 
 
-class Single(Value):
+class SingleValue(Value):
     """A value that is one element of a tensor. Lists of it are tensors of one dimension."""
 
     @abstractmethod

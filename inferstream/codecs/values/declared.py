@@ -7,9 +7,9 @@ import orjson
 
 from ...types import MetadataTensor
 from .arrays import Array
-from .base import CHOICES, DIMENSIONS, FORMAT, Single, Value, fact
+from .base import CHOICES, DIMENSIONS, FORMAT, SingleValue, Value, fact
 from .choices import Choice
-from .frames import Frame
+from .frames import FrameValue
 from .images import Image
 from .lists import ListOf
 from .objects import Json
@@ -17,7 +17,7 @@ from .scalars import Binary, Boolean, Number, Text, Time
 
 TIMES = {"date": date, "time": time}
 
-FILES: dict[str | None, Single] = {"json": Json(Any), "pd_json": Frame(), "image": Image()}
+FILES: dict[str | None, SingleValue] = {"json": Json(Any), "pd_json": FrameValue(), "image": Image()}
 
 
 def value_of_tensor(tensor: MetadataTensor) -> Value:
@@ -36,7 +36,7 @@ def value_of_tensor(tensor: MetadataTensor) -> Value:
     return single if tensor.shape == [1] else ListOf(single)
 
 
-def _single(datatype: str, content: str | None, form: str | None) -> Single:
+def _single(datatype: str, content: str | None, form: str | None) -> SingleValue:
     if datatype == "BYTES":
         if content in FILES:
             return FILES[content]

@@ -18,16 +18,16 @@ from typing import Any, Literal, Union
 import numpy as np
 
 from .arrays import array_of
-from .base import Single, Value
+from .base import SingleValue, Value
 from .choices import Choice
 from .constraints import Constrained, constrains
-from .frames import Frame, is_frame
+from .frames import FrameValue, is_frame
 from .images import Image, is_image
 from .lists import ListOf
 from .objects import Json, is_object
 from .scalars import Binary, Boolean, Number, Text, Time, number_of
 
-SINGLE: dict[Any, Single] = {
+SINGLE: dict[Any, SingleValue] = {
     str: Text(),
     bytes: Binary(),
     int: Number("INT64"),
@@ -88,7 +88,7 @@ def _meant(hint: Any) -> Any:
     return hint
 
 
-def _single(hint: Any) -> Single | None:
+def _single(hint: Any) -> SingleValue | None:
     try:
         if hint in SINGLE:
             return SINGLE[hint]
@@ -100,7 +100,7 @@ def _single(hint: Any) -> Single | None:
         return _choice([member.value for member in hint], hint, hint)
     if isinstance(hint, type) and issubclass(hint, np.number):
         return number_of(hint)
-    return Image() if is_image(hint) else Frame() if is_frame(hint) else None
+    return Image() if is_image(hint) else FrameValue() if is_frame(hint) else None
 
 
 def _choice(values: Any, hint: Any, members: type[enum.Enum] | None = None) -> Choice:

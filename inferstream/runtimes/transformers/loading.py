@@ -12,7 +12,7 @@ from ..sampling import Sampling, read_sampling
 from .engine import Engine, Piece
 from .quantization import quantize
 from .settings import LanguageSettings
-from .stream import Stream
+from .stream import TokenStream
 
 TOP_K = 50
 """What `generate` takes where a configuration that samples does not say."""
@@ -93,7 +93,7 @@ def check(model: Any) -> None:
     vocabulary = model.config.get_text_config().vocab_size
     texts = [[(7 * n + 3) % vocabulary for n in range(count)] for count in (6, 11)]
     engine = Engine(model, most=2, budget=64, kept=0)
-    pair = [Stream(text[:-1], len(text), Sampling(), Detokenizer(str), single=False) for text in texts]
+    pair = [TokenStream(text[:-1], len(text), Sampling(), Detokenizer(str), single=False) for text in texts]
     try:
         for each in pair:
             engine.add(each)

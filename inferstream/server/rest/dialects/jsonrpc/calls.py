@@ -57,7 +57,7 @@ class Prepared:
 Running = list[tuple[Prepared, Ready]]
 
 
-class Answered(InferstreamError):
+class AllAnswered(InferstreamError):
     """A body none of whose requests reaches a model; `body` is the response to it."""
 
     def __init__(self, body: bytes) -> None:

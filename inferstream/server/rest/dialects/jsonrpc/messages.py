@@ -34,7 +34,7 @@ class WrongMessage(InferstreamError):
         self.number = number
 
 
-class Message(NamedTuple):
+class RpcMessage(NamedTuple):
     """One request of a body."""
 
     id: str | int | float | None
@@ -97,7 +97,7 @@ def id_of(document: Any) -> str | int | float | None:
     return id if isinstance(id, int | float) and not isinstance(id, bool) else None
 
 
-def message_of(document: Any) -> Message:
+def message_of(document: Any) -> RpcMessage:
     """A request. Raises WrongMessage, which names the member that is wrong."""
     if not isinstance(document, dict):
         raise WrongMessage("A request is an object.")
@@ -111,7 +111,7 @@ def message_of(document: Any) -> Message:
     params = document.get("params", {})
     if not isinstance(params, dict | list):
         raise WrongMessage('"params" must be an object or a list.', INVALID_PARAMS)
-    return Message(id_of(document), "id" in document, method, params)
+    return RpcMessage(id_of(document), "id" in document, method, params)
 
 
 def result_document(id: str | int | float | None, result: bytes) -> bytes:

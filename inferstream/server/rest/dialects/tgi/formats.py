@@ -9,7 +9,7 @@ from .....errors import InferstreamError
 from .....text.reader import LENGTH, TextReader
 from ..text import TextFormat
 from .errors import error_object
-from .tokens import Decided, Tokens
+from .tokens import Decided, DecidedTokens
 
 ENDED = "eos_token"
 
@@ -21,7 +21,7 @@ class TgiFormat(TextFormat):
     """
 
     def __init__(self, texts: int, *, details: bool, prompt: str, seed: int | None, listed: bool) -> None:
-        self._tokens = [Tokens() for _ in range(texts)]
+        self._tokens = [DecidedTokens() for _ in range(texts)]
         self._details = details
         self._prompt = prompt
         self._seed = seed
