@@ -50,7 +50,7 @@ def _call(name: str, served: "ServedModel", streams: bool) -> str | None:
             return None
         return f"{path}/generate{end} -d {_quoted({served.pipeline.text.prompt.name: WORDS})}"
     inputs = [tensor for tensor in signature.inputs if not fact(tensor, OPTIONAL)]
-    if all(_single(tensor) for tensor in inputs):
+    if all(tensor.shape in ([], [1], [-1]) for tensor in inputs):
         arguments = {tensor.name: _value(tensor) for tensor in inputs}
         return f"{path}/generate{end} -d {_quoted(arguments)}" if _taken(served, arguments) else None
     tensors = [_tensor(tensor) for tensor in inputs]
@@ -68,10 +68,6 @@ def _taken(served: "ServedModel", arguments: dict[str, Any]) -> bool:
     except InferstreamError:
         return False
     return True
-
-
-def _single(tensor: MetadataTensor) -> bool:
-    return all(size in (1, -1) for size in tensor.shape) and len(tensor.shape) <= 1
 
 
 def _value(tensor: MetadataTensor) -> str | int | float | bool:

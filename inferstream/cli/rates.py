@@ -14,7 +14,6 @@ Buckets = dict[float, float]
 SERVER: Model = ("", "")
 """The key of samples that belong to no model."""
 
-CALLS = "inferstream_calls_total"
 SUCCESSES = "model_infer_request_success_total"
 FAILURES = "model_infer_request_failure_total"
 IN_PROGRESS = "inferstream_calls_in_progress"

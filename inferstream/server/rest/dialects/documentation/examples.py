@@ -37,7 +37,7 @@ def example_request(inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
     """A V2 request with each input."""
     tensors = []
     for tensor in inputs:
-        value, shape = _value(tensor), _sizes(tensor)
+        value, shape = _value(tensor), [1 if size == -1 else size for size in tensor.shape]
         if isinstance(value, dict | list):
             value = orjson.dumps(value).decode()
         tensors.append(
@@ -60,17 +60,10 @@ def _json(tensor: MetadataTensor, parameter: str) -> Any:
         return None
 
 
-def _content(tensor: MetadataTensor) -> str | None:
-    return tensor.parameters.content_type if tensor.parameters is not None else None
-
-
-def _sizes(tensor: MetadataTensor) -> list[int]:
-    return [1 if size == -1 else size for size in tensor.shape]
-
-
 def _value(tensor: MetadataTensor) -> Any:
     """An example of one element; of JSON the whole value."""
-    default, choices, content = _json(tensor, DEFAULT), _json(tensor, CHOICES), _content(tensor)
+    default, choices = _json(tensor, DEFAULT), _json(tensor, CHOICES)
+    content = None if tensor.parameters is None else tensor.parameters.content_type
     if content in DOCUMENTS:
         return default if default is not None else _value_of_schema(_json(tensor, SCHEMA) or {})
     if default is not None and not isinstance(default, list | dict):
