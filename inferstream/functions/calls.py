@@ -5,19 +5,74 @@ import inspect
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..codecs.values.arrays import Array
+from ..errors import InvalidOutput
 from ..types import InferenceRequest
-from .arguments import Sizes
+from .arguments import Arguments, Sizes
 from .batches import BatchItems
-from .dimensions import returned_sizes
 from .errors import Method
 from .event import Event
-from .streams import LaterValues
+from .results import Results
 
 if TYPE_CHECKING:
     from .function import Function
 
 Begun = tuple[dict[str, Any], Sizes]
 """The arguments of a call, and the sizes of their named dimensions."""
+
+
+class ReturnedSizes:
+    """Checks that equal names of dimensions have equal sizes in what a function returns, and in its arguments."""
+
+    def __init__(self, results: Results) -> None:
+        values = results.values.values()
+        self._dimensions = [value.dimensions if isinstance(value, Array) else None for value in values]
+        self._several = results.several
+
+    def __bool__(self) -> bool:
+        """Whether a dimension has a name."""
+        return any(isinstance(name, str) for sizes in self._dimensions for name in sizes or ())
+
+    def check(self, model: str, sizes: Sizes, returned: Any) -> None:
+        """Raises InvalidOutput for a size that differs. Other faults are those of the writer."""
+        parts = returned if self._several and isinstance(returned, tuple) else (returned,)
+        known = {name: size for name, (size, _) in sizes.items()}
+        for dimensions, part in zip(self._dimensions, parts, strict=False):
+            for size, name in zip(np.shape(part), dimensions or (), strict=False):
+                if isinstance(name, str) and known.setdefault(name, size) != size:
+                    raise InvalidOutput(
+                        f'Model {model} returned {size} for dimension "{name}", which is {known[name]}.'
+                    )
+
+
+class LaterValues:
+    """The values of a stream from the client. For `async for`, and `for` in a thread."""
+
+    def __init__(self, arguments: Arguments, payloads: Any, given: dict[str, Any], sizes: Sizes) -> None:
+        """Takes the value of the first request, if it has one, out of `given`."""
+        assert arguments.stream is not None
+        self._arguments = arguments
+        self._payloads = payloads
+        self._sizes = sizes
+        self._first = [given.pop(arguments.stream.name)] if arguments.stream.name in given else []
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        if self._first:
+            return self._first.pop()
+        return self._arguments.later(await self._payloads.__anext__(), self._sizes)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._first:
+            return self._first.pop()
+        return self._arguments.later(next(self._payloads), self._sizes)
 
 
 class FunctionCalls:
@@ -27,7 +82,7 @@ class FunctionCalls:
         self._awaits = function.awaits
         self._arguments = function.arguments
         self._rows = BatchItems(function) if function.batching.rows > 1 else None
-        self._sizes = returned_sizes(function)
+        self._sizes = ReturnedSizes(function.results) or None
         self.check = self._rows if self._sizes is None else self._checked
         """The check of what the function returns; None if there is none beside its type."""
 
