@@ -9,18 +9,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..codecs.undeclared import decode, encode
 from ..codecs.values.arrays import Array
-from ..codecs.values.base import (
-    DEFAULT,
-    DESCRIBED,
-    DIMENSIONS,
-    NULLABLE,
-    OPTIONAL,
-    STREAM,
-    Value,
-    fact,
-    fault_of,
-    taken,
-)
+from ..codecs.values.base import DEFAULT, DESCRIBED, DIMENSIONS, NULLABLE, OPTIONAL, STREAM, Value, fault_of
 from ..codecs.values.declared import value_of_tensor
 from ..codecs.values.objects import Json
 from ..errors import CallFailed, CodecError
@@ -132,12 +121,12 @@ class ModelTypes:
         inputs = self._inputs
         if inputs is None:
             return {name: Later(value) if _is_stream(value) else value for name, value in arguments.items()}
-        unknown = next((f'"{name}" is no argument' for name in arguments if name not in inputs), None)
-        needed = (name for name, known in inputs.items() if known.required)
-        missing = next((f'argument "{name}" is missing' for name in needed if name not in arguments), None)
-        if unknown or missing:
-            takes = taken((name, known.required) for name, known in inputs.items())
-            raise TypeError(f'model "{self.model}": {unknown or missing}; {takes}')
+        for name in arguments:
+            if name not in inputs:
+                raise TypeError(f'model "{self.model}": "{name}" is no argument; {_known(inputs)}')
+        for name, known in inputs.items():
+            if known.required and name not in arguments:
+                raise TypeError(f'model "{self.model}": argument "{name}" is missing; {_known(inputs)}')
         return {name: self._streamed(name, value, inputs[name]) for name, value in arguments.items()}
 
     async def prepare(self, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> PreparedCall:
@@ -243,15 +232,14 @@ class ModelTypes:
 
 def types_of_metadata(metadata: MetadataModelResponse) -> ModelTypes:
     """What metadata tell of a model. Sizes of arrays are checked where the model has named its dimensions."""
-    declared = [tensor for tensor in metadata.inputs or () if fact(tensor, DESCRIBED) is not True]
-    described = [tensor for tensor in metadata.inputs or () if fact(tensor, DESCRIBED) is True]
-    inputs = {tensor.name: _input_type(tensor) for tensor in declared}
-    outputs = {
-        tensor.name: _value(tensor)
-        for tensor in metadata.outputs or ()
-        if fact(tensor, DESCRIBED) is not True
-    }
+    inputs = {tensor.name: _input_type(tensor) for tensor in metadata.inputs or () if not _described(tensor)}
+    outputs = {tensor.name: _value(tensor) for tensor in metadata.outputs or () if not _described(tensor)}
+    described = [tensor for tensor in metadata.inputs or () if _described(tensor)]
     return ModelTypes(metadata.name, inputs or None, outputs or None, metadata=metadata, described=described)
+
+
+def _described(tensor: MetadataTensor) -> bool:
+    return tensor.parameters is not None and tensor.parameters.get(DESCRIBED) is True
 
 
 def types_of_function(function: "ModelFunction") -> ModelTypes:
@@ -273,20 +261,18 @@ def types_of_function(function: "ModelFunction") -> ModelTypes:
 
 
 def _input_type(tensor: MetadataTensor) -> InputType:
-    return InputType(
-        _value(tensor),
-        required=fact(tensor, OPTIONAL) is not True,
-        without=fact(tensor, DEFAULT) == "null",
-        stream=fact(tensor, STREAM) is True,
-        nullable=fact(tensor, NULLABLE) is True,
-    )
+    parameters = {} if tensor.parameters is None else dict(tensor.parameters.items())
+    absent = parameters.get(DEFAULT) == "null"
+    optional = parameters.get(OPTIONAL) is True
+    nullable = parameters.get(NULLABLE) is True
+    return InputType(_value(tensor), not optional, absent, parameters.get(STREAM) is True, nullable)
 
 
 def _value(tensor: MetadataTensor) -> Value:
     value = value_of_tensor(tensor)
+    named = tensor.parameters is not None and tensor.parameters.get(DIMENSIONS) is not None
     # The server tolerates some shapes that differ from declared ones.
-    unnamed = isinstance(value, Array) and fact(tensor, DIMENSIONS) is None
-    return Array(value.datatype) if unnamed else value
+    return Array(value.datatype) if isinstance(value, Array) and not named else value
 
 
 def _fields(name: str, known: Value, value: Any) -> dict[str, Any]:
@@ -304,3 +290,8 @@ def _fields(name: str, known: Value, value: Any) -> dict[str, Any]:
 def _is_stream(value: Any) -> bool:
     """Whether a value is a stream without a declaration that says so."""
     return isinstance(value, AsyncIterator | Iterator) and not isinstance(value, WHOLE)
+
+
+def _known(inputs: Mapping[str, InputType]) -> str:
+    names = ", ".join(name if known.required else f"{name} (optional)" for name, known in inputs.items())
+    return f"it takes {names}" if names else "it takes no arguments"
