@@ -52,13 +52,13 @@ class Flags(NamedTuple):
     def _settings(self, classic: bool) -> dict[str, Any]:
         if self.transport not in (None, *TRANSPORTS):
             raise InvalidSettings(f'--transport "{self.transport}" is not grpc, jsonrpc or both')
-        found = {name: value for name, value in self.settings.items() if value is not None}
+        values = {name: value for name, value in self.settings.items() if value is not None}
         if self.port is None:
-            return found
+            return values
         name = "grpc_port" if classic else "http_port"
-        if found.setdefault(name, self.port) != self.port:
+        if values.setdefault(name, self.port) != self.port:
             raise InvalidSettings(f"--port and --{name.replace('_', '-')} are the same port here")
-        return found
+        return values
 
 
 def tls_options(certificate: Path | None, key: Path | None) -> dict[str, str]:

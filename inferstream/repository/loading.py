@@ -11,7 +11,6 @@ from ..concurrency.model_thread import ModelThread
 from ..concurrency.scope import is_own_cancel
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
 from ..functions.model import AppModel, implementation_of
-from ..functions.steps import StepFunctionModel
 from ..handlers import get_custom_handlers
 from ..imports.folders import importing_alone
 from ..model import MLModel, StepModel
@@ -56,7 +55,7 @@ class LoadedModel(NamedTuple):
 
         The hooks of an app run on the event loop: what they make serves all of its functions.
         """
-        if isinstance(self.model, AppModel | StepFunctionModel):
+        if isinstance(self.model, AppModel):
             return None
         return self.thread or self.loader
 

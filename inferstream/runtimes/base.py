@@ -68,8 +68,8 @@ class Runtime(FrameworkModel):
 
     def method(self, artefact: Any, name: str) -> Function | None:
         """The method for the output `name`, or None."""
-        found = None if name.startswith("_") else getattr(artefact, name, None)
-        return found if callable(found) else None
+        function = None if name.startswith("_") else getattr(artefact, name, None)
+        return function if callable(function) else None
 
     def features(self, artefact: Any) -> int | None:
         """The number of columns that the artefact takes; None if it is unknown."""
@@ -187,13 +187,13 @@ class Runtime(FrameworkModel):
             raise self._failed(f'predict_fn "{self._predict_fn}" is no method of a {kind}, which has {known}')
 
     async def _find(self) -> Path:
-        found = await get_model_uri(self.settings, self.artefacts)
-        path = Path(found)
+        uri = await get_model_uri(self.settings, self.artefacts)
+        path = Path(uri)
         if path.is_file():
             return path
         if path.is_dir():
             raise self._failed(f"its folder holds no {_listed(self.artefacts)}")
-        raise self._failed(f"{found} is not a file")
+        raise self._failed(f"{uri} is not a file")
 
     def _function(self, name: str) -> Function:
         function = self._functions.get(name)

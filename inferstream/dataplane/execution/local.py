@@ -13,8 +13,7 @@ from typing import Any, cast
 from ...concurrency.model_thread import ModelThread
 from ...context import RequestContext, enter, request_context
 from ...errors import InferstreamError, InvalidOutput, Unsupported
-from ...functions.model import FunctionModel
-from ...functions.steps import StepFunctionModel
+from ...functions.model import DescribedModel, FunctionModel
 from ...handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 from ...model import MLModel, StepModel, signature_of
 from ...repository.classes import place_in
@@ -80,7 +79,7 @@ class Local:
             selects,
             signature.declared_outputs,
             self.strictness,
-            model.writer() if isinstance(model, FunctionModel | StepFunctionModel) else None,
+            model.writer() if isinstance(model, DescribedModel) else None,
         )
         self._finish.place = place_in(model)
         self._executor = ThreadPoolExecutor(

@@ -41,10 +41,10 @@ class Metadata(HttpDialect):
         ]
 
     async def _server(self, _: ReadRoute) -> StatusAndBody:
-        found = self._dataplane.server_metadata()
-        own = len(found.extensions) - len(self._settings.extensions)
-        extensions = [*found.extensions[:own], *OVER_REST, *found.extensions[own:]]
-        return 200, _json(found.model_copy(update={"extensions": extensions}))
+        metadata = self._dataplane.server_metadata()
+        own = len(metadata.extensions) - len(self._settings.extensions)
+        extensions = [*metadata.extensions[:own], *OVER_REST, *metadata.extensions[own:]]
+        return 200, _json(metadata.model_copy(update={"extensions": extensions}))
 
     async def _ready(self, _: ReadRoute) -> StatusAndBody:
         if self._dataplane.ready:

@@ -40,10 +40,10 @@ class Statistics(HttpDialect):
         samples: dict[tuple[str, str], Samples] = {(name, version or ""): {} for name, version in keys}
         for family in await self._meters.everywhere():
             for metric, labels, value, *_ in family.samples:
-                found = samples.get((labels.get("model", ""), labels.get("version", "")))
-                if found is not None:
+                counted = samples.get((labels.get("model", ""), labels.get("version", "")))
+                if counted is not None:
                     label = next((text for name, text in labels.items() if name not in KEY), "")
-                    found.setdefault(metric, {})[label] = value
+                    counted.setdefault(metric, {})[label] = value
         return 200, orjson.dumps({"model_stats": [self._of(*key, samples[key]) for key in samples]})
 
     def _of(self, name: str, version: str, samples: Samples) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class Prepared:
 Running = list[tuple[Prepared, Ready]]
 
 
-class Answered(InferstreamError):
+class AllAnswered(InferstreamError):
     """A body none of whose requests reaches a model; `body` is the response to it."""
 
     def __init__(self, body: bytes) -> None:
@@ -143,14 +143,6 @@ class RpcRequest(ParsedRequest):
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         return [JSON], body_of(self._prepared, self._batch)
-
-    def events(self) -> NoReturn:
-        """Results are not streamed here."""
-        raise NotImplementedError
-
-    def failure(self, error: InferstreamError) -> NoReturn:
-        """Results are not streamed here."""
-        raise NotImplementedError
 
 
 NOTHING = InferenceResponse.trusted({"model_name": "", "model_version": None, "id": None, "outputs": []})

@@ -17,7 +17,7 @@ from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, error_response
 from ..base import InferenceDialect, ParsedRequest, Route
 from . import messages
-from .calls import Answered, Prepared, Ready, RpcRequest, Write, body_of, written, written_with_objects
+from .calls import AllAnswered, Prepared, Ready, RpcRequest, Write, body_of, written, written_with_objects
 
 PATH = "/rpc"
 OBJECTS = "/jsonrpc"
@@ -46,7 +46,7 @@ class JsonRpc(InferenceDialect):
         prepared = [self._prepare(each, caller) for each in (batch or [document])]
         running = [(each, each.ready) for each in prepared if each.ready is not None]
         if not running:
-            raise Answered(body_of(prepared, batch is not None))
+            raise AllAnswered(body_of(prepared, batch is not None))
         return RpcRequest(
             prepared, running, batch is not None, self._settings.max_body_bytes, writer_of(route)
         )
@@ -68,7 +68,7 @@ class JsonRpc(InferenceDialect):
 
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         """Status 200, because the status of JSON-RPC is in the body."""
-        if isinstance(error, Answered):
+        if isinstance(error, AllAnswered):
             return 200, [JSON], error.body
         status, headers, _ = error_response(error, self._settings.status_profile)
         unread = error.code in REFUSED_UNREAD

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Awaitable, Sequence
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,10 @@ from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.reply import Reply
 from .....dataplane.several import SeveralReplies
-from .....errors import InferstreamError, InvalidOutput
+from .....errors import InvalidOutput
 from .....text.fields import Fields, wrong_field
 from .....text.generation import RESERVED
-from .....text.interface import FLOATS, UNDECLARED, TextInterface
+from .....text.interface import FLOATS, UNDECLARED
 from .....types import InferenceRequest, InferenceResponse, ResponseOutput
 from ...messages import JSON, RawHeaders
 from ..base import ParsedRequest
@@ -61,14 +61,15 @@ class EmbeddingRequest(ParsedRequest):
         self._dimensions = dimensions
 
     @classmethod
-    def read(cls, fields: Fields, admission: Admission, interface: TextInterface | None, name: str) -> Self:
+    def read(cls, fields: Fields, admission: Admission, name: str) -> Self:
         """Read a request. Raises InvalidRequest that names the wrong field."""
+        interface = admission.text
         if interface is None:
             raise wrong_field("model", f"{name} does not take text and return vectors; {DECLARATION}")
         if not interface.embeds:
             advice = f"; {DECLARATION}" if interface.prompt is UNDECLARED else ""
             raise wrong_field("model", f"{name} returns texts, not vectors{advice}")
-        texts = _texts(fields)
+        texts = fields.needed_texts("input", MOST_TEXTS)
         encoded = fields.choice("encoding_format", ("float", "base64")) == "base64"
         dimensions = fields.integer("dimensions", 1) or 0
         single = interface.prompt is not None and interface.prompt.shape[:1] == [1]
@@ -89,11 +90,11 @@ class EmbeddingRequest(ParsedRequest):
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
         """The body of the response, of the model's responses in the order of the texts."""
-        found = {str(response.id): response for response in responses}
+        by_id = {str(response.id): response for response in responses}
         data: list[dict[str, Any]] = []
         tokens = 0
         for request in self._requests:
-            response = found[str(request.id)]
+            response = by_id[str(request.id)]
             for vector in self._vectors(response, len(request.inputs[0].data.flat())):
                 written = (
                     base64.b64encode(vector.astype("<f4").tobytes()).decode() if self._base64 else vector
@@ -107,7 +108,7 @@ class EmbeddingRequest(ParsedRequest):
 
     def _vectors(self, response: InferenceResponse, count: int) -> npt.NDArray[np.float32]:
         """A matrix with one row for each text."""
-        array = next((found for each in response.outputs if (found := _floats(each)) is not None), None)
+        array = next((floats for each in response.outputs if (floats := _floats(each)) is not None), None)
         if array is None or array.size % count:
             raise InvalidOutput(f"Model {self._name} answered no vector for each of {count} texts.")
         vectors = np.ascontiguousarray(array.reshape(count, -1))
@@ -118,14 +119,6 @@ class EmbeddingRequest(ParsedRequest):
         cut = vectors[:, : self._dimensions]
         norms = np.linalg.norm(cut, axis=1, keepdims=True)
         return np.ascontiguousarray(cut / np.where(norms > 0, norms, 1))
-
-    def events(self) -> NoReturn:
-        """Vectors are not streamed."""
-        raise NotImplementedError
-
-    def failure(self, error: InferstreamError) -> NoReturn:
-        """Vectors are not streamed."""
-        raise NotImplementedError
 
 
 class GatheredVectors:
@@ -155,17 +148,3 @@ def _floats(tensor: ResponseOutput) -> npt.NDArray[np.float32] | None:
         return np.array([orjson.loads(as_text(each)) for each in tensor.data.flat()], np.float32)
     except (ValueError, TypeError):  # vectors of different lengths too
         return None
-
-
-def _texts(fields: Fields) -> list[str]:
-    found = fields.get("input")
-    if found is None:
-        raise fields.wrong("input", "is missing")
-    texts = [found] if isinstance(found, str) else found
-    if not isinstance(texts, list) or not texts:
-        raise fields.wrong("input", "must be a string or a list of strings")
-    if len(texts) > MOST_TEXTS:
-        raise fields.wrong("input", f"holds {len(texts)} texts, at most {MOST_TEXTS} are allowed")
-    if not all(isinstance(each, str) for each in texts):
-        raise fields.wrong("input", "must hold strings; token ids are not taken")
-    return texts

@@ -15,7 +15,7 @@ from ....status import http_headers
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
-from ..text import TextRequest, admit_named
+from ..text import TextRequest, admit_named, generating
 from .errors import error_object, error_status
 from .formats import TgiFormat
 from .parameters import MOST_SEQUENCES, MOST_STOPS, MOST_TOP_TOKENS, read_parameters
@@ -50,13 +50,7 @@ class Tgi(InferenceDialect):
             raise _formless(route.template, both=plain)
         name = fields.text("model") or self._dataplane.default_text_model()
         admission = admit_named(self._dataplane, name, caller)
-        interface = admission.text
-        if interface is None:
-            raise wrong_field("model", f"{name} does not take text")
-        if not interface.generates:
-            raise wrong_field("model", f"{name} returns vectors, not texts")
-        if interface.prompt is None:
-            raise wrong_field("model", f"{name} takes messages only; use chat completions")
+        interface = generating(admission, name, takes_prompt=True)
         if plain:
             return read_prompt(fields, admission, interface)
         return _read_tgi(fields, admission, interface, route.template)
