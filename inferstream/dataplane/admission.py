@@ -9,7 +9,7 @@ from ..text.interface import TextInterface
 from ..types import InferenceRequest, Parameters
 from .call import Call, Operation, identify
 from .caller import Caller
-from .metering import metered
+from .metering import Metering
 from .priority import apply_parameters
 from .reply import Reply
 from .stages.access_log import refused
@@ -34,7 +34,18 @@ class Admission:
     _call: Call
     """The last one that was opened; not set before."""
 
-    __slots__ = ("_call", "_events", "_registry", "_served", "caller", "model", "pipeline", "version")
+    __slots__ = (
+        "_call",
+        "_events",
+        "_metering",
+        "_registry",
+        "_served",
+        "caller",
+        "model",
+        "pipeline",
+        "size",
+        "version",
+    )
 
     def __init__(
         self,
@@ -44,15 +55,19 @@ class Admission:
         version: str | None,
         caller: Caller,
         events: "CloudEvents | None" = None,
+        metering: Metering | None = None,
     ) -> None:
         self._served = served
         self.pipeline = served.pipeline
         """What the model is, for doors that read its requests."""
         self._registry = registry
         self._events = events
+        self._metering = metering
         self.model = model
         self.version = version
         self.caller = caller
+        self.size = 0
+        """Bytes of the request, which count with the next call."""
 
     @property
     def signature(self) -> Signature:
@@ -120,11 +135,16 @@ class Admission:
                 self.renew()
         except InferstreamError as error:
             refused(self._registry.lines, caller, operation.value, self.model, error, None)
+            if self._metering is not None:
+                self._metering.refused(operation.value, caller, self.model, error)
             raise
         served = self._served
         call.priority = call.priority or served.priority
-        grant = caller.grant
-        opening = served.handler(call) if grant is None else metered(served.handler, call, caller, grant)
+        if self._metering is None:
+            opening = served.handler(call)
+        else:
+            size, self.size = self.size, 0
+            opening = self._metering.open(served.handler, call, caller, size)
         if call.pace or served.pace:
             return _paced(opening, max(call.pace, served.pace))
         return opening

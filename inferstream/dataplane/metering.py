@@ -1,27 +1,37 @@
-"""The limits of keys around a call, and its audit record. Calls without a key never come here."""
+"""The limits of keys around what a client asks for, and the audit log. A server with neither has no `Metering`."""
 
+from collections.abc import Awaitable, Callable
 from time import time
+from typing import TypeVar
 
 from ..context import request_id_var
 from ..errors import Code, InferstreamError, own_status
-from ..keys.audit import AuditRecord
+from ..keys.audit import AuditLog, AuditRecord
 from ..keys.errors import LimitExceeded
-from ..keys.quotas import MeteredUse
+from ..keys.principal import Principal
+from ..keys.quotas import MeteredUse, Quotas
 from ..text.usage import usage_of
 from ..types import InferenceResponse, Parameters
 from .call import Call, Operation
-from .caller import Caller, Grant
+from .caller import Caller
 from .handler import Handler
+from .proxies import Proxies
 from .reply import Reply, Watcher
 from .stages.metrics import kind_of
+
+Result = TypeVar("Result")
 
 STATUSES = {
     Code.INVALID: 400,
     Code.TOO_LARGE: 413,
+    Code.UNSUPPORTED_ENCODING: 415,
     Code.NOT_FOUND: 404,
+    Code.ALREADY_EXISTS: 409,
+    Code.UNAUTHENTICATED: 401,
     Code.PERMISSION_DENIED: 403,
     Code.NOT_READY: 503,
     Code.OVERLOADED: 429,
+    Code.LIMIT_EXCEEDED: 429,
     Code.DEADLINE_EXCEEDED: 504,
     Code.WORKER_LOST: 503,
     Code.DRAINING: 503,
@@ -30,92 +40,137 @@ STATUSES = {
 }
 """HTTP statuses of the ends of calls, in audit records; 500 for others."""
 
+NOBODY = Principal("", "", (), ())
+"""The principal of a client that needs no key."""
 
-async def metered(handler: Handler, call: Call, caller: Caller, grant: Grant) -> Reply:
-    """Open a call within the limits of its key. Raises LimitExceeded, and the errors of the handler."""
-    use: MeteredUse | None = None
-    try:
+
+class Metering:
+    """Counts what clients use, and has a line in the audit log for each operation, whether it was refused or done."""
+
+    def __init__(self, quotas: Quotas, audit: AuditLog | None, proxies: Proxies) -> None:
+        self.quotas = quotas
+        self._audit = audit
+        self._proxies = proxies
+
+    async def open(self, handler: Handler, call: Call, caller: Caller, size: int) -> Reply:
+        """Open a call, whose request has `size` bytes. Raises LimitExceeded, and the errors of the handler."""
+        key = caller.key or NOBODY
         stream = call.operation is Operation.STREAM
-        size = caller.headers.get("content-length", "") if grant.principal.byte_limit else ""
-        use = grant.keys.quotas.begin(
-            grant.principal, stream=stream, tokens=0, size=int(size) if size.isdecimal() else 0
+        use: MeteredUse | None = None
+        try:
+            use = self.quotas.begin(key, stream=stream, size=size)
+            reply = await handler(call)
+            if not reply.single:
+                try:
+                    return reply.watch(_UseOfStream(self, use, call, caller))
+                except LimitExceeded as error:
+                    await reply.aclose(error)
+                    raise
+        except BaseException as error:  # a cancelled call has ended too
+            if use is not None:
+                use.end()
+            self.record(use, call, caller, error)
+            raise
+        use.end(_tokens(None if reply.first is None else reply.first.parameters, 1))
+        if self._audit is not None:
+            self.record(use, call, caller, None)
+        return reply
+
+    async def run(
+        self, operation: str, caller: Caller, model: str, size: int, work: Callable[[], Awaitable[Result]]
+    ) -> Result:
+        """Do what is no inference. Raises LimitExceeded, and the errors of `work`."""
+        use: MeteredUse | None = None
+        failure: BaseException | None = None
+        try:
+            use = self.quotas.begin(caller.key or NOBODY, size=size)
+            return await work()
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            if use is not None:
+                use.end()
+            self._put(operation, caller, model, "", "", use, failure)
+            del failure  # its traceback has this frame
+
+    def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
+        """Record a refusal before there was a call; once, whoever tells of it."""
+        self._put(operation, caller, model, "", "", None, error)
+
+    def record(self, use: MeteredUse | None, call: Call, caller: Caller, error: BaseException | None) -> None:
+        """Record the end of a call."""
+        operation = "stream" if call.operation is Operation.STREAM else "infer"
+        self._put(operation, caller, call.model, call.version or "", call.request.id or "", use, error)
+
+    def _put(
+        self,
+        operation: str,
+        caller: Caller,
+        model: str,
+        version: str,
+        request_id: str,
+        use: MeteredUse | None,
+        error: BaseException | None,
+    ) -> None:
+        if self._audit is None or getattr(error, "audited", False):
+            return
+        if isinstance(error, InferstreamError):
+            error.audited = True
+        key = caller.key
+        self._audit.put(
+            AuditRecord(
+                time(),
+                None if key is None else key.name,
+                None if key is None else key.key,
+                self._proxies.client(caller.headers),
+                caller.door,
+                caller.dialect,
+                operation,
+                model,
+                version,
+                request_id_var.get() or request_id,
+                0 if use is None else use.tokens,
+                0 if use is None else use.bytes,
+                200 if error is None else _status(error),
+                "success" if error is None else kind_of(error),
+            )
         )
-        reply = await handler(call)
-        if not reply.single:
-            try:
-                return reply.watch(_UseOfStream(use, call, caller, grant))
-            except LimitExceeded as error:
-                await reply.aclose(error)
-                raise
-    except BaseException as error:  # a cancelled call has ended too
-        _end(use, call, caller, grant, error)
-        raise
-    use.end(_tokens(None if reply.first is None else reply.first.parameters, 1))
-    _audit(use, call, caller, grant, None)
-    return reply
 
 
 class _UseOfStream(Watcher):
     """Counts the items of a stream before its reader gets them."""
 
-    __slots__ = ("_call", "_caller", "_grant", "_parameters", "_use")
+    __slots__ = ("_call", "_caller", "_metering", "_parameters", "_use")
 
-    def __init__(self, use: MeteredUse, call: Call, caller: Caller, grant: Grant) -> None:
+    def __init__(self, metering: Metering, use: MeteredUse, call: Call, caller: Caller) -> None:
+        self._metering = metering
         self._use = use
         self._call = call
         self._caller = caller
-        self._grant = grant
         self._parameters: Parameters | None = None
 
     def item(self, response: InferenceResponse) -> None:
         """Raise LimitExceeded, which the reader gets in place of the response."""
-        self._use.charge()
+        use = self._use
+        use.tokens += 1  # as `charge` does, whose call would cost 60 ns a token
+        if use.tokens > use.paid:
+            use.tokens -= 1
+            use.charge()
         self._parameters = response.parameters
 
     def end(self, error: BaseException | None) -> None:
         self._use.end(_tokens(self._parameters, self._use.tokens))
-        _end(self._use, self._call, self._caller, self._grant, error)
+        self._metering.record(self._use, self._call, self._caller, error)
 
 
 def _tokens(last: Parameters | None, items: int) -> int:
     """Tokens of a call by the parameters of its last response: those of the prompt, and of the text or its items."""
+    if last is None:
+        return items
     usage = usage_of(last)
     return (usage.prompt_tokens or 0) + (
         items if usage.completion_tokens is None else usage.completion_tokens
-    )
-
-
-def _end(
-    use: MeteredUse | None, call: Call, caller: Caller, grant: Grant, error: BaseException | None
-) -> None:
-    if use is not None:
-        use.end()
-    _audit(use, call, caller, grant, error)
-
-
-def _audit(
-    use: MeteredUse | None, call: Call, caller: Caller, grant: Grant, error: BaseException | None
-) -> None:
-    audit = grant.keys.audit
-    if audit is None:
-        return
-    audit.put(
-        AuditRecord(
-            time(),
-            grant.principal.name,
-            grant.principal.key,
-            caller.peer,
-            caller.door,
-            caller.dialect,
-            "stream" if call.operation is Operation.STREAM else "infer",
-            call.model,
-            call.version or "",
-            request_id_var.get() or call.request.id or "",
-            0 if use is None else use.tokens,
-            0 if use is None else use.bytes,
-            200 if error is None else _status(error),
-            "success" if error is None else kind_of(error),
-        )
     )
 
 

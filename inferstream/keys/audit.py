@@ -8,6 +8,8 @@ from contextlib import suppress
 
 import msgspec
 
+from ..errors import InvalidSettings
+
 logger = logging.getLogger("inferstream.keys")
 
 MOST = 16_384
@@ -21,9 +23,11 @@ class AuditRecord(msgspec.Struct, gc=False):
     """Who called what, how much, and how it ended. `time` is in seconds since 1970."""
 
     time: float
-    principal: str
-    key: str
+    principal: str | None
+    """None, as `key`, where the client has shown no valid key."""
+    key: str | None
     peer: str
+    """The address of the client, of which a trusted proxy may tell."""
     door: str
     dialect: str
     operation: str
@@ -129,3 +133,11 @@ class AuditLog:
         new = self._open()
         os.close(self._descriptor)
         self._descriptor = new
+
+
+def open_audit_log(path: str) -> AuditLog:
+    """The audit log at a path. Raises InvalidSettings."""
+    try:
+        return AuditLog(path)
+    except OSError as error:
+        raise InvalidSettings(f"{path}: {error.strerror}") from None

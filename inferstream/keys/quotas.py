@@ -23,11 +23,11 @@ class MeteredUse:
         "_account",
         "_counted",
         "_ended",
-        "_paid",
         "_quotas",
         "_stream",
         "_usage",
         "bytes",
+        "paid",
         "principal",
         "tokens",
     )
@@ -47,7 +47,7 @@ class MeteredUse:
         self._account = account
         self._usage = usage
         self._stream = stream
-        self._paid = paid
+        self.paid = paid
         """Tokens that were counted at the admission; without limits of tokens, more than there can be."""
         self._counted = counted
         self._ended = False
@@ -58,9 +58,9 @@ class MeteredUse:
     def charge(self, tokens: int = 1) -> None:
         """Count tokens of a stream before they are sent. Raises LimitExceeded, and then counts nothing."""
         self.tokens += tokens
-        if self.tokens > self._paid:
+        if self.tokens > self.paid:
             account = self._account
-            over = self.tokens - self._paid
+            over = self.tokens - self.paid
             if over > tokens:
                 over = tokens
             if over <= account.left:
@@ -94,7 +94,7 @@ class MeteredUse:
         before = self.tokens
         if tokens is not None and tokens > before:
             self.tokens = tokens
-        paid = self._paid
+        paid = self.paid
         if paid != _UNLIMITED and (self.tokens > before or paid > self.tokens):
             self._quotas.settle(
                 self._account, self.tokens - max(before, paid), max(paid - self.tokens, 0), self._counted

@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from inferstream import App, Application, MLModel
+from inferstream.dataplane.caller import Caller
 from inferstream.errors import InvalidSettings
 from inferstream.server.grpc.rpc import RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.grpc.typed import TypedServices
+from inferstream.types import Headers
+
+CALLER = Caller(Headers(()), "")
 
 
 class Context:
@@ -117,10 +121,10 @@ async def test_unchanged_rpcs_stay_when_models_come_and_go() -> None:
         services = typed(application)
         before = services.find("/shop.Prices/PredictA")
         await services.find("/shop.Prices/PredictB").serve(b"\x08\x02", Context())
-        await application.dataplane.unload("b")
+        await application.dataplane.unload("b", CALLER)
         assert services.find("/shop.Prices/PredictB") is None
         assert services.find("/shop.Prices/PredictA") is before
-        await application.dataplane.load("b")
+        await application.dataplane.load("b", CALLER)
         await services.find("/shop.Prices/PredictB").serve(b"\x08\x02", Context())
         [line] = [
             line
